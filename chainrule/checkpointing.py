@@ -37,8 +37,8 @@ from chainrule.graph import (
     variable,
 )
 from chainrule.op import Need, Op, Spec, new_op
+from chainrule.ops.eager_kernels import fusing, is_on
 from chainrule.ops.families import Multilinear, conj
-from chainrule.ops.fusing import fusing, is_on
 from chainrule.provenance import location, user_line
 from chainrule.replay import Again, Chance, Keep, Seen, noted, replayed
 from chainrule.tree import Structure, flatten

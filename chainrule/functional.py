@@ -21,7 +21,7 @@ from chainrule.dtypes import INEXACT, REAL
 from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
-from chainrule.ops.fusing import fusing
+from chainrule.ops.eager_kernels import fusing
 from chainrule.ops.shaping import reshape
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
@@ -322,9 +322,10 @@ def op_by_op() -> Any:
     """Within `with op_by_op():` (or on a function, `@op_by_op()`) composites run op by op.
 
     Elsewhere calls of `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `gelu`, `silu`, `elu` and
-    `cross_entropy` on at least 2**17 elements of float32 or float64, along the last axis, run as
+    `cross_entropy` on at least 2**14 elements of float32 or float64, along the last axis, run as
     one compiled kernel for the value and one for the gradient: several times faster, equal to
-    rounding, and one op in the graph, which keeps its inputs only. Which calls do depends on shapes
+    rounding, and one op in the graph, which keeps its inputs only. So do ops whose value is no
+    function of NumPy's, and such slopes of others. Which calls do depends on shapes
     and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4
     seconds, and then found on disk, which costs a process 0.2 seconds once. With
     CHAINRULE_OP_BY_OP=1 in the environment no call does.

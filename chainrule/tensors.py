@@ -251,6 +251,8 @@ class Tensor(Variable, metaclass=_Shown):
                     "give the cotangent as `gradient`"
                 )
             g: Any = np.ones(self.shape, self.dtype)
+        elif gradient.__class__ is np.ndarray and _alike(gradient, self.value):
+            g = gradient.copy()
         else:
             given = asarray(gradient)
             if given.shape != self.shape:
@@ -737,6 +739,11 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     if not typed and dtype is None and array.dtype in _PYTHON:
         return array.astype(_PYTHON[array.dtype])
     return array
+
+
+def _alike(a: Array, b: Any) -> bool:
+    """Whether two arrays have one shape and dtype."""
+    return a.shape == b.shape and a.dtype == b.dtype and type(b) is not Spec
 
 
 def _unwritable(value: Array) -> Array:

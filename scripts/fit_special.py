@@ -1,4 +1,4 @@
-"""Derives the constants of `chainrule.compile.mathlib` for the special functions.
+"""Derives the constants of the special functions (`chainrule.compile.mathlib`, `chainrule.ops`).
 
     python scripts/fit_special.py             write special_coefficients.py, say how good each is
     python scripts/fit_special.py I0_NEAR ... only say how good these are
@@ -17,7 +17,7 @@ from typing import Any
 import mpmath as mp
 from fit_polynomials import Fit, fitted, parts
 
-TARGET = Path(__file__).parent.parent / "chainrule/compile/mathlib/special_coefficients.py"
+TARGET = Path(__file__).parent.parent / "chainrule/ops/special_coefficients.py"
 
 mp.mp.dps = 60
 ROOT_PI = mp.sqrt(mp.pi)

@@ -183,7 +183,8 @@ AROUND: dict[str, tuple[float, float]] = {
     "logit": (0.6, 0.9), "entr": (0.5, 0.9), "i0": (0.5, 2.0), "i1": (0.5, 2.0), "i0e": (0.5, 2.0),
     "i1e": (0.5, 2.0), "tan": (0.1, 1.0), "pow": (0.5, 2.0), "xlogy": (1.5, 2.5), "div": (0.5, 2.0),
     "xlog1py": (0.5, 2.5), "remainder": (0.5, 1.5), "fmod": (0.5, 1.5), "erfc": (-1.0, 0.5),
-    "erfinv_slope": (0.2, 0.8), "ndtri_slope": (0.6, 0.9), "logit_slope": (0.6, 0.9),
+    "erfinv_slope": (0.2, 0.8), "ndtri_slope": (0.6, 0.9),
+    "erfinv_bend": (0.2, 0.8), "ndtri_bend": (0.6, 0.9), "logit_slope": (0.6, 0.9),
     "entr_slope": (0.5, 0.9),
 }  # fmt: skip
 """Where an op is to be tried, if not between -1.5 and 1.5."""

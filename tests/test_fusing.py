@@ -17,7 +17,7 @@ import chainrule as cr
 from chainrule import nn
 from chainrule.graph import order
 from chainrule.nn import functional as F  # noqa: N812 (PyTorch's habit)
-from chainrule.ops import fusing
+from chainrule.ops import eager_kernels, fusing
 
 Make = Callable[[Any], tuple[Callable[..., Any], list[Any]]]
 """From a function that draws floats of a shape: a composite, and float arguments for it."""
@@ -65,7 +65,7 @@ def drawn(dtype: Any, seed: int = 0) -> Callable[..., Any]:
 @pytest.fixture(autouse=True)
 def of_all_sizes(monkeypatch: pytest.MonkeyPatch):
     """Kernels whatever the size, so that tests are quick."""
-    monkeypatch.setattr(fusing, "LEAST", 1)
+    monkeypatch.setattr(eager_kernels, "LEAST", 1)
 
 
 def names_in(y: Any) -> list[str]:
@@ -173,7 +173,7 @@ def test_one_kernel_is_for_all_sizes(shape: tuple[int, ...], dtype: Any):
 
 
 def test_only_the_size_decides(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fusing, "LEAST", 20)
+    monkeypatch.setattr(eager_kernels, "LEAST", 20)
     for size, name in ((19, "exp_diff"), (20, "softmax"), (21, "softmax")):
         y = cr.softmax(cr.tensor(drawn(np.float32)(1, size), requires_grad=True))
         assert names_in(y)[0] == name
@@ -181,7 +181,7 @@ def test_only_the_size_decides(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_large_array_as_it_is_shipped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
-    assert fusing.LEAST == 1 << 17
+    assert eager_kernels.LEAST == 1 << 14
     x = drawn(np.float32)(512, 512)
     assert names_in(cr.silu(cr.tensor(x, requires_grad=True))) == ["silu"]
     y = cr.softmax(cr.tensor(x, requires_grad=True))

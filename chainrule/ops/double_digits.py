@@ -10,6 +10,7 @@ Notation: `hi + lo` a number to twice the digits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,28 @@ def product(a: Any, b: Any) -> tuple[Any, Any]:
     hi = a * b
     p, q = upper_half(a), upper_half(b)
     return hi, ((p * q - hi) + p * (b - q) + (a - p) * q) + (a - p) * (b - q)
+
+
+def square(a: Any) -> tuple[Any, Any]:
+    """a^2 as hi + lo (float64)."""
+    hi = a * a
+    p = upper_half(a)
+    lo = p * p
+    lo -= hi
+    rest = a + p
+    rest *= a - p
+    lo += rest
+    return hi, lo
+
+
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """The polynomial of x, its lowest coefficient first (Horner)."""
+    *rest, last = coefficients
+    y = np.full_like(x, last)
+    for c in reversed(rest):
+        y *= x
+        y += c
+    return y
 
 
 def exp_of_sum(hi: Any, lo: Any) -> Any:

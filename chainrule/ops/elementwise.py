@@ -21,19 +21,25 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from chainrule.ops import numbers
-from chainrule.ops.constants import GATE_END, GATE_SCALE, MISH_END, TANH_CUBIC
+from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_UP, MISH_END, TANH_CUBIC
 from chainrule.ops.rows import Functions, wide
 from chainrule.ops.rows import elementwise as op
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from chainrule.ops import gate_values as gates
+    from chainrule.ops import normal_values as normal
     from chainrule.ops import plain_values, values
 else:  # names of functions: NumPy is loaded when the first of them is needed
     np = Functions("numpy")
     values, plain_values = (
         Functions("chainrule.ops.values"),
         Functions("chainrule.ops.plain_values"),
+    )
+    normal, gates = (
+        Functions("chainrule.ops.normal_values"),
+        Functions("chainrule.ops.gate_values"),
     )
 
 SQRT_2 = math.sqrt(2)
@@ -70,7 +76,7 @@ expm1     = op(np.expm1,     lambda x: exp(x))
 log       = op(np.log,       lambda x: 1 / x, singular=True)
 log2      = op(np.log2,      lambda x: LOG2_E / x, singular=True)
 log10     = op(np.log10,     lambda x: LOG10_E / x, singular=True)
-log1p     = op(np.log1p,     wide(lambda x: 1 / (1 + x)), singular=True)
+log1p     = op(np.log1p,     lambda x: log1p_slope(x), singular=True)
 logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), scalar=numbers.logaddexp)
 
 exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
@@ -81,7 +87,7 @@ cos   = op(np.cos,     lambda x: -sin(x))
 tan   = op(np.tan,     lambda y: 1 + y * y)
 asin  = op(np.arcsin,  wide(lambda x: 1 / sqrt(one_minus_square(x))), name="asin", singular=True)
 acos  = op(np.arccos,  wide(lambda x: -1 / sqrt(one_minus_square(x))), name="acos", singular=True)
-atan  = op(np.arctan,  wide(lambda x: square(cos_atan(x))), name="atan")
+atan  = op(np.arctan,  lambda x: atan_slope(x), name="atan")
 sinh  = op(np.sinh,    lambda x: cosh(x))
 cosh  = op(np.cosh,    lambda x: sinh(x))
 tanh  = op(np.tanh,    lambda x: sech_square(x))
@@ -109,19 +115,22 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 relu      = op(plain_values.relu, lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
 silu      = op(values.silu, lambda x: silu_slope(x), name="silu", scalar=numbers.silu)
-mish      = op(values.mish, wide(lambda x: mish_slope(x)), name="mish", scalar=numbers.mish)
-softsign  = op(values.softsign, wide(lambda x: square(1 / (1 + abs(x)))), name="softsign", scalar=numbers.softsign)
+mish      = op(values.mish, lambda x: mish_slope(x), name="mish", scalar=numbers.mish)
+softsign  = op(values.softsign, lambda x: softsign_slope(x), name="softsign", scalar=numbers.softsign)
 tanhshrink = op(values.tanhshrink, wide(lambda x: square(tanh(x))), name="tanhshrink", scalar=numbers.tanhshrink)
 softplus  = op(plain_values.softplus, lambda x: sigmoid(x), name="softplus", scalar=numbers.softplus)
 logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss", scalar=numbers.logistic_loss)
 erf       = op(plain_values.erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
-erfc      = op(values.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
-gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf", scalar=numbers.gelu_erf)
-gelu_gate = op(values.gelu_gate, wide(lambda x: gelu_gate_slope(x)), name="gelu_gate", scalar=numbers.gelu_gate)
-gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
+erfc      = op(normal.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
+gelu_erf  = op(normal.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf", scalar=numbers.gelu_erf)
+gelu_gate = op(gates.gelu_gate, wide(lambda x: gelu_gate_slope(x)), name="gelu_gate", scalar=numbers.gelu_gate)
+gelu_tanh = op(gates.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
 
 # --- slopes of rows above, each with a derivative that does not cancel
 cbrt_slope       = op(values.cbrt_slope, lambda y, x: -2 / 3 * y / x, name="cbrt_slope", singular=True, scalar=numbers.cbrt_slope)
+log1p_slope      = op(values.log1p_slope, wide(lambda x: -square(log1p_slope(x))), name="log1p_slope", singular=True, scalar=lambda x: 1 / (1 + x))
+atan_slope       = op(values.atan_slope, wide(lambda x: _atan_bend(x)), name="atan_slope", scalar=numbers.atan_slope)
+softsign_slope   = op(values.softsign_slope, wide(lambda x: -2 * sign(x) * softsign_slope(x) / (1 + abs(x))), name="softsign_slope", scalar=numbers.softsign_slope)
 one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square", scalar=lambda x: (1 - x) * (1 + x))
 cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
 cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
@@ -130,10 +139,11 @@ exp_product      = op(values.exp_product, wide(lambda a, b: _rooted(b, exp_produ
 sigmoid_diff     = op(values.sigmoid_diff, wide(lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a)), wide(lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a)), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
 logistic_density = op(values.logistic_density, wide(lambda x: -logistic_density(x) * tanh(0.5 * x)), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
 sech_square      = op(values.sech_square, wide(lambda x: -2 * sech_square(x) * tanh(x)), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
-gelu_erf_slope   = op(values.gelu_erf_slope, wide(lambda x: _gelu_erf_bend(x)), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
-gelu_gate_slope  = op(values.gelu_gate_slope, wide(lambda x: _gate_slope_slope(x)), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
-gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root", scalar=numbers.gelu_gate_root)
-gelu_tanh_slope  = op(values.gelu_tanh_slope, wide(lambda x: _gelu_tanh_bend(x)), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
+gelu_erf_slope   = op(normal.gelu_erf_slope, wide(lambda x: _gelu_erf_bend(x)), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
+gelu_gate_slope  = op(gates.gelu_gate_slope, wide(lambda x: _gate_slope_slope(x)), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
+gelu_gate_density = op(gates.gelu_gate_density, lambda y, x: _gate_density_slope(y, x), name="gelu_gate_density", scalar=numbers.gelu_gate_density)
+gelu_gate_tanh   = op(gates.gelu_gate_tanh, wide(lambda x: 2 * gelu_gate_slope(x)), name="gelu_gate_tanh", scalar=numbers.gelu_gate_tanh)
+gelu_tanh_slope  = op(gates.gelu_tanh_slope, wide(lambda x: _gelu_tanh_bend(x)), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
 silu_slope       = op(values.silu_slope, wide(lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x))), name="silu_slope", scalar=numbers.silu_slope)
 mish_slope       = op(values.mish_slope, wide(lambda x: _mish_bend(x)), name="mish_slope", scalar=numbers.mish_slope)
 sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech", scalar=numbers.sech)
@@ -230,6 +240,12 @@ def _rooted(factor: Any, root: Any) -> Any:
     return factor * root * root
 
 
+def _atan_bend(x: Any) -> Any:
+    """-2 x / (1 + x^2)^2."""
+    y = atan_slope(x)
+    return -2 * (x * y) * y
+
+
 def _gelu_erf_bend(x: Any) -> Any:
     """(2 - x^2) exp(-x^2 / 2) / sqrt(2 pi)."""
     root = exp_product(-0.25 * x, x)
@@ -261,32 +277,33 @@ def _where_gated(x: Any) -> Any:
 
 def _gate_exponent_slope(x: Any) -> Any:
     """Derivative of v, of an x that is `_where_gated`."""
-    return GATE_SCALE * (1 + 3 * TANH_CUBIC * (x * x))
+    return GATE_SCALE + (3 * GATE_SCALE * TANH_CUBIC) * (x * x)
 
 
-def _gate_tanh(x: Any) -> Any:
-    """tanh(v / 2)."""
-    return tanh(x * (0.5 * GATE_SCALE + 0.5 * GATE_SCALE * TANH_CUBIC * (x * x)))
-
-
-def _gate_root_slope(y: Any, x: Any) -> Any:
-    """Derivative of y = 1 / (2 cosh(v / 2))."""
+def _gate_density_slope(y: Any, x: Any) -> Any:
+    """Derivative of the gate's logistic density y, a multiple of e^-|v| / (1 + e^-|v|)^2."""
     x = _where_gated(x)
-    return -0.5 * y * _gate_tanh(x) * _gate_exponent_slope(x)
+    return -y * gelu_gate_tanh(x) * _gate_exponent_slope(x)
 
 
 def _gate_bend(x: Any) -> Any:
     """v'' - v'^2 tanh(v / 2)."""
-    slope = 1 + 3 * TANH_CUBIC * (x * x)
-    return GATE_SCALE * (6 * TANH_CUBIC * x - GATE_SCALE * (slope * (slope * _gate_tanh(x))))
+    most = (3 * GATE_SCALE * TANH_CUBIC) * (x * x)
+    slope = GATE_SCALE + most
+    part = slope - GATE_SCALE  # what the sum has lost: Knuth, TAOCP 2, 4.2.2
+    lost = (GATE_SCALE - (slope - part)) + (most - part)
+    once = slope * gelu_gate_tanh(x)
+    return ((6 * GATE_SCALE * TANH_CUBIC) * x - slope * once) - 2 * lost * once
 
 
 def _gate_slope_slope(x: Any) -> Any:
     """Second derivative of the gate."""
-    return _rooted(_gate_bend(_where_gated(x)), gelu_gate_root(x))
+    x = _where_gated(x)
+    return _gate_bend(x) * gelu_gate_density(x) * (1 / GATE_UP)
 
 
 def _gelu_tanh_bend(x: Any) -> Any:
     """Second derivative of x times the gate."""
     x = _where_gated(x)
-    return _rooted(2 * _gate_exponent_slope(x) + x * _gate_bend(x), gelu_gate_root(x))
+    bend = 2 * _gate_exponent_slope(x) + x * _gate_bend(x)
+    return bend * gelu_gate_density(x) * (1 / GATE_UP)

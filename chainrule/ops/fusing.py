@@ -6,20 +6,14 @@ Whether a call does depends on shapes and dtypes alone, so that equal calls give
 or not. None does where the compiler's packages are not installed, or where the parts are wanted:
 while ops are traced or handed to somebody, and within `op_by_op`. Derivatives beyond the first, and
 tangents, are those of the composite op by op.
-
-The kernels come from the compiler, which stands above this file and is loaded when it is needed.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
-from importlib import import_module
 from inspect import Signature, signature
 from typing import Any, ClassVar, TypeVar, cast, final
 
@@ -39,44 +33,13 @@ from chainrule.graph import (
     variable,
 )
 from chainrule.op import Array, Need, Op
-from chainrule.optional import installed
-
-LEAST = 1 << 17
-"""Elements of a first argument from which on kernels are used: there they gain 0.3 to 4 ms a call,
-so that some hundreds of calls at most have gained what compilation took; less compiles nothing."""
-
-Kernel = Callable[[Sequence[Array]], list[Array]]
-"""Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
-Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
-"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
+from chainrule.ops import eager_kernels
+from chainrule.ops.eager_kernels import Kernel, has_kernels, is_on, maker
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _maker() -> Maker:
-    return import_module("chainrule.compile.eager").kernel
-
-
 # --- Whether -------------------------------------------------------------------------------------
-
-_on: ContextVar[bool] = ContextVar(
-    "fusing", default=os.environ.get("CHAINRULE_OP_BY_OP", "") in ("", "0")
-)
-
-
-def is_on() -> bool:
-    """Whether composites may run as kernels here; `fusing` says so."""
-    return _on.get()
-
-
-@contextmanager
-def fusing(on: bool) -> Generator[None]:
-    """Within it composites may run as kernels, or may not."""
-    token = _on.set(on)
-    try:
-        yield
-    finally:
-        _on.reset(token)
 
 
 class PassesOn:
@@ -91,7 +54,7 @@ def _fuses() -> bool:
         f, outer = outer
         if not isinstance(f, PassesOn):
             return False
-    return _on.get() and installed("llvmlite", "scipy")
+    return is_on() and has_kernels()
 
 
 # --- Which ---------------------------------------------------------------------------------------
@@ -146,7 +109,7 @@ def fused(name: str, *, to: str, **axes: str) -> Callable[[_F], _F]:
         def run(*args: Any, **kwargs: Any) -> Any:
             x: Any = args[0] if args else kwargs.get(first)
             value: Any = x.value if isinstance(x, Variable) else x
-            if value.__class__ is np.ndarray and value.size >= LEAST and _fuses():
+            if value.__class__ is np.ndarray and value.size >= eager_kernels.LEAST and _fuses():
                 op, xs = composite.op(args, kwargs)
                 if op is not None:
                     return apply(op, *xs)
@@ -302,7 +265,7 @@ def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
 @cache
 def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
     """What computes the value."""
-    return _maker()(op.plain, op.letters, dtypes)
+    return maker()(op.plain, op.letters, dtypes)
 
 
 @cache
@@ -310,4 +273,4 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
     letters = [*op.letters, result_letters(op, dtypes)]
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    return _maker()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))
+    return maker()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))

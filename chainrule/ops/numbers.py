@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_SCALE_REST, TANH_CUBIC
+from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_SCALE_REST, GATE_UP, TANH_CUBIC
 
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_HALF_REST = -4.833646656726457e-17
@@ -138,6 +138,18 @@ def mish_slope(x: float) -> float:
     return (1 + e * (4 + e * (middle + e * one))) / (below * below)
 
 
+def atan_slope(x: float) -> float:
+    """1 / (1 + x^2)."""
+    y = 1 / math.hypot(x, 1)
+    return y * y
+
+
+def softsign_slope(x: float) -> float:
+    """1 / (1 + |x|)^2."""
+    y = 1 / (1 + abs(x))
+    return y * y
+
+
 def softsign(x: float) -> float:
     """x / (1 + |x|)."""
     return x / (1 + abs(x))
@@ -203,10 +215,17 @@ def gelu_gate(x: float) -> float:
     return left / (1 + root * root) * left
 
 
-def gelu_gate_root(x: float) -> float:
-    """1 / (2 cosh(v / 2))."""
+def gelu_gate_density(x: float) -> float:
+    """e / (1 + e)^2, e = e^-|v|, times `GATE_UP`."""
     _, root = _gate_parts(x)
-    return root / (1 + root * root)
+    below = 1 + root * root
+    return root * GATE_UP * root / (below * below)
+
+
+def gelu_gate_tanh(x: float) -> float:
+    """tanh(v / 2)."""
+    x = min(max(x, -GATE_END), GATE_END)
+    return math.tanh(0.5 * GATE_SCALE * (x + TANH_CUBIC * x * x * x))
 
 
 def gelu_gate_slope(x: float) -> float:

@@ -48,7 +48,7 @@ def ordered(fn: Any) -> Any:
 sign, maximum, minimum = ordered(np.sign), ordered(np.maximum), ordered(np.minimum)
 
 
-def _one_more(x: Any) -> Any:
+def one_more(x: Any) -> Any:
     """1 + x; an imaginary part of -0.0 keeps its sign, which says on which side of a cut x lies."""
     if not np.iscomplexobj(x):
         return 1 + x
@@ -60,14 +60,14 @@ def _one_more(x: Any) -> Any:
 @rounded_once
 def one_minus_square(x: Any) -> Any:
     """1 - x^2."""
-    return _one_more(-x) * _one_more(x)
+    return one_more(-x) * one_more(x)
 
 
 @rounded_once
 def cos_atan(x: Any) -> Any:
     """1 / sqrt(1 + x^2)."""
     if np.iscomplexobj(x):
-        return 1 / np.sqrt(_one_more(x * x))
+        return 1 / np.sqrt(one_more(x * x))
     return 1 / np.hypot(x, np.ones((), np.result_type(x)))
 
 

@@ -155,7 +155,8 @@ def row_of(home: str, label: str) -> Elementwise:
 
 
 def wide(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """`formula`, computed in float64 where all that it reads is float32, and rounded once.
+    """`formula`, computed in float64 where all that it reads is float32 (or float16), and rounded
+    once.
 
     So are its derivatives. This costs little beside a square root or a division, and much beside an
     exponential: slopes of the activations are not stated so, theirs are.
@@ -164,10 +165,11 @@ def wide(formula: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(formula)
     def computed(*xs: Any) -> Any:
         typed = [x for x in xs if hasattr(x, "dtype")]
-        if not typed or any(x.dtype.char != "f" for x in typed):
+        narrow = {x.dtype.char for x in typed}
+        if narrow not in ({"f"}, {"e"}):
             return formula(*xs)
         y = formula(*[x.astype("float64") if hasattr(x, "dtype") else x for x in xs])
-        return y.astype("float32")
+        return y.astype(typed[0].dtype)
 
     return computed
 

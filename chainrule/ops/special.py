@@ -18,8 +18,8 @@ import numpy as np
 
 from chainrule.dtypes import check_real, finfo, rounded_once
 from chainrule.errors import ConfigError
+from chainrule.ops import bessel_values, normal_values, quantiles, values
 from chainrule.ops import elementwise as ew
-from chainrule.ops import values
 from chainrule.ops.complex import complex_, imag, real
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign, square
 from chainrule.ops.families import elementwise as op
@@ -62,29 +62,6 @@ def _both_zero(a: Any, b: Any) -> Any:
     return (a == 0) * (b == 0)
 
 
-@rounded_once
-def _erfinv_slope(x: Any) -> Any:
-    """sqrt(pi) / 2 exp(y^2), y = erfinv(x): far out that is erfcx(y) / erfc(y), erfc(y) = 1 - x."""
-    check_real("erfinv_slope", x)
-    a = np.abs(x)
-    y = _scipy("erfinv")(a)
-    far = np.where(a == 1, math.inf, _scipy("erfcx")(y) / (1 - a))
-    return (SQRT_PI / 2 * np.where(a < 0.85, np.exp(y * y), far)).astype(y.dtype)
-
-
-@rounded_once
-def _ndtri_slope(x: Any) -> Any:
-    """sqrt(2 pi) exp(y^2 / 2), y = ndtri(x), in the same way."""
-    check_real("ndtri_slope", x)
-    below = np.minimum(x, 1 - x)
-    y = np.abs(_scipy("ndtri")(x))
-    far = math.sqrt(math.pi / 2) * _scipy("erfcx")(y / SQRT_2) / below
-    middle = np.clip(2 * (x - 0.5), -0.5, 0.5)  # exact there, and erfinv has more digits than ndtri
-    near = 2 * SQRT_2 * _erfinv_slope(middle)
-    slope = np.where(below < 0.25, far, near).astype(y.dtype)
-    return np.where(below == 0, y.dtype.type(math.inf), slope)
-
-
 # fmt: off
 rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), wide(lambda x: -0.5 * rsqrt(x) / x), name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
@@ -96,10 +73,12 @@ digamma  = op(_scipy("psi", "digamma"), lambda x: polygamma(1, x), name="digamma
 
 erfinv   = op(_scipy("erfinv"), wide(lambda x: erfinv_slope(x)), name="erfinv", singular=True)
 erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")
-ndtr     = op(values.ndtr, lambda x: ew.exp_product(-0.5 * x, x) / math.sqrt(2 * math.pi), name="ndtr")
+ndtr     = op(normal_values.ndtr, lambda x: ew.exp_product(-0.5 * x, x) / math.sqrt(2 * math.pi), name="ndtr")
 ndtri    = op(_scipy("ndtri"), wide(lambda x: ndtri_slope(x)), name="ndtri", singular=True)
-erfinv_slope = op(_erfinv_slope, wide(lambda x: 2 * erfinv(x) * square(erfinv_slope(x))), name="erfinv_slope", singular=True)
-ndtri_slope  = op(_ndtri_slope, wide(lambda x: ndtri(x) * square(ndtri_slope(x))), name="ndtri_slope", singular=True)
+erfinv_slope = op(quantiles.erfinv_slope, wide(lambda x: erfinv_bend(x)), name="erfinv_slope", singular=True)
+erfinv_bend  = op(quantiles.erfinv_bend, wide(lambda x: _bend_slope(erfinv_slope(x), 2 * square(erfinv(x)))), name="erfinv_bend", singular=True)
+ndtri_slope  = op(quantiles.ndtri_slope, wide(lambda x: ndtri_bend(x)), name="ndtri_slope", singular=True)
+ndtri_bend   = op(quantiles.ndtri_bend, wide(lambda x: 0.5 * _bend_slope(ndtri_slope(x), square(ndtri(x)))), name="ndtri_bend", singular=True)
 log_ndtr = op(_scipy("log_ndtr"), lambda x: SQRT_2_PI / erfcx(-x / SQRT_2), name="log_ndtr")
 
 logit    = op(_scipy("logit"), wide(lambda x: logit_slope(x)), name="logit", singular=True)
@@ -111,7 +90,7 @@ xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), w
 
 i0       = op(_scipy("i0"), lambda x: i1(x), name="i0")
 i0e      = op(_scipy("i0e"), lambda x, y: i1e(x) - sign(x) * y, name="i0e")
-i1       = op(_scipy("i1"), lambda x: 0.5 * i0(x) + 0.5 * iv(2, x), name="i1")
+i1       = op(bessel_values.i1, lambda x: 0.5 * i0(x) + 0.5 * iv(2, x), name="i1")
 i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, name="i1e")
 
 # of an order n that counts as the nearest whole number: a step, whose derivative is 0
@@ -120,6 +99,11 @@ iv           = op(_ordered("iv"), lambda: 0, lambda a, b: _between(iv, ew.round(
 ive          = op(_ordered("ive"), lambda: 0, lambda y, a, b: _between(ive, ew.round(a), b) - sign(b) * y, name="ive")
 spherical_jn = op(_ordered("spherical_jn"), lambda: 0, lambda a, b: _spherical(ew.round(a), b), name="spherical_jn")
 # fmt: on
+
+
+def _bend_slope(slope: Any, square: Any) -> Any:
+    """2 s^3 (1 + 2 t): the derivative of 2 y s^2, where y' = s and t = 2 y^2."""
+    return 2 * slope * slope * slope * (1 + 2 * square)
 
 
 def _between(kind: Any, n: Any, x: Any) -> Any:

@@ -156,7 +156,9 @@ _INVERSE = "the inverse of the error function is a fit, and one more for its tai
 _POLYGAMMA = "derivatives of log gamma are sums over all integers"
 SCIPY_ONLY: dict[str, str] = {
     **dict.fromkeys(("i0", "i0e", "i1", "i1e", "iv", "ive", "spherical_jn"), _BESSEL),
-    **dict.fromkeys(("erfinv", "ndtri", "erfinv_slope", "ndtri_slope"), _INVERSE),
+    **dict.fromkeys(
+        ("erfinv", "ndtri", "erfinv_slope", "erfinv_bend", "ndtri_slope", "ndtri_bend"), _INVERSE
+    ),
     **dict.fromkeys(("digamma", "polygamma"), _POLYGAMMA),
 }
 """Ops whose values only SciPy computes, and why."""

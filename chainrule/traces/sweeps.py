@@ -20,7 +20,7 @@ from chainrule.graph import around
 from chainrule.node import Node as GraphNode
 from chainrule.node import Variable
 from chainrule.op import Spec
-from chainrule.ops.fusing import fusing
+from chainrule.ops.eager_kernels import fusing
 from chainrule.traces.jacobians import local_of
 from chainrule.traces.keeping import Keeper, is_array
 from chainrule.traces.trace import Kept, Message, Sweep, gradient_sums

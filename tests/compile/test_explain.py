@@ -17,10 +17,10 @@ from chainrule.compile.inspect.machine_limits import SIZES, Limits, limits
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Into, Kernel, Let, Store
 from chainrule.compile.loops.work import work
-from chainrule.compile.mathlib import coefficients
 from chainrule.compile.mathlib.counting import operations
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
+from chainrule.ops import coefficients
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)

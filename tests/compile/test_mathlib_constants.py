@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from chainrule.compile import mathlib
-from chainrule.compile.mathlib import coefficients
-from chainrule.compile.mathlib.special import special_coefficients
+from chainrule.ops import coefficients, special_coefficients
 from tests.compile.lanes import native
 from tests.compile.mathsamples import arity, worst
 

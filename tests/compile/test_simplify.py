@@ -62,6 +62,10 @@ def neg(t: Terms, x: Term) -> Term:
     return t.op(ew.neg, [x])
 
 
+def over(t: Terms, x: Term) -> Term:
+    return t.op(ew.div, [C(t, 1.0), x])
+
+
 def bare(axis_of_parts: int, *parts: tuple[int, int]) -> Callable[[Terms, Term], list[Term]]:
     """Slices of an input, each put back in its place among zeros."""
 
@@ -110,6 +114,12 @@ FIRES: dict[str, tuple[Make, list[str]]] = {
     ),
     "strong product by a bounded number": (
         lambda t, x, y, v: t.op(strong_mul, [x, t.op(ew.tanh, [y])]), ["tanh", "mul"],
+    ),
+    "strong product by a bounded fraction": (
+        lambda t, x, y, v: t.op(
+            strong_mul, [x, over(t, t.op(ew.add, [t.op(ew.square, [y]), C(t, 0.5)]))]
+        ),
+        ["square", "add", "div", "mul"],
     ),
     "strong product of what is not 0": (
         lambda t, x, y, v: t.op(strong_mul, [C(t, np.full(4, 2.0)), y]), ["mul"],
@@ -201,6 +211,7 @@ FIRES: dict[str, tuple[Make, list[str]]] = {
 
 
 UNSIGNED = {
+    "strong product by a bounded fraction",
     "strong product by a bounded number",  # 0 times -1 is 0.0, or as any product -0.0
     "a sum over nothing",  # NumPy starts a sum with 0.0, and -0.0 added to that is 0.0
     "a sum over an axis of size 1",
@@ -231,6 +242,9 @@ NOT_EXACT: dict[str, Make] = {
     "-(x - y) is -0.0 for equals": lambda t, x, y, v: neg(t, t.op(ew.sub, [x, y])),
     "not less is not greater or equal": lambda t, x, y, v: t.op(
         ew.logical_not, [t.op(ew.less, [x, y])]
+    ),
+    "a strong product by what may be 1 / 0": lambda t, x, y, v: t.op(
+        strong_mul, [x, over(t, t.op(ew.square, [y]))]
     ),
     "a strong product by an infinity": lambda t, x, y, v: t.op(strong_mul, [x, y]),
     "x / x": lambda t, x, y, v: t.op(ew.div, [x, x]),

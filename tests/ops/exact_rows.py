@@ -163,8 +163,8 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(
         ["cbrt_slope", "one_minus_square", "cos_atan", "cos_angle", "per_square", "exp_product", "sigmoid_diff",
          "logistic_density", "sech_square", "sech", "gelu_erf_slope", "gelu_gate_slope",
-         "gelu_gate_root", "gelu_tanh_slope", "silu_slope", "mish_slope", "logit_slope",
-         "entr_slope", "erfinv_slope", "ndtri_slope"],
+         "gelu_gate_density", "gelu_gate_tanh", "log1p_slope", "atan_slope", "softsign_slope", "gelu_tanh_slope", "silu_slope", "mish_slope", "logit_slope",
+         "entr_slope", "erfinv_slope", "erfinv_bend", "ndtri_slope", "ndtri_bend"],
         "a slope of another row, whose second derivative it is tested by",
     ),
     "i1": "SciPy's Bessel functions of very small numbers are 0, and its second derivative a sum of them",

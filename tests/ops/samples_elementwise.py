@@ -50,8 +50,11 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "per_square": (WIDE, WIDE), "exp_product": (WIDE, (-1.1, 0.9)), "sigmoid_diff": (WIDE, WIDE),
     "logistic_density": (WIDE,), "sech_square": (WIDE,), "sech": (WIDE,),
     "gelu_erf_slope": (WIDE,), "gelu_tanh_slope": (WIDE,), "gelu_gate_slope": (WIDE,),
-    "gelu_gate_root": (WIDE,), "silu_slope": (WIDE,), "mish_slope": (WIDE,),
+    "gelu_gate_density": (WIDE,), "gelu_gate_tanh": (WIDE,),
+    "log1p_slope": (POSITIVE,), "atan_slope": (WIDE,), "softsign_slope": (WIDE,),
+    "silu_slope": (WIDE,), "mish_slope": (WIDE,),
     "logit_slope": ((0.1, 0.9),), "erfinv_slope": (UNIT,), "ndtri_slope": ((0.1, 0.9),),
+    "erfinv_bend": (UNIT,), "ndtri_bend": ((0.1, 0.9),),
     "entr_slope": (POSITIVE,),
     # special functions
     "rsqrt": (POSITIVE,), "fmod": ((6.8, 7.4), (2.5, 2.9)),

@@ -31,7 +31,8 @@ WIDE = 1 << 14
 _LIGHT = {"neg", "cast", "positive", "conj", "logical_not", "square"}
 _HEAVY = {*fn.LIBRARY, *special.TEXTS, "div", "reciprocal", "sigmoid", "silu", "gelu_tanh",
           "gelu_gate", "gelu_erf", "gelu_erf_slope", "gelu_tanh_slope", "gelu_gate_slope",
-          "gelu_gate_root", "silu_slope", "exp_product", "sigmoid_diff", "logistic_density",
+          "gelu_gate_density", "gelu_gate_tanh", "silu_slope", "exp_product", "sigmoid_diff",
+          "logistic_density",
           "sech_square", "sech", "ndtr", "entr_slope", "softplus", "exp_diff",
           "logaddexp", "floor_divide", "remainder"} - {"abs"}  # fmt: skip
 

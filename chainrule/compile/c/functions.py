@@ -79,8 +79,10 @@ _HELPERS: Final = {
     "gelu_gate_slope": "the derivative of what the tanh form of GELU multiplies x by|REAL x"
     "|double e = gate_decay#(x, 1);\nif (e == 0) return 0;\n"
     "return e * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)) / ((1 + e) * (1 + e));",
-    "gelu_gate_root": "half of 1 / cosh(v / 2), v the exponent of GELU's tanh form|REAL x"
-    "|double e = gate_decay#(x, 0.5);\nreturn e / (1 + e * e);",
+    "gelu_gate_density": "2^17 e / (1 + e)^2, e = exp(-|v|), v as above|REAL x"
+    "|double e = gate_decay#(x, 1);\nreturn e * 131072.0 / ((1 + e) * (1 + e));",
+    "gelu_gate_tanh": "tanh(v / 2), v as above|REAL x"
+    "|return tanh#(ROOT_2_PI * (x + CUBIC * x * x * x));",
     "gelu_tanh_slope": "the derivative of the tanh form of GELU|REAL x"
     "|double e = gate_decay#(x, 1), m = 0;\n"
     "if (e != 0) m = (1 + e - fabs#(x) * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)))\n"

@@ -167,7 +167,7 @@ TEXTS: Final = {
 
 _BELOW: Final = {
     **dict.fromkeys(
-        ["gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_root", "gelu_tanh_slope"],
+        ["gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_density", "gelu_tanh_slope"],
         ("gate_decay",),
     ),
     **dict.fromkeys(["digamma", *[f"polygamma{n}" for n in ORDERS]], ("cotangent",)),

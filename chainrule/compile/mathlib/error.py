@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_parts,
@@ -19,7 +18,6 @@ from chainrule.compile.mathlib.exponential import (
     reduced_f32,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.special import special_coefficients as s
 from chainrule.compile.mathlib.twofold import (
     Two,
     constant,
@@ -29,6 +27,8 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.ops import coefficients as c
+from chainrule.ops import special_coefficients as s
 
 ROOT_2 = halves(math.sqrt(2), 23)
 """The square root of 2, in float32."""

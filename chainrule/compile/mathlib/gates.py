@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     RANGE,
@@ -24,6 +23,7 @@ from chainrule.compile.mathlib.exponential import (
 )
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product
+from chainrule.ops import coefficients as c
 
 
 def sigmoid(x: Real) -> Real:

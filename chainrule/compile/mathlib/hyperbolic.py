@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_moderate,
@@ -16,6 +15,7 @@ from chainrule.compile.mathlib.exponential import (
 from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
+from chainrule.ops import coefficients as c
 
 
 def tanh(x: Real) -> Real:

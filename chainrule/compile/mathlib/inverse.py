@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import polynomial
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.twofold import (
@@ -15,6 +14,7 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.ops import coefficients as c
 
 TAN_PI_8 = math.sqrt(2) - 1
 

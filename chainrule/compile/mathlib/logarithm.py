@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two
 from chainrule.compile.mathlib.exponential import exp, exp_parts, exp_twofold
 from chainrule.compile.mathlib.reals import Bits, Real
@@ -21,6 +20,7 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.ops import coefficients as c
 
 ROOT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 

@@ -13,18 +13,20 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp, exp_moderate, exp_near_0, exp_twofold
 from chainrule.compile.mathlib.gates import cubic, cubic_reduced_f32, gate
+from chainrule.compile.mathlib.hyperbolic import tanh
 from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, total
+from chainrule.ops import coefficients as c
+from chainrule.ops.constants import GATE_UP_BITS
 
 GATE_END = {32: 14.1, 64: 30.0}
 """Beyond it the gate of GELU's tanh form is 0 or 1, and the root of its slope 0."""
 DEEP = -2000.0
-"""Below all exponents that `GATE_END` leaves: the root is a number down to -1490."""
+"""Below all exponents that `GATE_END` leaves."""
 
 
 LEAST = {32: -112.0, 64: -760.0}
@@ -165,12 +167,18 @@ def gelu_gate_slope(x: Real) -> Real:
     return _over_square(e.most * slope, e.value()) * e.rest
 
 
-def gelu_gate_root(x: Real) -> Real:
-    """The root of e / (1 + e)^2, which is 1 / (2 cosh(v / 2))."""
+def gelu_gate_density(x: Real) -> Real:
+    """e / (1 + e)^2, times `GATE_UP`."""
     _, y, k, _ = _gate_parts(x)
-    odd = k & 1
-    square = _over_square(y * power_of_two(odd), _limited(y, k).value())
-    return scale(square.intrinsic("sqrt"), (k - odd).signed_shift(1))
+    least = 30 - 2 * y.at.bias  # as far as `scale` goes: there it is 0
+    far = k.less(least).choose(k.at.int(least), k)
+    return scale(_over_square(y, _limited(y, k).value()), far + GATE_UP_BITS)
+
+
+def gelu_gate_tanh(x: Real) -> Real:
+    """tanh(v / 2) (float64)."""
+    y = tanh(cubic(x.clamp(-GATE_END[64], GATE_END[64])).value() * 0.5)
+    return y.copysign(x)
 
 
 def gelu_tanh_slope(x: Real) -> Real:

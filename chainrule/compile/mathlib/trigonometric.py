@@ -12,7 +12,6 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial
 from chainrule.compile.mathlib.lanes import Lanes
 from chainrule.compile.mathlib.reals import Bits, Mask, Real
@@ -26,6 +25,7 @@ from chainrule.compile.mathlib.twofold import (
     total,
 )
 from chainrule.compile.target import Target
+from chainrule.ops import coefficients as c
 
 FAR = {32: 1e5, 64: 1e9}
 

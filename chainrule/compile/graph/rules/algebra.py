@@ -200,6 +200,8 @@ def largest(x: Term, depth: int = _DEPTH) -> float:
             found = inner[0]
         case "square":
             found = inner[0] * inner[0]
+        case "div" if (least := _smallest(x.args[1])) > 0:
+            found = inner[0] / least
         case "":
             found = max(inner, default=np.inf)
         case _:
@@ -208,6 +210,20 @@ def largest(x: Term, depth: int = _DEPTH) -> float:
 
 
 _THROUGH = Astype | BroadcastTo | Where
+
+
+def _smallest(x: Term) -> float:
+    """A bound from below of |x|, where x is a number plus what is not negative; else 0."""
+    if _label(x) != "add":
+        return 0.0
+    for c, rest in (x.args, x.args[::-1]):
+        n = uniform(c)
+        square = _label(rest) in ("square", "abs") or (
+            _label(rest) == "mul" and rest.args[0] is rest.args[1]
+        )
+        if n is not None and n > 0 and square and rest.dtype.kind == "f":
+            return float(n)
+    return 0.0
 
 
 # --- choices and casts ---------------------------------------------------------------------------

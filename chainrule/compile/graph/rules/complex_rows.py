@@ -125,6 +125,8 @@ ROWS: dict[str, Callable[..., Any]] = {
     "div": _divided, "pow": _power, "strong_mul": _strong, "positive": lambda z: z,
     "neg": lambda z: Pair(-z.re, -z.im), "square": lambda z: z * z, "reciprocal": _reciprocal,
     "rsqrt": lambda z: _inverse(sqrt_of(z)),
+    "atan_slope": lambda z: _inverse(_one_more(z * z)),
+    "log1p_slope": lambda z: _inverse(_one_more(z)),
     "cos_atan": lambda z: _inverse(sqrt_of(_one_more(z * z))),
     "one_minus_square": lambda z: Pair(1.0 - z.re, -z.im) * _one_more(z),
     "sech_square": _sech_square,

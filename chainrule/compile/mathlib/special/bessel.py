@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
 from chainrule.compile.mathlib.reals import Mask, Real
-from chainrule.compile.mathlib.special import special_coefficients as s
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, root
+from chainrule.ops import special_coefficients as s
 
 BORDER = 8.0
 PRECISE = 6

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.error import erfc_parts, normal, scaled_erfc
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
@@ -20,8 +19,9 @@ from chainrule.compile.mathlib.logarithm import (
     split_twofold,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.special import special_coefficients as s
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, quick_total
+from chainrule.ops import coefficients as c
+from chainrule.ops import special_coefficients as s
 
 
 def _middle(y: Real) -> Two:

@@ -1,0 +1,74 @@
+"""Kernels for eager calls on many elements: whether there are any, and those of single rows.
+
+The kernels come from the compiler, which stands above this file and is loaded when it is needed. A
+call runs one where its first argument is large, so that equal calls give equal bits, watched or
+not. None does where the compiler's packages are not installed, or with CHAINRULE_OP_BY_OP=1 in the
+environment. `fusing(False)` is for composites alone: how the value of an op is computed does not
+depend on who asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from chainrule.dtypes import Dtype
+from chainrule.op import Array
+from chainrule.ops.rows import rows
+from chainrule.optional import installed
+
+LEAST = 1 << 14
+"""Elements of a first argument from which on kernels are used: there they gain 0.1 to 0.5 ms a
+call, so that some thousand calls at most have gained what compilation took; less compiles nothing.
+"""
+
+Kernel = Callable[[Sequence[Array]], list[Array]]
+"""Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
+Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
+"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
+
+_ALLOWED = os.environ.get("CHAINRULE_OP_BY_OP", "") in ("", "0")
+_on: ContextVar[bool] = ContextVar("fusing", default=_ALLOWED)
+
+
+def is_on() -> bool:
+    """Whether composites may run as kernels here; `fusing` says so."""
+    return _on.get()
+
+
+@contextmanager
+def fusing(on: bool) -> Generator[None]:
+    """Within it composites may run as kernels, or may not."""
+    token = _on.set(on)
+    try:
+        yield
+    finally:
+        _on.reset(token)
+
+
+def has_kernels() -> bool:
+    """Whether eager calls on many elements may run as kernels at all."""
+    return _ALLOWED and installed("llvmlite", "scipy")
+
+
+def maker() -> Maker:
+    """What compiles."""
+    return import_module("chainrule.compile.eager").kernel
+
+
+@cache
+def row_kernel(label: str, dtype: Dtype) -> Kernel:
+    """The value of a row of one argument."""
+    row: Any = rows[label]
+    return maker()(lambda xs: row(xs[0]), ["N"], (dtype,))
+
+
+def row_value(label: str, x: Array) -> Array:
+    """The value of a row at an array in C's order, by its kernel."""
+    (y,) = row_kernel(label, x.dtype)([x.reshape(-1)])
+    return y.reshape(x.shape)

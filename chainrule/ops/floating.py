@@ -1,0 +1,68 @@
+"""How values of rows that are formulas are computed: in which dtype, in blocks, or by a kernel."""
+
+# NumPy says little of what comes out of expressions of arrays of any dtype.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from chainrule.dtypes import check_real, float64, rounded_once
+from chainrule.ops import eager_kernels
+
+_COMPLEX = {
+    *("sigmoid", "logistic_density", "sech_square", "exp_product"),
+    *("atan_slope", "log1p_slope"),
+}
+"""Functions that take complex numbers; the others read |x| or an order and refuse them."""
+_BLOCK = 1 << 16
+"""Bytes of which several passes stay in the processor's cache."""
+
+Fn = Callable[..., Any]
+
+
+def floating(fn: Fn) -> Fn:
+    """`fn`, the value of the row of that name, of arrays of one dtype of floats, with an axis at
+    least: float16 and bfloat16 are computed in float32, integers in float64. Many elements are
+    computed by a kernel, or where there is none in blocks."""
+    several = rounded_once(lambda *xs: _alike(fn, xs))
+    label = fn.__name__
+
+    @wraps(fn)
+    def computed(*xs: Any) -> Any:
+        x = xs[0]
+        plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
+        if not plain:
+            return several(*xs)
+        if x.size < eager_kernels.LEAST:
+            return fn(x)
+        x = np.ascontiguousarray(x)
+        if eager_kernels.has_kernels():
+            return eager_kernels.row_value(label, x)
+        return _in_blocks(fn, x)
+
+    return computed
+
+
+def _alike(fn: Fn, xs: Sequence[Any]) -> Any:
+    dtype = np.result_type(*xs)
+    if fn.__name__ not in _COMPLEX:
+        check_real(fn.__name__, *xs)
+    if dtype.kind in "biu":
+        dtype = float64
+    arrays = [np.asarray(x, dtype) for x in xs]
+    y = fn(*[x if x.ndim else x.reshape(1) for x in arrays])
+    return y if any(x.ndim for x in arrays) else y[0]
+
+
+def _in_blocks(fn: Fn, x: Any) -> Any:
+    out = np.empty_like(x)
+    flat, y = x.reshape(-1), out.reshape(-1)
+    step = _BLOCK // x.itemsize
+    for i in range(0, flat.size, step):
+        y[i : i + step] = fn(flat[i : i + step])
+    return out

@@ -1,0 +1,93 @@
+"""Values of rows on many elements run as kernels: what they give is near what NumPy gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.ops import eager_kernels, special
+from chainrule.ops.eager_kernels import row_kernel
+from chainrule.ops.floating import floating
+from chainrule.ops.rows import rows
+from ops.samples_elementwise import DOMAINS
+from tests.sampling import sampled
+
+assert special is not None  # reading the table is what fills `rows`
+
+_COMPUTED = floating(abs).__code__
+FLOATING = sorted(
+    label
+    for label, row in rows.items()
+    if row.takes == 1 and getattr(row.fn, "__code__", None) is _COMPUTED
+)
+"""The rows of one argument whose values are `floating`."""
+CLOSE = {np.float32: 2e-6, np.float64: 5e-15}
+
+
+def sample(label: str, dtype: Any) -> Any:
+    ((low, high),) = DOMAINS[label]
+    return np.random.default_rng(0).uniform(low, high, (3, 20)).astype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Kernels of other tests count for nothing."""
+    row_kernel.cache_clear()
+
+
+def test_there_are_such_rows():
+    assert {"sech_square", "mish", "gelu_erf_slope", "atan_slope", "erfinv_bend"} <= {*FLOATING}
+
+
+@sampled("label")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("label", FLOATING)
+def test_a_kernel_gives_what_numpy_gives(label: str, dtype: Any, monkeypatch: pytest.MonkeyPatch):
+    x = sample(label, dtype)
+    with np.errstate(all="ignore"):
+        by_numpy = rows[label](x)
+        monkeypatch.setattr(eager_kernels, "LEAST", 1)
+        y = rows[label](x)
+    assert row_kernel.cache_info().misses == 1
+    assert y.dtype == dtype and y.shape == x.shape
+    np.testing.assert_allclose(y, by_numpy, rtol=CLOSE[dtype], atol=CLOSE[dtype] / 10)
+
+
+@pytest.mark.parametrize("label", FLOATING)
+def test_a_kernel_calls_no_eager_form(label: str):
+    """It would call the kernel again, for ever."""
+
+    def value(x: Any) -> Any:
+        return rows[label](x)
+
+    f = cr.jit(value)
+    f(sample(label, np.float64))
+    assert "eager form" not in str(f.explain())
+
+
+def test_only_the_size_decides(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(eager_kernels, "LEAST", 60)
+    x = sample("tanh", np.float32)
+    t = cr.tensor(x, requires_grad=True)
+    cr.tanh(t).backward(np.ones_like(x))
+    assert row_kernel.cache_info().misses == 1
+    (turned,) = cr.vjp(cr.tanh, np.ascontiguousarray(x.T).T)[1](np.ones_like(x))
+    assert row_kernel.cache_info().misses == 1
+    with cr.op_by_op():
+        (again,) = cr.vjp(cr.tanh, x)[1](np.ones_like(x))
+    assert t.grad is not None
+    for got in (turned, again):
+        np.testing.assert_array_equal(t.grad.numpy(), got)
+    cr.vjp(cr.tanh, x[:2])[1](np.ones_like(x[:2]))
+    assert row_kernel.cache_info().misses == 1
+
+
+def test_without_the_compiler_values_go_through_in_blocks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(eager_kernels, "has_kernels", lambda: False)
+    x = np.random.default_rng(0).normal(size=50_000)
+    whole = rows["sech_square"](x)
+    assert row_kernel.cache_info().misses == 0
+    np.testing.assert_array_equal(whole[-100:], rows["sech_square"](x[-100:]))
