@@ -1,6 +1,7 @@
 """What do composites gain in eager mode where they run as kernels, beside op by op and PyTorch?
 
-Forward and backward on float32, one thread each; 2**17 elements is the least size that has kernels.
+Forward and backward on float32, one thread each; 2**14 elements is the least size that has kernels.
+Attention has 8 heads of 64 channels and as many positions as give about that many elements.
 And what the first use of one costs: whole processes, with an empty cache and with a full one.
 """
 
@@ -23,7 +24,7 @@ from bench.pairs import Row, pair, row, show
 from chainrule.nn import functional as crf
 
 CLASSES = 512
-SIZES = (1 << 14, 1 << 17, 1 << 20, 1 << 23)
+SIZES = (1 << 10, 1 << 12, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
 """Elements."""
 
 FIRST = """
@@ -36,6 +37,9 @@ print(time.perf_counter() - begin)
 """
 
 Step = Callable[[], Any]
+HEADS, WIDTH = 8, 64
+LONGEST = 1024
+"""Positions: the scores of more fill the memory of a small machine."""
 
 
 def steps(elements: int) -> dict[str, tuple[Step, Step]]:
@@ -80,6 +84,29 @@ def steps(elements: int) -> dict[str, tuple[Step, Step]]:
     }
 
 
+def attention(elements: int) -> tuple[Step, Step]:
+    """Causal attention, ours and PyTorch's, forward and backward."""
+    positions = min(max(2, elements // (HEADS * WIDTH)), LONGEST)
+    rng = np.random.default_rng(0)
+    shape = (HEADS, positions, WIDTH)
+    q, k, v, g = [rng.normal(size=shape).astype(np.float32) for _ in range(4)]
+    ours = [cr.tensor(a, requires_grad=True) for a in (q, k, v)]
+    peers = [torch.tensor(a, requires_grad=True) for a in (q, k, v)]
+    cotangent = torch.tensor(g)
+
+    def mine() -> None:
+        cr.scaled_dot_product_attention(*ours, causal=True).backward(g)
+        for x in ours:
+            x.grad = None
+
+    def theirs() -> None:
+        tf.scaled_dot_product_attention(*peers, is_causal=True).backward(cotangent)
+        for x in peers:
+            x.grad = None
+
+    return mine, theirs
+
+
 def _first(cache: str, *, plain: bool) -> float:
     """Seconds that the first layer_norm of a process takes."""
     environment = {
@@ -117,7 +144,8 @@ def run() -> list[Row]:
     rows: list[Row] = []
     for elements in SIZES:
         runs = max(1, (1 << 20) // elements)
-        for name, (ours, peer) in steps(elements).items():
+        all_steps = {**steps(elements), "attention": attention(elements)}
+        for name, (ours, peer) in all_steps.items():
 
             def plain(ours: Step = ours) -> None:
                 with cr.op_by_op():
