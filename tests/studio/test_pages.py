@@ -248,6 +248,8 @@ def test_an_element_opens_into_its_sum(browser: Any, files: Path):
                 page.keyboard.press("ArrowRight")
                 page.keyboard.press("Enter")
             assert focus(page).startswith("contribution")
+            said = page.locator(".element .certificate").inner_text()
+            assert said.startswith(("✓ This element agrees", "– This element was checked together"))
             rows = page.locator(".element table tr").all()
             texts = [r.locator("td.num").last.inner_text().replace("−", "-") for r in rows]
             *terms, total = [float(x) for x in texts]
@@ -256,8 +258,16 @@ def test_an_element_opens_into_its_sum(browser: Any, files: Path):
                 before, url = view(page), address(page)
             lengths.add(len(terms))
         assert len(lengths) >= 2
+        button(page, "to the end (End)").click()
+        page.locator(".card.parameter").first.click()
+        assert "✓ This gradient agrees with differences of the result" in panel_text(page)
         visit(page, url)
         assert view(page) == before and page.locator(".element").count() == 1
+
+
+def panel_text(page: Any) -> str:
+    settled(page)
+    return page.locator(".panel").inner_text()
 
 
 def test_groups_fold_and_the_view_moves(browser: Any, files: Path):

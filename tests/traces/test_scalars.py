@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -105,10 +105,10 @@ def test_a_long_graph_takes_no_recursion():
     y = x
     for i in range(25_000):
         y = (y + x * 1e-4) if i % 2 else y * 0.9999
-    start = perf_counter()
+    start = process_time()
     with cr.record() as recording:
         y.backward()
-    assert perf_counter() - start < 20
+    assert process_time() - start < 20
     trace = recording.trace
     check_trace(trace)
     assert len(trace.nodes) > 50_000
@@ -117,20 +117,20 @@ def test_a_long_graph_takes_no_recursion():
 
 def test_a_wide_sum_is_linear_in_its_size():
     xs = [Value(float(i)) for i in range(20_000)]
-    start = perf_counter()
+    start = process_time()
     trace = cr.record(lambda: sum(xs, Value(0.0)))
-    assert perf_counter() - start < 20
+    assert process_time() - start < 20
     assert len(trace.sweeps[0].messages) >= 20_000
 
 
 def test_microgpt_step_by_numbers():
     model = ScalarGPT(GPTConfig.microgpt(27, block_size=8), python_draw(random.Random(42)))
-    start = perf_counter()
+    start = process_time()
     with cr.record() as recording:
         loss = model.loss([26, *[ord(c) - ord("a") for c in "emma"], 26])
         loss.backward()
     trace = recording.trace
-    assert perf_counter() - start < 60
+    assert process_time() - start < 60
     check_trace(trace)
     assert sums_differ(trace, trace.sweeps[0]) == []
     assert float(result(trace)) == loss.data
