@@ -423,13 +423,14 @@ def optional_imports(tree: ast.AST) -> list[str]:
     return found
 
 
+OF_TORCH = ("verify/", "traces/pytorch/", "parallel/")
+"""What is given PyTorch's objects, or stands on its process groups."""
 ALLOWED = {
     ("verify/reporting/report.py", "rich"),  # `__rich__`, which rich itself calls
     ("verify/script/single.py", "ModuleNotFoundError"),  # a user's import
     ("verify/script/target.py", "ModuleNotFoundError"),
     ("compile/runtime/cache_key.py", "ImportError"),  # a module that Windows lacks
     ("blas_threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
-    ("traces/pytorch.py", "torch"),  # loaded when the program has loaded PyTorch
 }
 
 
@@ -441,7 +442,7 @@ def test_optional_packages_are_loaded_in_one_place():
         if name == "optional.py" or not any(word in text for word in WORDS):
             continue
         for package in optional_imports(ast.parse(text)):
-            by_torch = package == "torch" and folder == "verify"  # given PyTorch's objects
+            by_torch = package == "torch" and name.startswith(OF_TORCH)
             fine = MODULE_LEVEL.get(folder) == package or by_torch or (name, package) in ALLOWED
             assert fine, f"{name} imports {package}: use chainrule.optional"
 

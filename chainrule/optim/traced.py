@@ -8,12 +8,14 @@ compiled step, so that a learning rate may change between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Protocol, cast, final
 
 import numpy as np
 
 from chainrule.dtypes import finfo
 from chainrule.ops import elementwise as ew
+from chainrule.ops.families import rows
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import astype, concat, reshape
 from chainrule.optim.bucket import Bucket
@@ -54,11 +56,19 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         (out,) = kwargs.pop("out", (None,))
         xs = [x.tensor if isinstance(x, Vector) else x for x in inputs]
-        y = getattr(ufunc, method)(*xs, **kwargs)
+        row = None if kwargs or method != "__call__" else _rows_by_ufunc().get(ufunc)
+        y = row(*xs) if row is not None else getattr(ufunc, method)(*xs, **kwargs)
         if out is None:
             return Vector(y)
         out.tensor = y if y.dtype == out.dtype else astype(y, out.dtype)
         return out
+
+
+@cache
+def _rows_by_ufunc() -> dict[Any, Any]:
+    """Ops by the ufunc that they are on arrays: the way of a tensor's `__array_ufunc__` without all
+    of NumPy's functions, which take longer to load than most steps to trace."""
+    return {row.fn: row for row in rows.values() if isinstance(row.fn, np.ufunc)}
 
 
 @final

@@ -17,10 +17,10 @@ from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.numbers import Builder, Value, suffix
 from chainrule.compile.loops.expressions import Expr, within
 from chainrule.compile.loops.functions import MATHEMATICS
-from chainrule.compile.loops.statements import Kernel, Stmt, exprs_of, statements
+from chainrule.compile.loops.statements import For, Kernel, Product, Stmt, exprs_of, statements
 
 FEW = 4
-"""So many uses of a function in a kernel are in place..."""
+"""So many uses of a function in a kernel with loops are in place, in one without a single one..."""
 MANY = 12
 """... unless all kernels of a program together have more than these."""
 
@@ -29,10 +29,15 @@ def called(kernels: Mapping[str, Kernel]) -> dict[str, frozenset[str]]:
     """By the text of a kernel, the functions that it calls; kernels with one text are one."""
     uses = {text: Counter(_mathematics(k.body)) for text, k in kernels.items()}
     total = sum(uses.values(), Counter[str]())
+    few = {text: FEW if _has_loops(k) else 1 for text, k in kernels.items()}
     return {
-        text: frozenset([name for name, n in found.items() if n > FEW or total[name] > MANY])
+        text: frozenset([name for name, n in found.items() if n > few[text] or total[name] > MANY])
         for text, found in uses.items()
     }
+
+
+def _has_loops(k: Kernel) -> bool:
+    return any(isinstance(s, For | Product) for s in k.body)
 
 
 def _mathematics(body: Sequence[Stmt]) -> Iterator[str]:

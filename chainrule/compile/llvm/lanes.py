@@ -214,14 +214,18 @@ def width_of(target: Target, body: Sequence[Stmt], n: Extent) -> int:
 
 def widest(target: Target, body: Sequence[Stmt], n: Extent) -> int:
     """The same where nothing is wasted: what a register has, or less if `n` needs no more."""
-    sizes = {1}
+    floats, others = {0}, {1}
     for s in statements(body):
         for e in exprs_of(s):
-            sizes |= {x.dtype.itemsize for x in within(e) if x.dtype.kind == "f"}
-            sizes |= {x.dtype.itemsize for x in (e,)}
+            others.add(e.dtype.itemsize)
+            for x in within(e):
+                if x.dtype.kind == "f":
+                    floats.add(x.dtype.itemsize)
+                elif x.kind == "load":
+                    others.add(x.dtype.itemsize)
         if isinstance(s, Store):
-            sizes.add(s.buffer.dtype.itemsize)
-    width = target.lanes(max(sizes))
+            others.add(s.buffer.dtype.itemsize)
+    width = target.lanes(max(floats) or max(others))
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     return width

@@ -9,7 +9,6 @@ from chainrule.compile.cpu.core_split import split
 from chainrule.compile.cpu.program_module import Module, emit
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.check.checker import check
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.kernels import write
 from chainrule.compile.lower.planning import plan
@@ -30,6 +29,8 @@ def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
     scratch = [b for b in scratch if b in lives]
     layout = Layout(loops.symbols, objects, [t.spec for t in program.results], scratch, lives)
     if CHECKING:
+        from chainrule.compile.loops.check.checker import check
+
         check(loops)
     return loops, layout
 
