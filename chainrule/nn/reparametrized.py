@@ -7,7 +7,7 @@ stands under `parametrizations`, with the names that PyTorch's `nn.utils.paramet
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def spectral_norm(
         _iterate(matrix, vectors, eps)
 
     def follow(module: Any, _: Any) -> None:
-        parts = vars(module)["parametrizations"][name]
+        parts = cast(Any, vars(module)["parametrizations"][name])
         matrix = rows(apply(Detach(), parts["original"]))
         for _ in range(n_power_iterations if module.training else 0):
             _iterate(matrix, parts["0"], eps)
