@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from chainrule import not_offered
 from chainrule.optional import installed
 from chainrule.public_names import imports_of
 
@@ -90,26 +91,10 @@ MODULES: dict[str, str] = {
 """What to do about methods of PyTorch's modules."""
 LAYERS: dict[str, str] = {
     "Parameter": "write cr.tensor(data, requires_grad=True)",
-    "RNNCell": "write nn.RNN, with a sequence of one step", "LSTMCell": "write nn.LSTM, likewise",
-    "GRUCell": "write nn.GRU, likewise", "DataParallel": _NOWHERE,
-    "TransformerDecoderLayer": "write nn.Block, or nn.MultiheadAttention twice",
-    "Transformer": "write nn.TransformerEncoder, or nn.Block", "AlphaDropout": "write nn.Dropout",
     "utils": "write cr.optim.clip_grad_norm(parameters, most)",
     "lr_scheduler": "write optim.Scheduler(optimizer, schedule); schedules are Cosine, Linear, ...",
     "swa_utils": "write optim.AveragedModel(model)",
-    "ASGD": "write optim.SGD, and optim.AveragedModel(model) for the average of weights",
-    "SparseAdam": "write optim.Adam: gradients are dense",
-    **{
-        torch: f"write optim.Scheduler(optimizer, {ours})"
-        for torch, ours in {
-            "StepLR": "optim.Step(steps, gamma)", "MultiStepLR": "optim.MultiStep(milestones)",
-            "ExponentialLR": "optim.Exponential(gamma)", "OneCycleLR": "optim.OneCycle(steps)",
-            "CosineAnnealingLR": "optim.Cosine(steps)", "LinearLR": "optim.Linear(steps)",
-            "CosineAnnealingWarmRestarts": "optim.CosineRestarts(steps)",
-            "ConstantLR": "optim.Constant(factor)", "LambdaLR": "schedule",
-            "SequentialLR": "first.then(second, after=n)", "ChainedScheduler": "a * b",
-        }.items()
-    },
+    **not_offered.LAYERS, **not_offered.OPTIMIZERS, **not_offered.FUNCTIONS,
 }
 """What to do about classes of PyTorch's `nn` and `optim`."""
 ARGUMENTS: dict[str, tuple[str, str]] = {

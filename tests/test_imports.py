@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
         "whole_files",
         "strict_json",
         "version",
+        "not_offered",
     },
     {"optional"},
     {"op", "public_names"},

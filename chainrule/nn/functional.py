@@ -104,5 +104,7 @@ from chainrule.ops.rearranging import (
 )
 from chainrule.ops.resizing import interpolate as interpolate
 from chainrule.ops.selection import one_hot as one_hot
+from chainrule.spellings import no_part as _no_part
 
+__getattr__ = _no_part(__name__)
 _with_border(globals())
