@@ -1,4 +1,4 @@
-"""docs/pytorch_names.md is what PyTorch's lists and ours say, without a blank; errors say it too."""
+"""docs/pytorch_names.md is what PyTorch's lists and ours say, without a blank; so do errors."""
 
 from __future__ import annotations
 
