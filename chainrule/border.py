@@ -163,6 +163,9 @@ def _guard_class(cls: Any) -> None:
         return  # numbers are made in each step; what goes wrong there is told there
     arrays = cls.__name__ == "Tensor"
     members: dict[str, Any] = dict(cast(Any, vars(cls)))
+    made = unwrap(cls.__init__)
+    if isfunction(made) and made.__module__.startswith("chainrule"):
+        members["__init__"] = made  # it may be that of several classes: told under each name
     for name, f in members.items():
         if not isfunction(f) or f in _guarded or not _takes_more(f):
             continue

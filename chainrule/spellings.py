@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from chainrule import not_offered
 from chainrule.optional import installed
 from chainrule.public_names import imports_of
 
@@ -90,26 +91,10 @@ MODULES: dict[str, str] = {
 """What to do about methods of PyTorch's modules."""
 LAYERS: dict[str, str] = {
     "Parameter": "write cr.tensor(data, requires_grad=True)",
-    "ModuleList": "write a list: modules in it are found", "ParameterList": "write a list",
-    "ModuleDict": "write a dict: modules in it are found", "ParameterDict": "write a dict",
-    "Flatten": "write x.reshape(shape) in forward", "Identity": "leave it out",
-    "MultiheadAttention": "write nn.CausalSelfAttention, or scaled_dot_product_attention",
     "utils": "write cr.optim.clip_grad_norm(parameters, most)",
     "lr_scheduler": "write optim.Scheduler(optimizer, schedule); schedules are Cosine, Linear, ...",
     "swa_utils": "write optim.AveragedModel(model)",
-    "ASGD": "write optim.SGD, and optim.AveragedModel(model) for the average of weights",
-    "SparseAdam": "write optim.Adam: gradients are dense",
-    **{
-        torch: f"write optim.Scheduler(optimizer, {ours})"
-        for torch, ours in {
-            "StepLR": "optim.Step(steps, gamma)", "MultiStepLR": "optim.MultiStep(milestones)",
-            "ExponentialLR": "optim.Exponential(gamma)", "OneCycleLR": "optim.OneCycle(steps)",
-            "CosineAnnealingLR": "optim.Cosine(steps)", "LinearLR": "optim.Linear(steps)",
-            "CosineAnnealingWarmRestarts": "optim.CosineRestarts(steps)",
-            "ConstantLR": "optim.Constant(factor)", "LambdaLR": "schedule",
-            "SequentialLR": "first.then(second, after=n)", "ChainedScheduler": "a * b",
-        }.items()
-    },
+    **not_offered.LAYERS, **not_offered.OPTIMIZERS, **not_offered.FUNCTIONS,
 }
 """What to do about classes of PyTorch's `nn` and `optim`."""
 ARGUMENTS: dict[str, tuple[str, str]] = {
@@ -138,9 +123,8 @@ LACKING: dict[str, str] = {
     "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
     "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
     "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
-    "ceil_mode": "sizes are rounded down; pad first",
     "decimals": "write cr.round(x * 10**d) / 10**d",
-    "dtype": "use astype(dtype)", "padding_idx": "multiply by a mask",
+    "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
     "device_type": _NOWHERE, "device": _NOWHERE,

@@ -192,6 +192,35 @@ def _one(f: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: ((f(),), {})
 
 
+SETTINGS: dict[str, Any] = {
+    "kernel_size": 2, "output_size": 2, "dropout": 0.1, "p": 0.3, "padding": 1, "value": 0.5,
+    "upscale_factor": 2, "downscale_factor": 2, "groups": 1, "threshold": 0.5, "dim": 4,
+    "unflattened_size": (2, 2), "num_groups": 1, "normalized_shape": 3, "num_heads": 2,
+    "n_head": 2, "nhead": 2,
+}  # fmt: skip
+"""For arguments of layers without a default; others are 4."""
+LAYERS = [
+    name
+    for name, c in vars(nn).items()
+    if isinstance(c, type)
+    and issubclass(c, nn.Module)
+    and name not in ("Module", "Sequential", "Checkpoint", "TransformerEncoder", "FeedForward")
+]
+"""Layers that can be made of numbers."""
+
+
+def _layer(name: str) -> Callable[[], Any]:
+    """A layer of that name, with all its settings by place or by name."""
+    settings = list(inspect.signature(getattr(nn, name)).parameters.values())
+    given = {
+        p.name: SETTINGS.get(p.name, 4) if p.default is p.empty else p.default for p in settings
+    }
+    places = [given[p.name] for p in settings if p.kind is p.POSITIONAL_OR_KEYWORD]
+    words = {p.name: given[p.name] for p in settings if p.kind is p.KEYWORD_ONLY}
+    words.pop("init", None)  # a function of the user's, whose errors are its own
+    return lambda: (tuple(places), words)
+
+
 RULES = [n for n, c in vars(optim).items() if hasattr(c, "follow") and n != "UpdateRule"]
 """Optimizers that are a row of settings, a memory and an update."""
 
@@ -258,12 +287,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.leaks": _call(lambda: None, steps=2),
     "cr.capture": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.trap_nan": _call(inf=True),
-    "nn.Linear": _call(3, 2, True, dtype=np.float32, generator=None),
-    "nn.Embedding": _call(5, 3, dtype=np.float32),
-    "nn.LayerNorm": _call(3, 1e-5, True, True, dtype=np.float32),
-    "nn.RMSNorm": _call(3, 1e-5, True, dtype=np.float32),
-    "nn.Dropout": _call(0.3, generator=None),
-    "nn.GELU": _call("tanh"),
+    **{f"nn.{name}": _layer(name) for name in LAYERS},
     "nn.Sequential": _call(_module, _module),
     **{f"optim.{name}": _rule(name) for name in RULES},
     "optim.LBFGS": lambda: (([_leaf()], 1.0, 5, 6, 1e-7, 1e-9, 3, "strong_wolfe"), {}),

@@ -16,7 +16,7 @@ from chainrule.nn import functional as nnf
 X, M, V, S = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2), apart(salt=3)
 W, SQUARE, BATCH = apart(4, salt=4), apart(3, 3), apart(2, 3, 3)
 POSITIVE = BATCH @ np.swapaxes(BATCH, -1, -2) + np.eye(3)
-LINE, IMAGE = apart(2, 4, 7), apart(2, 4, 5, 6)
+LINE, IMAGE, BLOCK = apart(2, 4, 7), apart(2, 4, 5, 6), apart(2, 2, 3, 4, 5)
 P, LABELS = apart(3, 4, low=0.1, high=0.9), np.array([2, 0, 3])
 SIGNS = np.where(M > 0, 1, -1)
 C = X + 1j * apart(2, 3, 4, salt=9)
@@ -141,6 +141,15 @@ WINDOWS: list[Callable[[], Any]] = [
     lambda: nnf.conv_transpose2d(
         IMAGE, apart(4, 3, 2, 3), stride=(2, 3), padding=(0, 1), output_padding=(1, 2)
     ),
+    lambda: nnf.conv3d(BLOCK, apart(6, 1, 2, 3, 2), padding="same", groups=2),
+    lambda: nnf.conv3d(BLOCK, apart(6, 2, 2, 3, 2), padding="valid"),
+    lambda: nnf.conv_transpose3d(
+        BLOCK, apart(2, 3, 2, 3, 2), stride=(2, 3, 1), padding=(0, 1, 0), output_padding=(1, 2, 0)
+    ),
+    lambda: nnf.max_pool1d(LINE, 3, ceil_mode=True),
+    lambda: nnf.max_pool3d(BLOCK, 2, ceil_mode=True),
+    lambda: nnf.avg_pool1d(LINE, 3, ceil_mode=True),
+    lambda: nnf.avg_pool3d(BLOCK, 2, ceil_mode=True),
     lambda: nnf.unfold(IMAGE, (2, 3), stride=2),
     lambda: nnf.pad(IMAGE, (1, 2, 0, 3), "circular"),
     lambda: nnf.pad(LINE, (4, -2, 1, 0)),

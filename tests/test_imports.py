@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
         "blas_threads",
         "strict_json",
         "version",
+        "not_offered",
     },
     {"optional"},
     {"op", "public_names"},

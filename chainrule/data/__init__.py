@@ -1,20 +1,34 @@
 """Data to train on: names, text files, digits; the tokenizer; batches of documents."""
 
 from chainrule.border import with_border as _with_border
+from chainrule.data.bpe import BPETokenizer
 from chainrule.data.corpus import IGNORE, Batch, Corpus
+from chainrule.data.datasets import DataLoader, Dataset, TensorDataset, collate
 from chainrule.data.digits import Digits, load_digits
+from chainrule.data.readers import read_csv, read_idx, read_npz
 from chainrule.data.text import load_names, read_documents
 from chainrule.data.tokenizer import CharTokenizer
+from chainrule.data.toys import spirals, two_moons
 
 __all__ = [
     "IGNORE",
+    "BPETokenizer",
     "Batch",
     "CharTokenizer",
     "Corpus",
+    "DataLoader",
+    "Dataset",
     "Digits",
+    "TensorDataset",
+    "collate",
     "load_digits",
     "load_names",
+    "read_csv",
     "read_documents",
+    "read_idx",
+    "read_npz",
+    "spirals",
+    "two_moons",
 ]
 
 _with_border(globals())

@@ -20,6 +20,10 @@ from chainrule.ops.activations import (
     tanhshrink as tanhshrink,
     threshold as threshold,
 )
+from chainrule.ops.adaptive_pooling import (
+    adaptive_avg_pool as adaptive_avg_pool,
+    adaptive_max_pool as adaptive_max_pool,
+)
 from chainrule.ops.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
@@ -42,8 +46,11 @@ from chainrule.ops.composite import (
 from chainrule.ops.convolution import (
     conv1d as conv1d,
     conv2d as conv2d,
+    conv3d as conv3d,
     conv_transpose1d as conv_transpose1d,
     conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    fold as fold,
     unfold as unfold,
 )
 from chainrule.ops.distances import (
@@ -58,6 +65,7 @@ from chainrule.ops.elementwise import (
     softplus as softplus,
     tanh as tanh,
 )
+from chainrule.ops.embedding_bags import embedding_bag as embedding_bag
 from chainrule.ops.losses import (
     binary_cross_entropy as binary_cross_entropy,
     cosine_embedding_loss as cosine_embedding_loss,
@@ -82,13 +90,21 @@ from chainrule.ops.normalization import (
 )
 from chainrule.ops.padding_last import pad as pad
 from chainrule.ops.pooling import (
-    adaptive_avg_pool as adaptive_avg_pool,
     avg_pool1d as avg_pool1d,
     avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d,
     max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+)
+from chainrule.ops.rearranging import (
+    channel_shuffle as channel_shuffle,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
 )
 from chainrule.ops.resizing import interpolate as interpolate
 from chainrule.ops.selection import one_hot as one_hot
+from chainrule.spellings import no_part as _no_part
 
+__getattr__ = _no_part(__name__)
 _with_border(globals())

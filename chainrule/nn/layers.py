@@ -1,4 +1,4 @@
-"""The layers: linear maps, embeddings, normalisations, dropout, activations, and their sequence.
+"""The layers: linear maps, normalisations over the last axis, dropout.
 
 PyTorch's names and defaults. Notation: `..` any leading axes, C channels.
 """
@@ -6,19 +6,20 @@ PyTorch's names and defaults. Notation: `..` any leading axes, C channels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.arrays import admit_dtype
 from chainrule.dtypes import finfo
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import variable
 from chainrule.nn import functional
-from chainrule.nn.init import normal_, uniform_
+from chainrule.nn.init import uniform_
 from chainrule.nn.module import Module
-from chainrule.ops import elementwise as ew
+from chainrule.ops.contraction import einsum
+from chainrule.ops.shaping import reshape
 from chainrule.random import Generator
 from chainrule.tensors import Tensor
 
@@ -74,86 +75,114 @@ class Linear(Module):
 
 
 @final
-class Embedding(Module):
-    """Integers (..) -> rows of weight (num_embeddings, embedding_dim): (.., embedding_dim).
+class Bilinear(Module):
+    """x1 (.., n), x2 (.., m) -> x1 weight x2 + bias (.., k), for weight (k, n, m).
 
-    The weight starts standard normal, or as `init` fills it.
+    Both start uniform in +-1 / sqrt(n).
     """
 
     def __init__(
         self,
-        num_embeddings: int,
-        embedding_dim: int,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
         *,
-        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
-        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.weight = parameter((num_embeddings, embedding_dim), 0.0, dtype)
-        if init is None:
-            normal_(self.weight, generator=generator)
-        else:
-            init(self.weight)
+        sizes = {"in1_features": in1_features, "in2_features": in2_features}
+        check_sizes("Bilinear", **sizes, out_features=out_features)
+        self.weight = parameter((out_features, in1_features, in2_features), 0.0, dtype)
+        self.bias = parameter((out_features,), 0.0, dtype) if bias else None
+        bound = 1 / math.sqrt(in1_features)
+        for t in (self.weight, self.bias):
+            if t is not None:
+                uniform_(t, -bound, bound, generator=generator)
 
-    def forward(self, indices: Any) -> Tensor:
-        """Shapes: (...) -> (..., embedding_dim)."""
-        return functional.embedding(self.weight, indices)
+    def forward(self, x1: Any, x2: Any) -> Tensor:
+        """Shapes: (..., n), (..., m) -> (..., k)."""
+        y = einsum("...i,oij,...j->...o", x1, self.weight, x2)
+        return y if self.bias is None else y + self.bias
+
+
+class _RowNorm(Module):
+    """The last axes, of `normalized_shape`, as one row, which is normalised."""
+
+    def _begin(self, normalized_shape: int | Sequence[int]) -> None:
+        shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+        if not shape:
+            raise ConfigError(f"{type(self).__name__}: normalized_shape has at least one axis")
+        for n in shape:
+            check_sizes(type(self).__name__, normalized_shape=n)
+        self.normalized_shape = tuple(shape)
+
+    def _row(self, x: Any) -> Any:
+        """x with those axes as one."""
+        n = len(self.normalized_shape)
+        if tuple(x.shape[-n:]) != self.normalized_shape:
+            raise ShapeError(
+                f"{type(self).__name__}: the last axes of x are {self.normalized_shape}, not "
+                f"{tuple(x.shape)}"
+            )
+        return x if n == 1 else reshape(x, (*x.shape[:-n], -1))
+
+    @staticmethod
+    def _flat(t: Tensor | None) -> Any:
+        return t if t is None or t.ndim == 1 else reshape(t, (-1,))
 
 
 @final
-class LayerNorm(Module):
-    """`chainrule.layer_norm` over the last axis, of size `dim`; if affine with weight and bias.
-
-    They start as ones and zeros.
-    """
+class LayerNorm(_RowNorm):
+    """`chainrule.layer_norm` over the last axes; if affine with weight and bias, ones and zeros."""
 
     def __init__(
         self,
-        dim: int,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
         *,
         dtype: Any = np.float32,
     ) -> None:
-        check_sizes("LayerNorm", dim=dim)
-        self.dim = dim
+        self._begin(normalized_shape)
         self.eps = eps
-        self.weight = parameter((dim,), 1.0, dtype) if elementwise_affine else None
-        self.bias = parameter((dim,), 0.0, dtype) if elementwise_affine and bias else None
+        shape, affine = self.normalized_shape, elementwise_affine
+        self.weight = parameter(shape, 1.0, dtype) if affine else None
+        self.bias = parameter(shape, 0.0, dtype) if affine and bias else None
 
     def forward(self, x: Any) -> Tensor:
-        """Shapes: (..., dim) -> (..., dim)."""
-        return functional.layer_norm(x, self.weight, self.bias, eps=self.eps)
+        """Shapes: (*s) -> (*s)."""
+        weight, bias = self._flat(self.weight), self._flat(self.bias)
+        y = functional.layer_norm(self._row(x), weight, bias, eps=self.eps)
+        return reshape(y, tuple(x.shape)) if y.ndim < x.ndim else y
 
 
 @final
-class RMSNorm(Module):
-    """`chainrule.rms_norm` over the last axis, of size `dim`; if affine with a weight, of ones.
+class RMSNorm(_RowNorm):
+    """`chainrule.rms_norm` over the last axes; if affine with a weight, of ones.
 
     eps None stands for the spacing of the input's dtype at 1, as in PyTorch.
     """
 
     def __init__(
         self,
-        dim: int,
+        normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
         *,
         dtype: Any = np.float32,
     ) -> None:
-        check_sizes("RMSNorm", dim=dim)
-        self.dim = dim
+        self._begin(normalized_shape)
         self.eps = eps
-        self.weight = parameter((dim,), 1.0, dtype) if elementwise_affine else None
+        shape = self.normalized_shape
+        self.weight = parameter(shape, 1.0, dtype) if elementwise_affine else None
 
     def forward(self, x: Any) -> Tensor:
-        """Shapes: (..., dim) -> (..., dim)."""
+        """Shapes: (*s) -> (*s)."""
         eps = finfo(x.dtype).eps if self.eps is None else self.eps
-        return functional.rms_norm(x, self.weight, eps=eps)
+        y = functional.rms_norm(self._row(x), self._flat(self.weight), eps=eps)
+        return reshape(y, tuple(x.shape)) if y.ndim < x.ndim else y
 
 
 @final
@@ -169,77 +198,3 @@ class Dropout(Module):
     def forward(self, x: Any) -> Tensor:
         """Shapes: (...) -> (...)."""
         return functional.dropout(x, self.p, training=self.training, generator=self._generator)
-
-
-@final
-class Sequential(Module):
-    """One module after the other; they are named 0, 1, ..."""
-
-    def __init__(self, *modules: Module) -> None:
-        for i, module in enumerate(modules):
-            setattr(self, str(i), module)
-
-    def forward(self, x: Any) -> Any:
-        """The last module's value."""
-        for module in self:
-            x = module(x)
-        return x
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter([m for m in vars(self).values() if isinstance(m, Module)])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __getitem__(self, i: int) -> Module:
-        return list(iter(self))[i]
-
-
-@final
-class ReLU(Module):
-    """max(x, 0)."""
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return ew.relu(x)
-
-
-@final
-class GELU(Module):
-    """`chainrule.gelu`: exact, or with approximate="tanh" its tanh form."""
-
-    def __init__(self, approximate: str = "none") -> None:
-        if approximate not in ("none", "tanh"):
-            raise ConfigError(f"GELU: approximate is 'none' or 'tanh', not {approximate!r}")
-        self.approximate = approximate
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return functional.gelu(x, approximate=self.approximate)
-
-
-@final
-class Tanh(Module):
-    """The hyperbolic tangent."""
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return ew.tanh(x)
-
-
-@final
-class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return ew.sigmoid(x)
-
-
-@final
-class SiLU(Module):
-    """x sigmoid(x)."""
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return functional.silu(x)

@@ -236,6 +236,16 @@ class Module(ABC):
 
     # --- how it looks
 
+    def summary(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module once, and tell of each layer the shape of its result, its parameters,
+        operations on numbers, and the bytes that a backward pass keeps: a table, to be printed.
+
+        Buffers change as in any call.
+        """
+        from chainrule.nn.summaries import summary
+
+        return summary(self, args, kwargs)
+
     def __repr__(self) -> str:
         lines = _tree("", self)
         width = max([len(text) for text, _ in lines])

@@ -18,7 +18,8 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.errors import ConfigError
-from chainrule.nn.layers import GELU, Dropout, Init, LayerNorm, Linear, check_sizes
+from chainrule.nn.activations import CLASSES
+from chainrule.nn.layers import Dropout, Init, LayerNorm, Linear, check_sizes
 from chainrule.nn.module import Module
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -164,7 +165,7 @@ class Block(Module):
         *,
         hidden: int | None = None,
         norm: Callable[[int], Module] = LayerNorm,
-        activation: Callable[[], Module] = GELU,
+        activation: Callable[[], Module] = CLASSES["GELU"],
         bias: bool = True,
         dropout: float = 0.0,
         init: Init | None = None,

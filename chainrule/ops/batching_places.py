@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.graph import apply
 from chainrule.ops.batching import Batched, aligned, batch, everywhere, one_by_one
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real
-from chainrule.ops.convolution import (
+from chainrule.ops.convolution_forms import (
     Convolution,
     Convolve,
     ConvolveInput,

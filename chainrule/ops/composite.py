@@ -14,16 +14,15 @@ import numpy as np
 
 from chainrule.dtypes import check_real, finfo
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.graph import apply
+from chainrule.op import Detach
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import (
-    beside,
-    roomy,
-)
+from chainrule.ops.shaping import beside, expand_dims, roomy
 from chainrule.random import Generator, default_generator
 
 # --- Activations ---------------------------------------------------------------------------------
@@ -180,14 +179,21 @@ def dropout(
     return where(kept, x * (1 / (1 - p)), 0)
 
 
-def embedding(weight: Any, indices: Any) -> Any:
-    """Rows of `weight` at integer `indices` of any shape.
+def embedding(weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
+    """Rows of `weight` at integer `indices` of any shape; that of `padding_idx` gets no gradient.
 
     Shapes: (N, C), (*s) -> (*s, C).
     """
     if weight.ndim != 2:
         raise ShapeError(f"embedding: the table must have shape (rows, width), not {weight.shape}")
-    return take(weight, indices, axis=0)
+    rows = take(weight, indices, axis=0)
+    if padding_idx is None:
+        return rows
+    n = weight.shape[0]
+    if not -n <= padding_idx < n:
+        raise ConfigError(f"embedding: padding_idx {padding_idx} is no row of {n}")
+    padding = expand_dims(ew.equal(indices, padding_idx % n), -1)
+    return where(padding, apply(Detach(), rows), rows)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import reduction as red
 from chainrule.ops.families import Linear
-from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import moveaxis, reshape, roomy
+from chainrule.ops.selection import take
+from chainrule.ops.shaping import reshape, roomy
 from chainrule.ops.windows import Sizes, Windows, sizes_of
 
 
@@ -99,58 +100,123 @@ class WindowSum(Linear):
 
 
 def _windows(
-    what: str, ndim: int, x: Any, kernel: Sizes, stride: Sizes | None, padding: Sizes, dilation: Any
+    what: str,
+    ndim: int,
+    x: Any,
+    kernel: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Any,
+    partial: bool,
 ) -> Windows:
     if x.ndim != ndim + 2:
         raise ShapeError(f"{what}: x is (N, C, *size) with {ndim + 2} axes, not {tuple(x.shape)}")
     k, p = sizes_of(what, "kernel", kernel, ndim), sizes_of(what, "padding", padding, ndim, 0)
     if [1 for n, m in zip(p, k, strict=True) if 2 * n > m]:
         raise ConfigError(f"{what}: padding {p} is more than half of the kernel {k}")
-    return Windows.over(what, x, k, k if stride is None else stride, p, dilation)
+    steps = k if stride is None else stride
+    return Windows.over(what, x, k, steps, p, dilation, partial=partial)
 
 
 def _max_pool(x: Any, windows: Windows) -> Any:
     index = apply(WindowArg(windows), x)  # within each (example, channel)
+    return _at(x, index, windows.ndim)
+
+
+def _at(x: Any, index: Any, ndim: int) -> Any:
+    """Elements of x (N, C, *size) at places (N, C, *out) of each flattened size."""
     n, c = int(x.shape[0]), int(x.shape[1])
-    start = (np.arange(n * c) * math.prod(windows.size)).reshape(n, c, *[1] * windows.ndim)
+    start = (np.arange(n * c) * math.prod(x.shape[2:])).reshape(n, c, *[1] * ndim)
     flat = reshape(index + start, (-1,))
-    return reshape(take(reshape(x, (-1,)), flat, axis=0), (n, c, *windows.out))
-
-
-def max_pool1d(
-    x: Any, kernel: Sizes, *, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
-) -> Any:
-    """The maximum of each window of x.
-
-    Shapes: (N, C, W) -> (N, C, (W + 2 * at(padding, 0) - at(dilation, 0) * (at(kernel, 0) - 1) -
-          1) // at(stride or kernel, 0) + 1).
-    The gradient goes to the first maximum of a window. Padding is never the maximum; NaN is.
-    """
-    return _max_pool(x, _windows("max_pool1d", 1, x, kernel, stride, padding, dilation))
-
-
-def max_pool2d(
-    x: Any, kernel: Sizes, *, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
-) -> Any:
-    """The maximum of each window of x.
-
-    Shapes: (N, C, H, W) -> (N, C, (H + 2 * at(padding, 0) - at(dilation, 0) * (at(kernel, 0) - 1)
-          - 1) // at(stride or kernel, 0) + 1,
-          (W + 2 * at(padding, 1) - at(dilation, 1) * (at(kernel, 1) - 1) - 1) //
-          at(stride or kernel, 1) + 1).
-    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
-    maximum; NaN is.
-    """
-    return _max_pool(x, _windows("max_pool2d", 2, x, kernel, stride, padding, dilation))
+    return reshape(take(reshape(x, (-1,)), flat, axis=0), tuple(index.shape))
 
 
 @roomy
-def _avg_pool(x: Any, windows: Windows, count_include_pad: bool) -> Any:
+def _avg_pool(
+    x: Any, windows: Windows, padding: Sizes, count_include_pad: bool, divisor: int | None
+) -> Any:
     x = red.floating(x)
     total = apply(WindowSum(windows, False), x)
-    if count_include_pad:
+    if divisor is not None:
+        if type(divisor) is not int or divisor == 0:
+            raise ConfigError(f"avg_pool: divisor_override is an integer, not {divisor!r}")
+        return total / divisor
+    pads = sizes_of("avg_pool", "padding", padding, windows.ndim, 0)
+    asked = tuple([(p, p) for p in pads])
+    if count_include_pad and asked == windows.padding:
         return total / math.prod(windows.kernel)
-    return total / WindowSum(windows, False).eval(np.ones(windows.size, x.dtype))
+    ones = np.ones(windows.size, x.dtype)
+    if count_include_pad:  # what was asked for counts, what was added for partial windows does not
+        ones = np.pad(ones, asked, constant_values=1)
+        more = [(0, b - p) for (_, b), p in zip(windows.padding, pads, strict=True)]
+        windows = replace(windows, size=ones.shape, padding=tuple(more))
+    return total / WindowSum(windows, False).eval(ones)
+
+
+def max_pool1d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, W) -> (N, C, P) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    """
+    windows = _windows("max_pool1d", 1, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows)
+
+
+def max_pool2d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    """
+    windows = _windows("max_pool2d", 2, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows)
+
+
+def max_pool3d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    """
+    windows = _windows("max_pool3d", 3, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows)
 
 
 def avg_pool1d(
@@ -159,16 +225,19 @@ def avg_pool1d(
     *,
     stride: Sizes | None = None,
     padding: Sizes = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
     """The mean of each window of x.
 
-    Shapes: (N, C, W) -> (N, C, (W + 2 * at(padding, 0) - at(kernel, 0)) // at(stride or kernel, 0)
-          + 1).
-    Zeros of the padding count as elements unless `count_include_pad` is False.
+    Shapes: (N, C, W) -> (N, C, P) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts.
     """
-    windows = _windows("avg_pool1d", 1, x, kernel, stride, padding, 1)
-    return _avg_pool(x, windows, count_include_pad)
+    windows = _windows("avg_pool1d", 1, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, None)
 
 
 def avg_pool2d(
@@ -177,45 +246,41 @@ def avg_pool2d(
     *,
     stride: Sizes | None = None,
     padding: Sizes = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Any:
     """The mean of each window of x.
 
-    Shapes: (N, C, H, W) -> (N, C, (H + 2 * at(padding, 0) - at(kernel, 0)) //
-          at(stride or kernel, 0) + 1, (W + 2 * at(padding, 1) - at(kernel, 1)) //
-          at(stride or kernel, 1) + 1).
-    Zeros of the padding count as elements unless `count_include_pad` is False.
+    Shapes: (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
+    place of their number.
     """
-    windows = _windows("avg_pool2d", 2, x, kernel, stride, padding, 1)
-    return _avg_pool(x, windows, count_include_pad)
+    windows = _windows("avg_pool2d", 2, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
 
 
-@roomy
-def adaptive_avg_pool(x: Any, output_size: Sizes) -> Any:
-    """The means of x over a grid of `output_size` cells.
+def avg_pool3d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of x.
 
-    Shapes: (N, C, *s) -> (N, C, *output_size).
-    As in PyTorch: cell i of m over n elements runs from floor(i n / m) to ceil((i + 1) n / m), so
-    that cells may share elements.
+    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
+    place of their number.
     """
-    if x.ndim < 3:
-        raise ShapeError(f"adaptive_avg_pool: x is (N, C, ...), not {tuple(x.shape)}")
-    x = red.floating(x)
-    sizes = sizes_of("adaptive_avg_pool", "output_size", output_size, x.ndim - 2)
-    for axis, m in enumerate(sizes, 2):
-        x = _cell_means(x, axis, m)
-    return x
-
-
-def _cell_means(x: Any, axis: int, m: int) -> Any:
-    """The means of `m` cells along `axis`: each gathers as many elements as the largest has."""
-    n = int(x.shape[axis])
-    if n == 0:
-        raise ShapeError(f"adaptive_avg_pool: axis {axis} of {tuple(x.shape)} has no elements")
-    start = np.arange(m) * n // m
-    stop = -(-(np.arange(m) + 1) * n // m)
-    at: Any = start[:, None] + np.arange(int((stop - start).max()))
-    inside = at < stop[:, None]
-    cells = take(moveaxis(x, axis, -1), np.where(inside, at, 0), axis=-1)
-    total = red.sum(where(inside, cells, 0), axis=-1)
-    return moveaxis(total / (stop - start).astype(x.dtype), -1, axis)
+    windows = _windows("avg_pool3d", 3, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)

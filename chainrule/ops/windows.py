@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -44,17 +44,31 @@ class Windows:
         stride: Sizes,
         padding: Sizes | str = 0,
         dilation: Sizes = 1,
+        *,
+        partial: bool = False,
     ) -> Windows:
         """The windows of `kernel` over all axes of `x` but the first two.
 
         `padding` is sizes for both sides, "valid" (none) or "same": as many windows as elements,
-        the odd one added after. Raises, in the name of `what`, unless there is a window.
+        the odd one added after. With `partial`, windows that begin in the array, or before, may
+        end behind it. Raises, in the name of `what`, unless there is a window.
         """
         k, n = tuple(kernel), len(kernel)
         s, d = sizes_of(what, "stride", stride, n), sizes_of(what, "dilation", dilation, n)
         windows = cls(tuple(x.shape[2:]), k, s, _padding(what, padding, k, s, d), d)
+        windows = windows._longer() if partial else windows
         windows.check(what)
         return windows
+
+    def _longer(self) -> Windows:
+        """As many more elements of padding at the end as the last partial windows see."""
+        pairs = list(self.padding)
+        for i, ((a, b), n, s) in enumerate(zip(self.padding, self.size, self.stride, strict=True)):
+            seen = self.dilation[i] * (self.kernel[i] - 1) + 1
+            last = -(-(a + n + b - seen) // s)  # the number of the last window, partial or not
+            last -= last * s >= a + n
+            pairs[i] = (a, b + max(last * s + seen - (a + n + b), 0))
+        return replace(self, padding=tuple(pairs))
 
     @property
     def ndim(self) -> int:

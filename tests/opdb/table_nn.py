@@ -9,7 +9,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import chainrule as cr
-from chainrule.ops import activations, convolution, normalization, pooling
+from chainrule.ops import (
+    activations,
+    adaptive_pooling,
+    convolution,
+    embedding_bags,
+    normalization,
+    pooling,
+    rearranging,
+)
 from chainrule.ops.resizing import interpolate
 from opdb.harness import Row
 from opdb.translate import Unlike, along, only
@@ -109,8 +117,11 @@ def _max_pool(f: Any) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        only("max_pool", {"ceil_mode": ceil_mode, "return_indices": return_indices})
-        return f(x, kernel_size, stride=stride or None, padding=padding, dilation=dilation)
+        only("max_pool", {"return_indices": return_indices})
+        return f(
+            x, kernel_size, stride=stride or None, padding=padding, dilation=dilation,
+            ceil_mode=ceil_mode,
+        )  # fmt: skip
 
     return call
 
@@ -125,23 +136,21 @@ def _avg_pool(f: Any) -> Any:
         count_include_pad: bool = True,
         divisor_override: Any = None,
     ) -> Any:
-        only("avg_pool", {"ceil_mode": ceil_mode, "divisor_override": divisor_override})
+        more = {} if divisor_override is None else {"divisor_override": divisor_override}
         return f(
-            x,
-            kernel_size,
-            stride=stride or None,
-            padding=padding,
-            count_include_pad=count_include_pad,
-        )
+            x, kernel_size, stride=stride or None, padding=padding, ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad, **more,
+        )  # fmt: skip
 
     return call
 
 
-def _adaptive(ndim: int) -> Any:
-    def call(x: Any, size: Any) -> Any:
+def _adaptive(ndim: int, f: Any) -> Any:
+    def call(x: Any, size: Any, return_indices: bool = False) -> Any:
+        only("adaptive_max_pool", {"return_indices": return_indices})
         sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
         kept = zip(sizes, x.shape[-ndim:], strict=True)
-        return pooling.adaptive_avg_pool(x, tuple([n if s is None else s for s, n in kept]))
+        return f(x, tuple([n if s is None else s for s, n in kept]))
 
     return _batched(ndim, call)
 
@@ -177,28 +186,22 @@ def _bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + bias
 
 
-def _shuffled(x: Any, upscale_factor: int) -> Any:
-    r = upscale_factor
-    *lead, c, h, w = x.shape
-    n = len(lead)
-    y = cr.reshape(x, (*lead, c // r**2, r, r, h, w))
-    y = cr.permute_dims(y, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return cr.reshape(y, (*lead, c // r**2, h * r, w * r))
+def _folded(
+    x: Any, output_size: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    y = convolution.fold(
+        cr.expand_dims(x, 0) if x.ndim == 2 else x,
+        output_size, kernel, stride=stride, padding=padding, dilation=dilation,
+    )  # fmt: skip
+    return cr.squeeze(y, 0) if x.ndim == 2 else y
 
 
-def _unshuffled(x: Any, downscale_factor: int) -> Any:
-    r = downscale_factor
-    *lead, c, h, w = x.shape
-    n = len(lead)
-    y = cr.reshape(x, (*lead, c, h // r, r, w // r, r))
-    y = cr.permute_dims(y, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return cr.reshape(y, (*lead, c * r**2, h // r, w // r))
-
-
-def _channels(x: Any, groups: int) -> Any:
-    lead, c, *size = x.shape
-    y = cr.swapaxes(cr.reshape(x, (lead, groups, c // groups, *size)), 1, 2)
-    return cr.reshape(y, x.shape)
+def _embedding_bag(weight: Any, indices: Any, **options: Any) -> Any:
+    only("embedding_bag", {k: options.pop(k, None) for k in ("max_norm", "scale_grad_by_freq")})
+    if options.pop("sparse", False):
+        raise Unlike("sparse gradients")
+    options.pop("norm_type", None)
+    return embedding_bags.embedding_bag(indices, weight, **options)
 
 
 def _soft(f: Any) -> Any:
@@ -237,9 +240,25 @@ NN = [
     Row("nn.functional.max_pool2d", _batched(2, _max_pool(pooling.max_pool2d))),
     Row("nn.functional.avg_pool1d", _batched(1, _avg_pool(pooling.avg_pool1d))),
     Row("nn.functional.avg_pool2d", _batched(2, _avg_pool(pooling.avg_pool2d))),
-    Row("nn.functional.adaptive_avg_pool1d", _adaptive(1)),
-    Row("nn.functional.adaptive_avg_pool2d", _adaptive(2)),
-    Row("nn.functional.adaptive_avg_pool3d", _adaptive(3)),
+    Row("nn.functional.max_pool3d", _batched(3, _max_pool(pooling.max_pool3d))),
+    Row("nn.functional.avg_pool3d", _batched(3, _avg_pool(pooling.avg_pool3d))),
+    Row("nn.functional.conv3d", _batched(3, _conv(convolution.conv3d, *CONV))),
+    Row(
+        "nn.functional.conv_transpose3d",
+        _batched(3, _conv(convolution.conv_transpose3d, *TRANSPOSED)),
+    ),
+    Row("nn.functional.fold", _folded),
+    Row("nn.functional.embedding_bag", _embedding_bag),
+    Row("nn.functional.interpolate.bicubic", _resized),
+    Row("nn.functional.interpolate.trilinear", _resized),
+    Row("nn.functional.interpolate.area", _resized),
+    Row("nn.functional.interpolate.nearest-exact", _resized),
+    Row("nn.functional.adaptive_avg_pool1d", _adaptive(1, adaptive_pooling.adaptive_avg_pool)),
+    Row("nn.functional.adaptive_max_pool1d", _adaptive(1, adaptive_pooling.adaptive_max_pool)),
+    Row("nn.functional.adaptive_avg_pool2d", _adaptive(2, adaptive_pooling.adaptive_avg_pool)),
+    Row("nn.functional.adaptive_max_pool2d", _adaptive(2, adaptive_pooling.adaptive_max_pool)),
+    Row("nn.functional.adaptive_avg_pool3d", _adaptive(3, adaptive_pooling.adaptive_avg_pool)),
+    Row("nn.functional.adaptive_max_pool3d", _adaptive(3, adaptive_pooling.adaptive_max_pool)),
     Row("nn.functional.interpolate.nearest", _resized),
     Row("nn.functional.interpolate.linear", _resized),
     Row("nn.functional.interpolate.bilinear", _resized),
@@ -248,7 +267,7 @@ NN = [
         "nn.functional.upsample_bilinear",
         lambda x, size=None, scale_factor=None: _resized(x, size, scale_factor, "bilinear", True),
     ),
-    Row("nn.functional.pixel_shuffle", _shuffled),
-    Row("nn.functional.pixel_unshuffle", _unshuffled),
-    Row("nn.functional.channel_shuffle", _channels),
+    Row("nn.functional.pixel_shuffle", rearranging.pixel_shuffle),
+    Row("nn.functional.pixel_unshuffle", rearranging.pixel_unshuffle),
+    Row("nn.functional.channel_shuffle", rearranging.channel_shuffle),
 ]

@@ -28,7 +28,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
 
 from torch.utils._pytree import tree_map
@@ -251,49 +250,7 @@ def test_what_differs_is_noticed():
     assert not list(answers(s))
 
 
-# --- Layers and optimizers -----------------------------------------------------------------------
-
-
-def _layers() -> Iterator[tuple[str, Any, Any]]:
-    for m in module_db:
-        name = m.name.removeprefix("nn.")
-        if m.name == f"nn.{name}" and name in dir(nn):
-            yield name, m, getattr(torch.nn, name)
-
-
-@pytest.mark.parametrize(("name", "info", "theirs"), list(_layers()), ids=lambda x: str(x)[:12])
-def test_a_layer_of_that_name_computes_the_same(name: str, info: Any, theirs: Any):
-    compared = 0
-    for sample in info.module_inputs_func(
-        info, device="cpu", dtype=torch.float64, requires_grad=False, training=True
-    ):
-        made, given = sample.constructor_input, sample.forward_input
-        kwargs = {k: to_ours(v) for k, v in made.kwargs.items()}
-        other = theirs(*made.args, **made.kwargs).double()
-        try:
-            mine = getattr(nn, name)(*made.args, **kwargs)
-        except cr.ChainruleError as error:
-            assert str(error).startswith(name)
-            continue
-        assert sorted(mine.state_dict()) == sorted(other.state_dict())
-        if given is None or len(given.args) != 1:
-            continue
-        for key, t in mine.named_tensors():
-            t.data = other.state_dict()[key].numpy().astype(t.dtype)
-        got, want = mine(to_ours(given.args[0])), other(*given.args)
-        np.testing.assert_allclose(
-            got.detach().numpy(), want.detach().numpy(), rtol=1e-5, atol=1e-6
-        )
-        compared += 1
-    assert compared or name in ("LayerNorm", "RMSNorm")
-
-
-def test_a_norm_layer_computes_the_same():
-    x = torch.randn(3, 5, dtype=torch.float64)
-    for name in ("LayerNorm", "RMSNorm"):
-        want = getattr(torch.nn, name)(5).double()(x)
-        got = getattr(nn, name)(5, dtype=np.float64)(cr.tensor(x.numpy()))
-        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-6)
+# --- Optimizers (layers: test_layers.py) ---------------------------------------------------------
 
 
 @pytest.fixture

@@ -6,8 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.ops import (
+    adaptive_pooling,
+    composite,
+    embedding_bags,
+    normalization,
+    pooling,
+    rearranging,
+    resizing,
+    scan,
+    scattering,
+    sorting,
+)
 from chainrule.ops import convolution as conv
-from chainrule.ops import normalization, pooling, resizing, scan, scattering, sorting
 from ops.sample import Sample, apart
 
 X, M = apart(2, 3, 4), apart(3, 4, salt=1)
@@ -17,6 +28,8 @@ MASK = np.array(
     [[True, False, True, False], [False, True, True, False], [True, False, False, True]]
 )
 IMAGE, LINE = apart(2, 4, 5, 6, salt=2), apart(2, 4, 7, salt=3)
+BLOCK = apart(2, 2, 3, 4, 5, salt=4)
+TABLE, BAGS = apart(5, 3, salt=5), np.array([[2, 0, 3], [3, 4, 4]])
 
 
 def case(name: str, f: Any, *args: Any, note: str = "", traceable: bool = True) -> Sample:
@@ -88,7 +101,44 @@ WINDOWS = [
     case("max_pool2d", lambda x: pooling.max_pool2d(x, 2), IMAGE),
     case("avg_pool1d", lambda x: pooling.avg_pool1d(x, 3, stride=2), LINE),
     case("avg_pool2d", lambda x: pooling.avg_pool2d(x, (2, 3)), IMAGE),
-    case("adaptive_avg_pool", lambda x: pooling.adaptive_avg_pool(x, (3, 4)), IMAGE),
+    case("conv3d", lambda x, w: conv.conv3d(x, w, padding=(1, 0, 2)), BLOCK, apart(3, 2, 2, 3, 2)),
+    case(
+        "conv_transpose3d",
+        lambda x, w: conv.conv_transpose3d(x, w, stride=(2, 1, 2), padding=1),
+        BLOCK,
+        apart(2, 3, 3, 2, 3),
+    ),
+    case("fold", lambda x: conv.fold(x, (4, 5), (2, 3), padding=1), apart(2, 12, 25, salt=2)),
+    case("max_pool2d", lambda x: pooling.max_pool2d(x, 2, ceil_mode=True), IMAGE, note="ceil"),
+    case("max_pool3d", lambda x: pooling.max_pool3d(x, (2, 2, 3)), BLOCK),
+    case("avg_pool2d", lambda x: pooling.avg_pool2d(x, 2, ceil_mode=True), IMAGE, note="ceil"),
+    case("avg_pool3d", lambda x: pooling.avg_pool3d(x, (2, 2, 3), divisor_override=5), BLOCK),
+    case("adaptive_avg_pool", lambda x: adaptive_pooling.adaptive_avg_pool(x, (3, 4)), IMAGE),
+    case("adaptive_max_pool", lambda x: adaptive_pooling.adaptive_max_pool(x, (3, 4)), IMAGE),
+    case("pixel_shuffle", lambda x: rearranging.pixel_shuffle(x, 2), apart(2, 8, 2, 3)),
+    case("pixel_unshuffle", lambda x: rearranging.pixel_unshuffle(x, 2), apart(2, 3, 4, 6)),
+    case("channel_shuffle", lambda x: rearranging.channel_shuffle(x, 2), IMAGE),
+    case("embedding", lambda w: composite.embedding(w, BAGS, padding_idx=-2), TABLE),
+    *[
+        case(
+            "embedding_bag",
+            lambda w, m=mode: embedding_bags.embedding_bag(BAGS, w, mode=m, padding_idx=4),
+            TABLE,
+            note=mode,
+        )
+        for mode in ("sum", "mean", "max")
+    ],
+    *[
+        case(
+            "embedding_bag",
+            lambda w, m=mode: embedding_bags.embedding_bag(
+                BAGS.ravel(), w, np.array([0, 1, 1, 4]), mode=m
+            ),
+            TABLE,
+            note=f"{mode}, flat",
+        )
+        for mode in ("sum", "mean", "max")
+    ],
 ]
 OTHERS = [
     case(
@@ -108,6 +158,10 @@ OTHERS = [
     ),
     case("interpolate", lambda x: resizing.interpolate(x, size=(7, 4), mode="bilinear"), IMAGE),
     case("interpolate", lambda x: resizing.interpolate(x, size=9, mode="nearest"), LINE),
+    case("interpolate", lambda x: resizing.interpolate(x, size=(7, 4), mode="bicubic"), IMAGE),
+    case("interpolate", lambda x: resizing.interpolate(x, size=(2, 5, 3), mode="trilinear"), BLOCK),
+    case("interpolate", lambda x: resizing.interpolate(x, size=3, mode="area"), LINE),
+    case("interpolate", lambda x: resizing.interpolate(x, size=9, mode="nearest-exact"), LINE),
 ]
 
 SAMPLES = [*SCANS, *SORTING, *SCATTERS, *WINDOWS, *OTHERS]

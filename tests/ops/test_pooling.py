@@ -9,11 +9,12 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.ops import adaptive_pooling as adaptive
 from chainrule.ops import pooling as pool
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
-PLANE, LINE = generic(2, 3, 7, 6), generic(2, 3, 9)
+PLANE, LINE, BLOCK = generic(2, 3, 7, 6), generic(2, 3, 9), generic(1, 2, 8, 6, 7)
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("max", {}),
@@ -22,12 +23,20 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("avg", {}),
     ("avg", {"stride": 1, "padding": 1}),
     ("avg", {"stride": 2, "padding": 1, "count_include_pad": False}),
+    *[
+        (kind, {"stride": stride, "padding": padding, "ceil_mode": True})
+        for kind in ("max", "avg")
+        for stride in (2, 4)
+        for padding in (0, 1)
+    ],
+    ("max", {"stride": 2, "dilation": 3, "padding": 1, "ceil_mode": True}),
+    ("avg", {"stride": 4, "padding": 1, "ceil_mode": True, "count_include_pad": False}),
 ]
 
 
 def _pair(kind: str, n: int, options: dict[str, Any]) -> Pair:
     ours, theirs = [getattr(m, f"{kind}_pool{n}d") for m in (pool, F)]
-    x = LINE if n == 1 else PLANE
+    x = (LINE, PLANE, BLOCK)[n - 1]
     return Pair(
         f"{kind}_pool{n}d {options}",
         lambda x: ours(x, 3, **options),
@@ -36,14 +45,16 @@ def _pair(kind: str, n: int, options: dict[str, Any]) -> Pair:
     )
 
 
-PAIRS = [_pair(kind, n, options) for n in (1, 2) for kind, options in OPTIONS]
+PAIRS = [_pair(kind, n, options) for n in (1, 2, 3) for kind, options in OPTIONS]
+PAIRS = [p for p in PAIRS if "3d" not in p.name or "dilation" not in p.name]
 PAIRS += [
     Pair(
-        f"adaptive_avg_pool {size}",
-        lambda x, s=size: pool.adaptive_avg_pool(x, s),
-        lambda x, s=size: F.adaptive_avg_pool2d(x, s),
+        f"adaptive_{kind}_pool {size}",
+        lambda x, k=kind, s=size: getattr(adaptive, f"adaptive_{k}_pool")(x, s),
+        lambda x, k=kind, s=size: getattr(F, f"adaptive_{k}_pool2d")(x, s),
         (PLANE,),
     )
+    for kind in ("avg", "max")
     for size in (1, (3, 4), (7, 6), (9, 5))
 ]
 

@@ -15,7 +15,7 @@ from chainrule.compile.graph.rules.rewriter import number
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.dtypes import NARROW, float32
 from chainrule.ops.contraction import Einsum, MatMul
-from chainrule.ops.convolution import Convolution, Unfold
+from chainrule.ops.convolution_forms import Convolution, Unfold
 from chainrule.ops.families import Elementwise, SumTo
 from chainrule.ops.pooling import WindowArg, WindowSum
 from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum

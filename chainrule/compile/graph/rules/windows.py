@@ -28,7 +28,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
-from chainrule.ops.convolution import Convolve, ConvolveInput, ConvolveWeight, Unfold
+from chainrule.ops.convolution_forms import Convolve, ConvolveInput, ConvolveWeight, Unfold
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.pooling import WindowArg, WindowSum
 from chainrule.ops.reduction import Extremum, Sum

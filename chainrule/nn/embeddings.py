@@ -1,0 +1,109 @@
+"""Tables of vectors, one for each integer: their rows, or rows put together by bags."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.nn import functional
+from chainrule.nn.init import normal_
+from chainrule.nn.layers import Init, check_sizes, parameter
+from chainrule.nn.module import Module
+from chainrule.ops.embedding_bags import Bag
+from chainrule.random import Generator
+from chainrule.tensors import Tensor
+
+
+def _table(
+    name: str,
+    rows: int,
+    width: int,
+    padding_idx: int | None,
+    init: Init | None,
+    dtype: Any,
+    generator: Generator | None,
+) -> tuple[Tensor, int | None]:
+    """The weight, standard normal or as `init` fills it, with zeros for the padding; its row."""
+    check_sizes(name, num_embeddings=rows, embedding_dim=width)
+    weight = parameter((rows, width), 0.0, dtype)
+    if init is None:
+        normal_(weight, generator=generator)
+    else:
+        init(weight)
+    if padding_idx is None:
+        return weight, None
+    if not -rows <= padding_idx < rows:
+        raise ConfigError(f"{name}: padding_idx {padding_idx} is no row of {rows}")
+    padding_idx %= rows
+    values = weight.detach().numpy().copy()
+    values[padding_idx] = 0
+    weight.data = values
+    return weight, padding_idx
+
+
+@final
+class Embedding(Module):
+    """Integers (..) -> rows of weight (num_embeddings, embedding_dim): (.., embedding_dim).
+
+    The weight starts standard normal, or as `init` fills it. The row `padding_idx` starts as zeros
+    and gets no gradient.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        init: Init | None = None,
+        dtype: Any = np.float32,
+        generator: Generator | None = None,
+    ) -> None:
+        self.weight, self.padding_idx = _table(
+            "Embedding", num_embeddings, embedding_dim, padding_idx, init, dtype, generator
+        )
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+
+    def forward(self, indices: Any) -> Tensor:
+        """Shapes: (...) -> (..., embedding_dim)."""
+        return functional.embedding(self.weight, indices, padding_idx=self.padding_idx)
+
+
+@final
+class EmbeddingBag(Module):
+    """Rows of the weight, those of each bag put together by `mode`: "sum", "mean" or "max".
+
+    A bag is a row of indices, or of a flat list what begins at one of the offsets.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        *,
+        mode: Bag = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        init: Init | None = None,
+        dtype: Any = np.float32,
+        generator: Generator | None = None,
+    ) -> None:
+        if mode not in ("sum", "mean", "max"):
+            raise ConfigError(f"EmbeddingBag: mode is 'sum', 'mean' or 'max', not {mode!r}")
+        self.weight, self.padding_idx = _table(
+            "EmbeddingBag", num_embeddings, embedding_dim, padding_idx, init, dtype, generator
+        )
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.mode: Bag = mode
+        self.include_last_offset = include_last_offset
+
+    def forward(self, indices: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+        """Shapes: (B, L) -> (B, embedding_dim)."""
+        return functional.embedding_bag(
+            indices, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset, padding_idx=self.padding_idx,
+        )  # fmt: skip

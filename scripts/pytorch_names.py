@@ -1,0 +1,98 @@
+"""Writes docs/pytorch_names.md: PyTorch's own lists of layers, optimizers and functions, and ours.
+
+Run it with PyTorch installed: `python scripts/pytorch_names.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from chainrule import nn, not_offered, optim
+from chainrule.nn import functional
+
+PAGE = Path(__file__).parents[1] / "docs" / "pytorch_names.md"
+INTERNAL = {
+    "boolean_dispatch",
+    "handle_torch_function",
+    "assert_int_or_pair",
+    "ScalingType",
+    "SwizzleType",
+}
+"""What PyTorch's modules show besides, which is no part of them."""
+HEAD = """# PyTorch's names
+
+Every class of `torch.nn`, `torch.optim` and its schedulers and every function of
+`torch.nn.functional`, as PyTorch lists them, and what to write here. A name that is not offered is
+an error that says the same. Where a name means something else here stands in
+[against_pytorch.md](against_pytorch.md). `scripts/pytorch_names.py` writes this page, and a test
+compares it.
+"""
+
+
+def names(module: Any, kind: Any) -> list[str]:
+    """The public names of PyTorch's module that are of a kind and of its own."""
+    found = [(n, getattr(module, n)) for n in dir(module) if not n.startswith("_")]
+    return [
+        n
+        for n, x in found
+        if kind(x) and n not in INTERNAL and not n.startswith("has_torch")
+        and str(getattr(x, "__module__", None)).startswith(("torch", "None"))
+    ]  # fmt: skip
+
+
+def _is_function(x: Any) -> bool:
+    return inspect.isfunction(x) or inspect.isbuiltin(x)
+
+
+def _is_scheduler(x: Any) -> bool:
+    return isinstance(x, type) and "LR" in x.__name__ + "LR" and hasattr(x, "get_last_lr")
+
+
+def sections() -> Iterator[tuple[str, list[str], Any, dict[str, str], str]]:
+    """For each: title, PyTorch's names, our module, what to write instead, how ours is called."""
+    classes = names(torch.nn, inspect.isclass)
+    yield "torch.nn", classes, nn, not_offered.LAYERS, "nn"
+    optimizers = names(torch.optim, inspect.isclass)
+    yield "torch.optim", optimizers, optim, not_offered.OPTIMIZERS, "optim"
+    schedulers = names(torch.optim.lr_scheduler, _is_scheduler)
+    yield "torch.optim.lr_scheduler", schedulers, optim, not_offered.OPTIMIZERS, "optim"
+    functions = names(torch.nn.functional, _is_function)
+    yield "torch.nn.functional", functions, functional, not_offered.FUNCTIONS, "nn.functional"
+
+
+def text() -> str:
+    """The page."""
+    parts = [HEAD]
+    for title, found, ours, instead, called in sections():
+        rows = []
+        for name in found:
+            there = name in vars(ours)
+            what = f"`{called}.{name}`" if there else instead.get(name) or hint(ours, name)
+            rows.append(f"| `{name}` | {what} | {'0.1.0' if there else ''} |")
+        count = sum([" 0.1.0 " in row for row in rows])
+        parts.append(
+            f"## {title}: {count} of {len(rows)}\n\n| PyTorch | here | since |\n|---|---|---|\n"
+            + "\n".join(rows) + "\n"
+        )  # fmt: skip
+    return "\n".join(parts)
+
+
+def hint(ours: Any, name: str) -> str:
+    """What the error says."""
+    try:
+        getattr(ours, name)
+    except AttributeError as error:
+        return str(error).partition("': ")[2]
+    return ""
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        PAGE.write_text(text(), encoding="utf-8")

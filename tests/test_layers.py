@@ -1,0 +1,307 @@
+"""Layers that PyTorch's table leaves out, or that it does not have; lists and dicts of modules."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import nn
+
+torch = pytest.importorskip("torch")
+
+
+def numbers(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def twins(mine: nn.Module, theirs: Any) -> None:
+    """Give both the same parameters."""
+    theirs.double()
+    assert sorted(mine.state_dict()) == sorted(theirs.state_dict())
+    mine.load_state_dict({k: t.numpy() for k, t in theirs.state_dict().items()})
+
+
+def same(got: Any, want: Any) -> None:
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+def gradients_agree(mine: nn.Module, theirs: Any) -> None:
+    other = dict(theirs.named_parameters())
+    for name, p in mine.named_parameters():
+        assert p.grad is not None, name
+        same(p.grad, other[name].grad)
+
+
+# --- Recurrence ----------------------------------------------------------------------------------
+
+
+RECURRENT: dict[str, dict[str, Any]] = {
+    "RNN": {"nonlinearity": "relu"}, "GRU": {}, "LSTM": {"proj_size": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_sequences_of_different_lengths_are_pytorchs_packed_ones(
+    name: str, bidirectional: bool, compiled: bool
+):
+    settings = {"num_layers": 2, "bidirectional": bidirectional, **RECURRENT[name]}
+    mine = getattr(nn, name)(3, 4, dtype=np.float64, batch_first=True, **settings)
+    theirs = getattr(torch.nn, name)(3, 4, batch_first=True, **settings)
+    twins(mine, theirs)
+    x, lengths = numbers(4, 9, 3), np.array([5, 9, 1, 7])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        torch.tensor(x), torch.tensor(lengths), batch_first=True, enforce_sorted=False
+    )
+    y, state = theirs(packed)
+    y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, batch_first=True)
+    call = cr.jit(mine) if compiled else mine
+    z, mine_state = call(cr.tensor(x), None, cr.tensor(lengths))
+    states = zip(
+        mine_state if name == "LSTM" else [mine_state], state if name == "LSTM" else [state],
+        strict=True,
+    )  # fmt: skip
+    same(z, y)
+    for a, b in states:
+        same(a, b)
+    g = numbers(*y.shape, seed=1)
+    (z * g).sum().backward()
+    (y * torch.tensor(g)).sum().backward()
+    gradients_agree(mine, theirs)
+
+
+def test_a_recurrence_in_float32_and_with_dropout():
+    lstm = nn.LSTM(3, 4, 2, dropout=0.5, generator=cr.Generator(0))
+    x = cr.tensor(numbers(5, 2, 3).astype(np.float32))
+    y, (h, c) = lstm(x)
+    assert (y.dtype, y.shape, h.shape, c.shape) == (np.float32, (5, 2, 4), (2, 2, 4), (2, 2, 4))
+    assert (lstm(x)[0] != y).any()
+    lstm.eval()
+    assert (lstm(x)[0] == lstm(x)[0]).all()
+
+
+# --- Attention -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_an_encoder_is_pytorchs(norm_first: bool):
+    settings: dict[str, Any] = {"batch_first": True, "norm_first": norm_first, "dropout": 0.0}
+    mine = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(6, 2, 10, activation="gelu", dtype=np.float64, **settings), 2,
+        nn.LayerNorm(6, dtype=np.float64),
+    )  # fmt: skip
+    theirs = torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(6, 2, 10, activation="gelu", **settings), 2,
+        torch.nn.LayerNorm(6), enable_nested_tensor=False,
+    )  # fmt: skip
+    twins(mine, theirs)
+    x, padding = numbers(3, 5, 6), np.arange(5) >= np.array([[5], [3], [4]])
+    causal = np.triu(np.ones((5, 5), bool), 1)
+    got = mine(cr.tensor(x), cr.tensor(causal), cr.tensor(padding))
+    want = theirs(torch.tensor(x), torch.tensor(causal), torch.tensor(padding))
+    same(got, want)
+    (got * x).sum().backward()
+    (want * torch.tensor(x)).sum().backward()
+    gradients_agree(mine, theirs)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_positions_are_rotations_of_complex_numbers(interleaved: bool):
+    rotary = nn.RotaryEmbedding(6, base=100.0, interleaved=interleaved)
+    x, at = numbers(2, 5, 6), np.array([0, 3, 4, 7, 1])
+    pairs = x.reshape(2, 5, 3, 2) if interleaved else np.stack([x[..., :3], x[..., 3:]], axis=-1)
+    turned = pairs[..., 0] + 1j * pairs[..., 1]
+    turned = turned * np.exp(1j * at[:, None] * 100.0 ** (-np.arange(3) / 3))
+    parts = np.stack([turned.real, turned.imag], axis=-1)
+    want = parts.reshape(x.shape) if interleaved else np.concatenate(
+        [parts[..., 0], parts[..., 1]], axis=-1
+    )  # fmt: skip
+    np.testing.assert_allclose(rotary(cr.tensor(x), cr.tensor(at)).numpy(), want, rtol=1e-12)
+    a, b = rotary(cr.tensor(x)), rotary(cr.tensor(x), np.arange(5) + 2)
+    dots = [(t[:, 1] * t[:, 3]).sum().item() for t in (a, b)]
+    assert dots[0] == pytest.approx(dots[1])  # only distances matter
+
+
+# --- Tables of vectors ---------------------------------------------------------------------------
+
+
+def test_the_row_of_the_padding_is_pytorchs():
+    mine, theirs = nn.Embedding(5, 3, -2, dtype=np.float64), torch.nn.Embedding(5, 3, -2)
+    assert (mine.weight[3] == 0).all() and mine.padding_idx == theirs.padding_idx == 3
+    twins(mine, theirs)
+    x = np.array([[3, 0], [1, 3]])
+    g = numbers(2, 2, 3)
+    (mine(cr.tensor(x)) * g).sum().backward()
+    (theirs(torch.tensor(x)) * torch.tensor(g)).sum().backward()
+    gradients_agree(mine, theirs)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding_idx", [None, 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_are_pytorchs(mode: str, padding_idx: int | None, last: bool):
+    settings: dict[str, Any] = {"mode": mode, "padding_idx": padding_idx}
+    settings["include_last_offset"] = last
+    mine = nn.EmbeddingBag(6, 3, dtype=np.float64, **settings)
+    theirs = torch.nn.EmbeddingBag(6, 3, **settings)
+    twins(mine, theirs)
+    flat, offsets = np.array([4, 2, 5, 0, 1, 2, 2]), np.array([0, 2, 2, 5, 7][: 5 if last else 4])
+    square = np.array([[4, 2, 5], [2, 0, 1]])
+    calls: list[tuple[Any, ...]] = [(flat, offsets)] if last else [(flat, offsets), (square,)]
+    if mode == "sum" and not last:
+        calls.append((square, None, numbers(2, 3)))
+    for call in calls:
+        a = mine(*[None if x is None else cr.tensor(x) for x in call])
+        b = theirs(*[None if x is None else torch.tensor(x) for x in call])
+        same(a, b)
+        for model, y, to in ((mine, a, cr.tensor), (theirs, b, torch.tensor)):
+            model.zero_grad()
+            (y * to(numbers(*y.shape, seed=3))).sum().backward()
+        gradients_agree(mine, theirs)
+
+
+# --- Weights made of others ----------------------------------------------------------------------
+
+
+NORMS: dict[str, tuple[Any, Any, Any]] = {
+    "weight": (nn.weight_norm, torch.nn.utils.parametrizations.weight_norm, {}),
+    "weight, all": (nn.weight_norm, torch.nn.utils.parametrizations.weight_norm, {"dim": None}),
+    "spectral": (nn.spectral_norm, torch.nn.utils.parametrizations.spectral_norm, {}),
+    "spectral, twice": (
+        nn.spectral_norm, torch.nn.utils.parametrizations.spectral_norm, {"n_power_iterations": 2},
+    ),
+}  # fmt: skip
+NORMED = {
+    "linear": (lambda lib, **d: lib.Linear(3, 4, **d), (5, 3)),
+    "conv": (lambda lib, **d: lib.Conv2d(2, 4, 3, **d), (2, 2, 5, 5)),
+    "transposed": (lambda lib, **d: lib.ConvTranspose1d(2, 4, 3, **d), (2, 2, 5)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("layer", NORMED)
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_weights_are_pytorchs(name: str, layer: str, compiled: bool):
+    ours, other, settings = NORMS[name]
+    make, shape = NORMED[layer]
+    mine = ours(make(nn, dtype=np.float64), **settings)
+    theirs = other(make(torch.nn), **settings)
+    twins(mine, theirs)
+    x = numbers(*shape)
+
+    def step(model: Any, x: Any) -> Any:
+        model.zero_grad()
+        y = model(x)
+        y.sum().backward()
+        return y
+
+    run = cr.jit(lambda x: step(mine, x)) if compiled else lambda x: step(mine, x)
+    for training in (True, True, False):
+        mine.train(training)
+        theirs.train(training)
+        same(run(cr.tensor(x)), step(theirs, torch.tensor(x)))
+        gradients_agree(mine, theirs)
+        for key, t in mine.named_buffers():
+            same(t, theirs.state_dict()[key])
+    assert isinstance(mine, type(make(nn)))
+
+
+# --- A model by layers ---------------------------------------------------------------------------
+
+
+def test_a_summary_counts_operations_and_bytes():
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Sequential(nn.Linear(4 * 36, 10))
+    )
+    found = net.summary(cr.zeros((5, 1, 8, 8)))
+    layers = {layer.name: layer for layer in found.layers}
+    assert layers[""].parameters == 40 + 1450 and layers["0"].parameters == 40
+    assert layers["0"].shapes == "(5, 4, 6, 6)" and layers["3"].shapes == "(5, 10)"
+    conv, linear = 2 * 9 * 5 * 4 * 36, 2 * 144 * 50
+    assert layers["0"].operations == conv + 5 * 4 * 36  # and the bias
+    assert linear <= layers["3"].operations <= linear + 100
+    assert layers[""].operations == sum([layers[n].operations for n in "0123"])
+    assert layers[""].kept == sum([layers[n].kept for n in "0123"])
+    assert layers[""].kept > 4 * 5 * 4 * 36
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["layer", "result", "parameters", "operations", "bytes"]
+    assert lines[1].startswith("Sequential") and lines[-1].startswith("    0: Linear")
+
+
+# --- Containers ----------------------------------------------------------------------------------
+
+
+def test_lists_and_dicts_have_pytorchs_names():
+    def build(lib: Any, module: Any, list_: Any, parameter: Callable[[], Any]) -> Any:
+        class Net(module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.blocks = lib.ModuleList([lib.Linear(2, 2), lib.Linear(2, 3)])
+                self.by_name = lib.ModuleDict({"a": lib.Linear(2, 1), "b": lib.ReLU()})
+                self.scales = lib.ParameterList([parameter(), parameter()])
+                self.blocks.append(lib.Linear(3, 1))
+                self.blocks.insert(0, lib.Linear(4, 2))
+                del self.blocks[1]
+
+            def forward(self, x: Any) -> Any:
+                return x
+
+        return Net()
+
+    mine = build(nn, nn.Module, list, lambda: cr.zeros(2, requires_grad=True))
+    theirs = build(torch.nn, torch.nn.Module, list, lambda: torch.nn.Parameter(torch.zeros(2)))
+    assert list(mine.state_dict()) == list(theirs.state_dict())
+    assert [tuple(t.shape) for t in mine.state_dict().values()] == [
+        tuple(t.shape) for t in theirs.state_dict().values()
+    ]
+    assert len(mine.blocks[1:]) == 2 and list(mine.by_name) == ["a", "b"]
+    assert "a" in mine.by_name and isinstance(mine.by_name["b"], nn.ReLU)
+    twin = copy.deepcopy(mine)
+    assert list(twin.state_dict()) == list(mine.state_dict())
+    net = nn.Sequential({"first": nn.Linear(2, 3), "act": nn.Tanh()}).append(nn.Linear(3, 1))
+    assert list(net.state_dict()) == ["first.weight", "first.bias", "2.weight", "2.bias"]
+    assert net[:2](cr.ones(2)).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), "Conv2d: 2 groups do not divide 3 and 4"),
+        (lambda: nn.Conv2d(3, 4, (3, 3, 3)), "Conv2d: kernel_size is an integer >= 1, or 2"),
+        (lambda: nn.Conv2d(3, 4, 3, padding_mode="same"), "Conv2d: padding_mode"),
+        (lambda: nn.Conv2d(3, 4, 3)(cr.ones((3, 4))), r"Conv2d: x is \(N, C, H, W\)"),
+        (lambda: nn.ConvTranspose1d(1, 1, 3, 2)(cr.ones((1, 1, 4)), 20), "not between"),
+        (lambda: nn.MaxPool2d(0), "MaxPool2d: kernel_size"),
+        (lambda: nn.BatchNorm2d(3)(cr.ones((2, 3))), "BatchNorm2d: x has 4 axes"),
+        (lambda: nn.GroupNorm(2, 3), "GroupNorm: 2 groups do not divide 3"),
+        (lambda: nn.LSTM(3, 4, proj_size=4), "LSTM: proj_size is smaller"),
+        (lambda: nn.LSTM(3, 4)(cr.ones((5, 2, 2))), "LSTM: x has 3 axes"),
+        (lambda: nn.GRU(3, 4)(cr.ones((5, 2, 3)), cr.ones((1, 4))), "GRU: a state is"),
+        (lambda: nn.GRU(3, 4)(cr.ones((5, 2, 3)), None, cr.ones(2)), "GRU: lengths are 2 integers"),
+        (lambda: nn.MultiheadAttention(5, 2), "2 heads do not divide 5"),
+        (lambda: nn.RotaryEmbedding(5), "RotaryEmbedding: dim is even"),
+        (lambda: nn.Embedding(5, 2, 7), "Embedding: padding_idx 7 is no row of 5"),
+        (lambda: nn.EmbeddingBag(5, 2, mode="min"), "EmbeddingBag: mode"),
+        (lambda: nn.ModuleList([3]), "ModuleList: its members are Modules, not 3"),
+        (lambda: nn.ModuleDict({"keys": nn.ReLU()}), "'keys' cannot be a name"),
+        (lambda: nn.ModuleList([])(3), "ModuleList is not called"),
+        (lambda: nn.ModuleDict({"a": nn.ReLU()})["b"], "no 'b' among"),
+        (lambda: nn.Flatten(2, 1)(cr.ones((2, 3, 4))), "Flatten"),
+        (lambda: nn.Unflatten(1, (2, 2))(cr.ones((2, 3))), "Unflatten"),
+        (lambda: nn.Softplus(beta=0.0), "Softplus: beta"),
+        (lambda: nn.MSELoss(reduction="average"), "MSELoss: reduction is 'mean', 'sum' or 'none'"),
+        (lambda: nn.LayerNorm((3, 4))(cr.ones((2, 4))), r"LayerNorm: .* are \(3, 4\)"),
+        (lambda: nn.weight_norm(nn.ReLU()), "weight_norm: ReLU has no parameter 'weight'"),
+        (lambda: nn.spectral_norm(nn.Linear(2, 2), n_power_iterations=0), "n_power_iterations"),
+        (lambda: nn.ReLU(inplace=True), "ReLU has no argument 'inplace': nothing is changed"),
+    ],
+)
+def test_mistakes(make: Callable[[], Any], words: str):
+    with pytest.raises(cr.ChainruleError, match=words):
+        make()
