@@ -16,6 +16,7 @@ from chainrule.cli.options import whole
 from chainrule.cli.settings import Settings, option
 from chainrule.cli.trainer import Run
 from chainrule.errors import ConfigError
+from chainrule.optional import installed, require
 from chainrule.parallel.group import Group
 from chainrule.parallel.launcher import launch
 from chainrule.parallel.place import here
@@ -24,8 +25,6 @@ KEPT = ("steps", "data", "engine", "save_every")
 """Settings that a run may be resumed with other values of."""
 FEWEST = 4
 """Micro-batches of a step with workers: so that 1, 2 and 4 of them give the same bits."""
-_STOPPED = (128 + 2, 128 + 15)
-"""Exit codes after an interruption, when everything was saved."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +67,8 @@ def implied(workers: int | None) -> dict[str, int]:
 
 def check(settings: Settings, workers: int) -> None:
     """Refuse more workers than the run has work for."""
+    if workers > 1 and not installed("torch"):
+        require("torch", "--workers")
     count = settings.micro_batches
     if workers > count:
         raise CommandError(
@@ -81,9 +82,7 @@ def train(run: Run, folder: Path, workers: int) -> int:
     command = ["-m", "chainrule", "train"]
     for name, value in resumed(run, folder).items():
         command += [] if value is None else [option(name), str(value)]
-    return launch(
-        command, workers, announce=_announce, harmless=lambda code: code in (0, *_STOPPED)
-    )
+    return launch(command, workers, announce=_announce)
 
 
 def resumed(run: Run, folder: Path) -> dict[str, Any]:

@@ -18,8 +18,6 @@ import numpy as np
 
 from chainrule.op import Array
 
-DIGEST = 32
-"""Bytes of a digest."""
 Part = tuple[str, tuple[int, ...], str]
 """An array that a call is about: its name, shape and dtype."""
 
@@ -43,7 +41,7 @@ class Call:
 
     @cached_property
     def digest(self) -> Array:
-        """(DIGEST,) uint8, the same for the same call wherever the program lies."""
+        """(32,) uint8, the same for the same call wherever the program lies."""
         line = "" if self.anywhere else self.line.replace("\\", "/").rpartition("/")[2]
         same = json.dumps([self.number, self.name, line, self.parts])
         return np.frombuffer(hashlib.sha256(same.encode()).digest(), np.uint8).copy()

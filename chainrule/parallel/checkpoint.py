@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import strict_json
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, describe
 from chainrule.interop.safetensors_file import read as read_tensors
 from chainrule.op import Array
 from chainrule.optional import require
@@ -50,6 +50,12 @@ def restore(saved: Plain, things: Mapping[str, Any]) -> dict[str, Any]:
     Raises `ConfigError` if the state of a thing is missing, or another one's.
     """
     texts, arrays = saved
+    odd = [name for name, x in things.items() if not _has_state(x)]
+    if odd:
+        raise ConfigError(
+            f"{odd[0]!r} is {describe(things[odd[0]])}: states are loaded into modules, optimizers "
+            "and what else has a state_dict"
+        )
     missing = [name for name in things if name not in texts]
     if missing:
         raise ConfigError(

@@ -18,6 +18,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.errors import ConfigError
 from chainrule.graph import variable
 from chainrule.nn.module import Module
 from chainrule.op import Array
@@ -149,10 +150,10 @@ def _add(lower: Sums, upper: Sums) -> Sums:
 
 
 def finite_weight(weight: Any) -> float:
-    """A weight as a float; raises `ValueError` unless it is a number of at least 0."""
+    """A weight as a float; raises `ConfigError` unless it is a number of at least 0."""
     value = float(weight.item() if isinstance(weight, Tensor) else weight)
     if not 0 <= value < math.inf:
-        raise ValueError(f"a weight is a number of at least 0, not {value}")
+        raise ConfigError(f"add_gradients: a weight is a number of at least 0, not {value}")
     return value
 
 

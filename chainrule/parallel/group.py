@@ -20,7 +20,7 @@ from chainrule.graph import tracer, variable
 from chainrule.nn.module import Module
 from chainrule.op import Array
 from chainrule.parallel import checkpoint, faults, meeting, shards, threads, tree
-from chainrule.parallel.calls import DIGEST, Call, Part, parts_of
+from chainrule.parallel.calls import Call, Part, parts_of
 from chainrule.parallel.gradients import Layout, Subtree, Sums, all_of, finite_weight
 from chainrule.parallel.place import Place, here
 from chainrule.parallel.wire import LostError, Wire
@@ -185,12 +185,13 @@ class Group:
         """
         if op not in _COMBINE:
             raise ConfigError(f"all_reduce: op is one of {', '.join(_COMBINE)}, not {op!r}")
+        leaves, structure = flatten(x)
+        arrays = [np.array(x.detach().numpy() if isinstance(x, Tensor) else x) for x in leaves]
+        odd = [leaf for leaf, a in zip(leaves, arrays, strict=True) if a.dtype.kind not in "fiuc"]
+        if odd:
+            raise ConfigError(f"all_reduce: numbers and arrays of them are reduced, not {odd[0]!r}")
         if self.size == 1:
             return x
-        leaves, structure = flatten(x)
-        arrays = [np.array(leaf.numpy() if isinstance(leaf, Tensor) else leaf) for leaf in leaves]
-        if any(a.dtype.kind not in "fiucb" for a in arrays):
-            raise ConfigError(f"all_reduce: numbers, arrays and tensors are reduced, not {x!r:.60}")
         parts = parts_of([(f"value {i}", a) for i, a in enumerate(arrays)])
         flat = [a.reshape(-1) for a in arrays]
         self._reduce(self._call(f"all_reduce {op}", parts), flat, _COMBINE[op])
@@ -275,21 +276,14 @@ class Group:
         return Call(self._calls, name, location(*user_line()), parts, anywhere)
 
     def _reduce(self, call: Call, arrays: Sequence[Array], combine: Any = np.add) -> None:
-        if self._wire is None:
+        if self._wire is None or self._board is None:
             return
         try:
             with np.errstate(all="ignore"):
-                tree.reduce(self._wire, arrays, combine, partial(self._meet, call))
+                differ = partial(self._board.diverged, call)
+                tree.reduce(self._wire, arrays, combine, call.digest, differ)
         except LostError as error:
             raise self._failure(call, error) from error
-
-    def _meet(self, call: Call, peer: int) -> None:
-        """Compare what this worker and another are about to do."""
-        assert self._wire is not None and self._board is not None
-        other = np.empty(DIGEST, np.uint8)
-        self._wire.swap([(peer, call.digest)], [(peer, other)])
-        if (other != call.digest).any():
-            raise self._board.diverged(call, peer)
 
     def _hand_on(self, call: Call, arrays: Sequence[Array]) -> None:
         """Give all workers worker 0's arrays."""

@@ -36,6 +36,8 @@ class Crew:
     errors: list[Path]
     order: list[int] = field(default_factory=list[int])
     """Ranks of those that have ended, in the order in which they did."""
+    sent: int = 0
+    """The signal that was handed on to them, 0 if none was."""
 
     def wait(self) -> None:
         """Wait until all have ended; soon after one has failed, the others are killed."""
@@ -58,14 +60,21 @@ class Crew:
 
     def send(self, number: int) -> None:
         """Send each that runs a signal."""
+        self.sent = number
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(number)
 
     @property
+    def stopped(self) -> list[int]:
+        """Ranks of those that ended by the signal that was handed on to them."""
+        codes = (-self.sent, 128 + self.sent) if self.sent else ()
+        return [rank for rank in self.order if self.code(rank) in codes]
+
+    @property
     def failed(self) -> list[int]:
         """Ranks of those that failed, the first one first."""
-        return [rank for rank in self.order if self.processes[rank].returncode]
+        return [rank for rank in self.order if self.code(rank) and rank not in self.stopped]
 
     def code(self, rank: int) -> int:
         """The exit code of a worker that has ended."""
@@ -77,34 +86,26 @@ class Crew:
 
 
 def launch(
-    command: Sequence[str],
-    workers: int,
-    *,
-    restarts: int = 3,
-    announce: Callable[[str], None],
-    harmless: Callable[[int], bool] = lambda code: code == 0,
+    command: Sequence[str], workers: int, *, restarts: int = 3, announce: Callable[[str], None]
 ) -> int:
-    """Run a command as so many workers, to the end; the exit code of worker 0.
+    """Run a command as so many workers, to the end; 128 + n if signal n was handed on to them.
 
     A worker that a signal has killed is a reason to start all again, at most `restarts` times;
     what the command does then is go on from its last checkpoint. `announce` is told. Raises
-    `ParallelError` with the words of the worker that failed first; exit codes that are `harmless`
-    (of an interruption that was asked for) are no failures.
+    `ParallelError` with the words of the worker that failed first.
     """
-    for attempt in range(restarts + 1):
-        with _crew(command, workers, attempt) as crew:
+    for left in range(restarts, -1, -1):
+        with _crew(command, workers, restarts - left) as crew:
             crew.wait()
-            failed = [rank for rank in crew.failed if not harmless(crew.code(rank))]
-            if not failed:
-                return crew.code(0)
-            killed = [rank for rank in failed if crew.code(rank) < 0]
-            first = killed[0] if killed else failed[0]
-            what = f"worker {first} of {workers} was killed (signal {-crew.code(first)})"
+            if not crew.failed:
+                return 128 + crew.sent if crew.stopped else 0
+            killed = [rank for rank in crew.failed if crew.code(rank) < 0]
             if not killed:
-                raise ParallelError(_sentence(crew.error(first), first, workers))
-            if attempt == restarts:
-                raise ParallelError(f"{what}, for the {restarts + 1}th time: it is given up")
-            announce(f"{what}: all start again, {restarts - attempt} times more at most")
+                raise ParallelError(_sentence(crew.error(crew.failed[0]), crew.failed[0], workers))
+            what = f"worker {killed[0]} of {workers} was killed (signal {-crew.code(killed[0])})"
+            if not left:
+                raise ParallelError(f"{what} once more after {restarts} restarts: it is given up")
+            announce(f"{what}: all start again, {left} times more at most")
     raise AssertionError("the last attempt returns or raises")
 
 

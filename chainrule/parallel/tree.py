@@ -7,8 +7,9 @@ sibling block: those with r ^ d. Both add lower block + upper block, so everybod
 and what is added to what does not depend on how many neighbours one worker stands for. Where W is
 no power of two the last sibling has fewer workers, of which the last serves who lacks a partner.
 
-Large arrays are halved instead: each worker keeps the half that is its own, adds that, and at the
-end the halves are collected on the way back. Each element is added in the same tree.
+Large arrays of workers on one machine are added in memory that they share. Others are halved: each
+worker keeps the half that is its own, adds that, and at the end the halves are collected on the way
+back. Each element is added in the same tree.
 """
 
 from __future__ import annotations
@@ -20,39 +21,112 @@ import numpy as np
 from chainrule.op import Array
 from chainrule.parallel.wire import Wire
 
+INLINE = 1 << 14
+"""Bytes of small arrays that go with the first message of a round, behind the digest."""
 LARGE = 1 << 16
 """Bytes from which halving pays: it sends less, in twice as many messages."""
 Combine = Callable[..., object]
 """(lower, upper, *, out): what is done with the values of two blocks; a ufunc."""
-Meet = Callable[[int], None]
-"""Called with a partner before arrays are exchanged with it."""
+Span = tuple[int, int]
 
 
-def reduce(wire: Wire, arrays: Sequence[Array], combine: Combine, meet: Meet) -> None:
+def reduce(
+    wire: Wire,
+    arrays: Sequence[Array],
+    combine: Combine,
+    digest: Array,
+    differ: Callable[[int], Exception],
+) -> None:
     """Give every worker the tree of all workers' `arrays`, in place. Shapes: [(n_i)].
 
-    `meet(partner)` comes first in each round: it compares what both are about to do.
+    In each round partners first compare what they are about to do, which `digest` stands for; if
+    it is another partner's, `differ(partner)` is raised.
     """
-    even = wire.size & (wire.size - 1) == 0
-    halved = [a for a in arrays if even and a.nbytes >= LARGE]
-    whole = [a for a in arrays if not (even and a.nbytes >= LARGE)]
+    small, whole, large = _sorted(wire, arrays)
+    halved = [] if wire.shared else large
+    if wire.shared and large:
+        wire.shared.put(large)
     spans = [(0, a.size) for a in halved]
-    trail: list[tuple[int, list[tuple[int, int]], list[tuple[int, int]]]] = []
+    trail: list[tuple[int, list[Span], list[Span]]] = []
     distance = 1
     while distance < wire.size:
         source, targets = partners(wire.rank, wire.size, distance)
+        low = wire.rank & distance == 0
         if source is not None:
-            for peer in sorted({source, *targets}):
-                meet(peer)
-            _double(wire, whole, combine, distance, source, targets)
+            others = _begin(wire, digest, small, source, targets, differ)
+            others += _swap_whole(wire, whole, source, targets)
+            for mine, other in zip([*small, *whole], others, strict=True):
+                _combine(combine, low, mine, other)
         if halved:
             assert source is not None
             spans, given = _halve(wire, halved, spans, combine, distance)
             trail.append((source, spans, given))
         distance *= 2
+    if wire.shared and large:  # everybody has put its part: the rounds have seen to it
+        wire.shared.add(large, combine)
+        meet(wire)
+        wire.shared.take(large)
     for peer, mine, theirs in reversed(trail):
         sends = [(peer, a[i:j]) for a, (i, j) in zip(halved, mine, strict=True)]
         wire.swap(sends, [(peer, a[i:j]) for a, (i, j) in zip(halved, theirs, strict=True)])
+
+
+def meet(wire: Wire) -> None:
+    """Return when every worker has come here."""
+    distance = 1
+    while distance < wire.size:
+        source, targets = partners(wire.rank, wire.size, distance)
+        peers = [] if source is None else sorted({source, *targets})
+        note = np.zeros(1, np.uint8)
+        wire.swap([(p, note) for p in peers], [(p, np.empty(1, np.uint8)) for p in peers])
+        distance *= 2
+
+
+def _sorted(wire: Wire, arrays: Sequence[Array]) -> tuple[list[Array], list[Array], list[Array]]:
+    """Those that go with the first message, those that are sent as they are, and large ones."""
+    small: list[Array] = []
+    whole: list[Array] = []
+    large: list[Array] = []
+    divides = wire.shared is not None or wire.size & (wire.size - 1) == 0
+    room = INLINE
+    for a in arrays:
+        if a.nbytes <= room:
+            room -= a.nbytes
+            small.append(a)
+        elif divides and a.nbytes >= LARGE:
+            large.append(a)
+        else:
+            whole.append(a)
+    return small, whole, large
+
+
+def _begin(
+    wire: Wire,
+    digest: Array,
+    small: Sequence[Array],
+    source: int,
+    targets: Sequence[int],
+    differ: Callable[[int], Exception],
+) -> list[Array]:
+    """Exchange digests and small arrays with all partners; those of `source`.
+
+    A message has one size, whatever is in it: whoever is about to do something else can read it.
+    """
+    message = np.zeros(digest.size + INLINE, np.uint8)
+    parts = [digest, *[a.view(np.uint8) for a in small]]
+    content = np.concatenate(parts)
+    message[: content.size] = content
+    answers = {peer: np.empty_like(message) for peer in sorted({source, *targets})}
+    wire.swap([(peer, message) for peer in answers], list(answers.items()))
+    for peer, answer in answers.items():
+        if (answer[: digest.size] != digest).any():
+            raise differ(peer)
+    found: list[Array] = []
+    start = digest.size
+    for a in small:
+        found.append(np.frombuffer(answers[source].data, a.dtype, a.size, start))
+        start += a.nbytes
+    return found
 
 
 def partners(rank: int, size: int, distance: int) -> tuple[int | None, list[int]]:
@@ -71,37 +145,33 @@ def partners(rank: int, size: int, distance: int) -> tuple[int | None, list[int]
     return min(rank ^ distance, size - 1), served
 
 
-def _double(
-    wire: Wire,
-    arrays: Sequence[Array],
-    combine: Combine,
-    distance: int,
-    source: int,
-    targets: Sequence[int],
-) -> None:
-    """Exchange whole arrays, and combine them."""
-    if not arrays:
-        return
+def _swap_whole(
+    wire: Wire, arrays: Sequence[Array], source: int, targets: Sequence[int]
+) -> list[Array]:
+    """Exchange whole arrays; those of `source`."""
     others = [np.empty_like(a) for a in arrays]
-    sends = [(target, a) for target in targets for a in arrays]
-    wire.swap(sends, [(source, b) for b in others])
-    for mine, other in zip(arrays, others, strict=True):
-        _combine(combine, wire.rank & distance == 0, mine, other)
+    if arrays:
+        sends = [(target, a) for target in targets for a in arrays]
+        wire.swap(sends, [(source, b) for b in others])
+    return others
 
 
 def _halve(
     wire: Wire,
     arrays: Sequence[Array],
-    spans: Sequence[tuple[int, int]],
+    spans: Sequence[Span],
     combine: Combine,
     distance: int,
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+) -> tuple[list[Span], list[Span]]:
     """Exchange halves of spans of the arrays, and combine one's own; own and other spans."""
     low, peer = wire.rank & distance == 0, wire.rank ^ distance
     halves = [((i, (i + j) // 2), ((i + j) // 2, j)) for i, j in spans]
     mine = [h[0] if low else h[1] for h in halves]
     theirs = [h[1] if low else h[0] for h in halves]
-    others = [np.empty(j - i, a.dtype) for a, (i, j) in zip(arrays, mine, strict=True)]
+    others = [
+        wire.spare(k, a.dtype, j - i)
+        for k, (a, (i, j)) in enumerate(zip(arrays, mine, strict=True))
+    ]
     sends = [(peer, a[i:j]) for a, (i, j) in zip(arrays, theirs, strict=True)]
     wire.swap(sends, [(peer, b) for b in others])
     for a, b, (i, j) in zip(arrays, others, mine, strict=True):

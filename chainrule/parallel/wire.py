@@ -14,6 +14,9 @@ import numpy as np
 
 from chainrule.op import Array
 from chainrule.optional import require
+from chainrule.parallel.shared import Shared, connect
+
+_NONE = np.empty(0, np.uint8)
 
 
 class LostError(Exception):
@@ -32,6 +35,8 @@ class Wire:
         """Connect; all workers do so at once. `local`: through this machine's loopback only."""
         dist = require("torch.distributed", "training on several workers")
         self.rank, self.size = rank, size
+        self._spare: dict[int, Array] = {}
+        self.shared: Shared | None = None
         self._share = require("torch", "training on several workers").from_numpy
         self._timeout = timedelta(seconds=timeout)
         gloo = dist.ProcessGroupGloo
@@ -43,6 +48,7 @@ class Wire:
                 self._group = gloo(store, rank, size, options)
             else:
                 self._group = gloo(store, rank, size, self._timeout)
+            self.shared = connect(store, rank, size) if local else None
         except RuntimeError as cause:
             raise _lost(-1, cause) from cause
 
@@ -63,6 +69,13 @@ class Wire:
                 work.wait(self._timeout)
         except RuntimeError as cause:
             raise _lost(peer, cause) from cause
+
+    def spare(self, number: int, dtype: np.dtype[Any], size: int) -> Array:
+        """Memory to receive into, the same at every call: new memory costs as much as a message."""
+        bytes_ = size * dtype.itemsize
+        if self._spare.get(number, _NONE).size < bytes_:
+            self._spare[number] = np.empty(bytes_, np.uint8)
+        return self._spare[number][:bytes_].view(dtype)
 
     def close(self) -> None:
         """End all connections, so that whoever waits for this worker learns of it."""
