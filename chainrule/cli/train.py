@@ -26,7 +26,7 @@ from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
-from chainrule.parallel.group import group
+from chainrule.parallel.joining import group
 from chainrule.whole_folders import clean
 
 HELP = "train a GPT on names, or on any text file with one document a line"

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.border import with_border as _with_border
 from chainrule.parallel.checkpoint import load, save
-from chainrule.parallel.group import Group, group
+from chainrule.parallel.group import Group
+from chainrule.parallel.joining import group
 from chainrule.spellings import no_part as _no_part
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, final
 
 from chainrule.errors import ParallelError
@@ -50,7 +51,7 @@ class Board:
     def lost(self, call: Call, error: LostError) -> ParallelError:
         """The error of a call in which another worker did not answer."""
         with suppress(RuntimeError, OSError):
-            self._store.set(f"waits/{self._rank}", call.text)
+            self._store.set(f"calls/{self._rank}", call.text)
         cause = self.read(GRACE)
         if not cause and not error.late and self._waits(error.peer):
             cause = self.read(5 * GRACE)  # it is there, and about to say whom it has waited for
@@ -76,15 +77,16 @@ class Board:
 
     def _waits(self, rank: int) -> bool:
         try:
-            return self._store.check([f"waits/{rank}"])
+            return self._store.check([f"calls/{rank}"])
         except (RuntimeError, OSError):
             return False
 
     def diverged(self, call: Call, peer: int) -> ParallelError:
         """The error of a worker whose partner is about to do something else."""
-        mine, theirs = f"calls/{peer}/{self._rank}", f"calls/{self._rank}/{peer}"
+        theirs = f"calls/{peer}"
         try:
-            self._store.set(mine, call.text)
+            self._store.set(f"calls/{self._rank}", call.text)
+            self._store.wait([theirs], timedelta(seconds=5 * GRACE))
             other = Call.from_text(_text(self._store.get(theirs)))
         except (RuntimeError, OSError):
             return ParallelError(

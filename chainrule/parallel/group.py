@@ -19,10 +19,10 @@ from chainrule.errors import ConfigError, ParallelError, TraceError
 from chainrule.graph import tracer, variable
 from chainrule.nn.module import Module
 from chainrule.op import Array
-from chainrule.parallel import checkpoint, faults, meeting, shards, threads, tree
+from chainrule.parallel import checkpoint, faults, shards, tree
 from chainrule.parallel.calls import Call, Part, parts_of
 from chainrule.parallel.gradients import Layout, Subtree, Sums, all_of, finite_weight
-from chainrule.parallel.place import Place, here
+from chainrule.parallel.place import Place
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.provenance import location, user_line
 from chainrule.tensors import Tensor
@@ -31,39 +31,9 @@ from chainrule.tree import flatten
 _COMBINE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
-def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:
-    """This process's group, from its environment: Ray Train, torchrun, `chainrule train`, or none.
-
-    Use it as a context: `with parallel.group() as group:`. A batch is divided into `micro_batches`
-    (one for each worker if None). With a power of two of them for each worker, sums are the same
-    bits for any number of workers. A worker that does not answer within `timeout` seconds is an
-    error. Raises `ParallelError` if the workers cannot meet or do not fit together.
-
-    >>> with group() as alone:
-    ...     alone
-    Group(worker 0 of 1, 1 micro-batch a step)
-    """
-    place = here()
-    count = place.size if micro_batches is None else micro_batches
-    if isinstance(count, bool) or not isinstance(count, int) or count < place.size:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(
-            f"group: micro_batches={count!r} for {place.size} workers: it is a whole number, at "
-            "least one for each worker"
-        )
-    if not timeout > 0:
-        raise ConfigError(f"group: timeout={timeout!r} is a number of seconds above 0")
-    if place.size == 1:
-        return Group(place, count)
-    threads.share(place.local_size)
-    if place.parent:
-        faults.watch_parent(place.parent)
-    wire, board = meeting.meet(place, {"micro_batches": count}, timeout)
-    return Group(place, count, wire, board)
-
-
 @final
 class Group:
-    """Worker `rank` of `size`, each with its share of `micro_batches`; made by `group()`."""
+    """Worker `rank` of `size`, each with its part of `micro_batches`; made by `group()`."""
 
     def __init__(
         self,

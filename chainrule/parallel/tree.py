@@ -7,8 +7,9 @@ sibling block: those with r ^ d. Both add lower block + upper block, so everybod
 and what is added to what does not depend on how many neighbours one worker stands for. Where W is
 no power of two the last sibling has fewer workers, of which the last serves who lacks a partner.
 
-Large arrays are halved instead: each worker keeps the half that is its own, adds that, and at the
-end the halves are collected on the way back. Each element is added in the same tree.
+Large arrays of workers on one machine are added in memory that they share. Others are halved: each
+worker keeps the half that is its own, adds that, and at the end the halves are collected on the way
+back. Each element is added in the same tree.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def reduce(
     In each round partners first compare what they are about to do, which `digest` stands for; if
     it is another partner's, `differ(partner)` is raised.
     """
-    small, whole, halved = _sorted(wire.size, arrays)
+    small, whole, large = _sorted(wire, arrays)
+    halved = [] if wire.shared else large
+    if wire.shared and large:
+        wire.shared.put(large)
     spans = [(0, a.size) for a in halved]
     trail: list[tuple[int, list[Span], list[Span]]] = []
     distance = 1
@@ -58,26 +62,42 @@ def reduce(
             spans, given = _halve(wire, halved, spans, combine, distance)
             trail.append((source, spans, given))
         distance *= 2
+    if wire.shared and large:  # everybody has put its part: the rounds have seen to it
+        wire.shared.add(large, combine)
+        meet(wire)
+        wire.shared.take(large)
     for peer, mine, theirs in reversed(trail):
         sends = [(peer, a[i:j]) for a, (i, j) in zip(halved, mine, strict=True)]
         wire.swap(sends, [(peer, a[i:j]) for a, (i, j) in zip(halved, theirs, strict=True)])
 
 
-def _sorted(size: int, arrays: Sequence[Array]) -> tuple[list[Array], list[Array], list[Array]]:
-    """Those that go with the first message, those that are sent as they are, and in halves."""
+def meet(wire: Wire) -> None:
+    """Return when every worker has come here."""
+    distance = 1
+    while distance < wire.size:
+        source, targets = partners(wire.rank, wire.size, distance)
+        peers = [] if source is None else sorted({source, *targets})
+        note = np.zeros(1, np.uint8)
+        wire.swap([(p, note) for p in peers], [(p, np.empty(1, np.uint8)) for p in peers])
+        distance *= 2
+
+
+def _sorted(wire: Wire, arrays: Sequence[Array]) -> tuple[list[Array], list[Array], list[Array]]:
+    """Those that go with the first message, those that are sent as they are, and large ones."""
     small: list[Array] = []
     whole: list[Array] = []
-    halved: list[Array] = []
+    large: list[Array] = []
+    divides = wire.shared is not None or wire.size & (wire.size - 1) == 0
     room = INLINE
     for a in arrays:
         if a.nbytes <= room:
             room -= a.nbytes
             small.append(a)
-        elif size & (size - 1) == 0 and a.nbytes >= LARGE:
-            halved.append(a)
+        elif divides and a.nbytes >= LARGE:
+            large.append(a)
         else:
             whole.append(a)
-    return small, whole, halved
+    return small, whole, large
 
 
 def _begin(

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.op import Array
 from chainrule.optional import require
+from chainrule.parallel.shared import Shared, connect
 
 _NONE = np.empty(0, np.uint8)
 
@@ -35,6 +36,7 @@ class Wire:
         dist = require("torch.distributed", "training on several workers")
         self.rank, self.size = rank, size
         self._spare: dict[int, Array] = {}
+        self.shared: Shared | None = None
         self._share = require("torch", "training on several workers").from_numpy
         self._timeout = timedelta(seconds=timeout)
         gloo = dist.ProcessGroupGloo
@@ -46,6 +48,7 @@ class Wire:
                 self._group = gloo(store, rank, size, options)
             else:
                 self._group = gloo(store, rank, size, self._timeout)
+            self.shared = connect(store, rank, size) if local else None
         except RuntimeError as cause:
             raise _lost(-1, cause) from cause
 

@@ -126,9 +126,13 @@ def gpt(steps: str, compiled: str = "") -> Any:
         return {**said, "count": model.num_parameters()}
 
 
-def sums() -> Any:
-    """`all_reduce` of every kind, in the order of the tree; broadcast of what is odd."""
+def sums(memory: str) -> Any:
+    """`all_reduce` of every kind, in the order of the tree, with and without shared memory."""
     with parallel.group(timeout=TIMEOUT) as group:
+        assert group._wire is not None
+        assert (group._wire.shared is None) is (sys.platform != "linux")
+        if memory == "apart":
+            group._wire.shared = None
         rng = np.random.default_rng(group.rank)
         large = rng.normal(size=70_001).astype(np.float32) * 10.0 ** rng.integers(-9, 9, 70_001)
         small = rng.normal(size=(3, 5))

@@ -123,7 +123,12 @@ def _fork(variables: Mapping[str, str], args: list[str], out: Path) -> int:
         os.environ.update(variables)
         sys.argv[:] = [str(PROGRAMS), *args]
         err = out.with_suffix(".err")
-        with out.open("w") as o, err.open("w") as e, redirect_stdout(o), redirect_stderr(e):
+        with (
+            out.open("w", encoding="utf-8") as o,
+            err.open("w", encoding="utf-8") as e,
+            redirect_stdout(o),
+            redirect_stderr(e),
+        ):
             code = _run()
     finally:
         os._exit(code)

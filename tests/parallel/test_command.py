@@ -59,13 +59,14 @@ def wait_for(run: Path, step: int) -> None:
         time.sleep(0.05)
 
 
-def test_one_and_two_workers_train_to_the_same_bits(tmp_path: Path):
+@pytest.mark.parametrize("engine", ["tensor", pytest.param("compiled", marks=pytest.mark.sweep)])
+def test_one_and_two_workers_train_to_the_same_bits(tmp_path: Path, engine: str):
     runs = [tmp_path / "1", tmp_path / "2"]
     for count, run in zip("12", runs, strict=True):
-        done = train(*SMALL, "--workers", count, "--out", str(run))
+        done = train(*SMALL, "--engine", engine, "--workers", count, "--out", str(run))
         assert done.returncode == 0, done.stderr
         assert "held-out loss" in done.stdout and done.stderr == ""
-        assert done.stdout.count("compiled engine") == 1, "one worker speaks"
+        assert done.stdout.count(f"{engine} engine") == 1, "one worker speaks"
     assert digest(runs[0]) == digest(runs[1])
     more = ["--resume", str(runs[1]), "--workers", "2", "--steps", "16"]
     assert train(*more).returncode == 0

@@ -50,9 +50,10 @@ def tree(values: list[Any]) -> Any:
     return values[0]
 
 
+@pytest.mark.parametrize("memory", ["shared", "apart"])
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
-def test_all_reduce_adds_in_the_tree(workers: Nursery, size: int):
-    told = workers.run(size, "sums")
+def test_all_reduce_adds_in_the_tree(workers: Nursery, size: int, memory: str):
+    told = workers.run(size, "sums", memory)
     assert all(said == told[0] for said in told)
     large, small = [], []
     for rank in range(size):

@@ -35,6 +35,7 @@ def test_killed_workers_go_on_to_the_same_bits(
     print("seconds from a kill to the next step:", [round(x, 1) for x in sorted(delays)])
 
 
+@pytest.mark.sweep
 def test_a_fault_ends_the_run_with_its_sentence(tmp_path: Path):
     command = [*TORCHRUN[:-4], *("--max-restarts", "0"), str(PROGRAMS), "fault", "wider"]
     running = apart(command, tmp_path)

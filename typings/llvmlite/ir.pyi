@@ -3,6 +3,8 @@
 from typing import Any
 
 class Module:
+    triple: str
+
     def __init__(self, name: str = "") -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
