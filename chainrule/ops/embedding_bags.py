@@ -84,7 +84,8 @@ def _bags(indices: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, i
         raise ShapeError("embedding_bag: offsets are one after the other, and the first is 0")
     if ends[0] != indices.shape[0] or (starts > indices.shape[0]).any():
         raise ShapeError(f"embedding_bag: offsets end where the {indices.shape[0]} indices end")
-    at: Any = np.searchsorted(starts, np.arange(indices.shape[0]), side="right") - 1
+    places = np.arange(int(indices.shape[0]))
+    at: Any = np.searchsorted(starts, places, side="right") - 1
     return at, len(starts)
 
 
