@@ -7,6 +7,7 @@ could lose the gradient or what that class adds to an array.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -35,6 +36,22 @@ ARITHMETIC: dict[str, Op | Operator] = {
     "rshift": ew.bitwise_right_shift,
 }
 """By the name of Python's method."""
+_SIGNS = {
+    "add": "+=",
+    "sub": "-=",
+    "mul": "*=",
+    "truediv": "/=",
+    "floordiv": "//=",
+    "mod": "%=",
+    "pow": "**=",
+    "matmul": "@=",
+    "and": "&=",
+    "or": "|=",
+    "xor": "^=",
+    "lshift": "<<=",
+    "rshift": ">>=",
+}
+"""As they are written when they change what is on the left."""
 COMPARISONS: dict[str, tuple[Op, str]] = {
     "eq": (ew.equal, "eq"),
     "ne": (ew.not_equal, "ne"),
@@ -51,6 +68,7 @@ def operators() -> Iterator[tuple[str, Operator]]:
     for name, op in ARITHMETIC.items():
         yield _named(f"__{name}__", _operator(op, f"__r{name}__"))
         yield _named(f"__r{name}__", _reflected(op))
+        yield _named(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), _SIGNS[name]))
     for name, (op, other) in COMPARISONS.items():
         yield _named(f"__{name}__", _operator(op, f"__{other}__"))
 
@@ -64,13 +82,13 @@ def _operator(op: Op | Operator, reflected: str) -> Operator:
     """`a op b`, or what `b` makes of it. Every operator runs through here: it is kept short."""
     if isinstance(op, Op):
 
-        def operator(a: Any, b: Any) -> Any:
+        def operated(a: Any, b: Any) -> Any:
             try:
                 return apply(op, a, b)
             except ForeignArrayError as error:
                 return _deferred(error, a, b, reflected)
 
-        return operator
+        return operated
 
     def composed(a: Any, b: Any) -> Any:
         try:
@@ -79,6 +97,11 @@ def _operator(op: Op | Operator, reflected: str) -> Operator:
             return _deferred(error, a, b, reflected)
 
     return composed
+
+
+def _in_place(two: Operator, sign: str) -> Operator:
+    """`a sign b`: what the name of `a` stands for behind it."""
+    return lambda a, b: a._changed(sign, two(a, b))
 
 
 def _reflected(op: Op | Operator) -> Operator:

@@ -484,15 +484,15 @@ class Tensor(Variable, metaclass=_Shown):
     def __abs__(self) -> Tensor: return apply(ew.abs, self)
     def __invert__(self) -> Tensor: return apply(ew.bitwise_invert, self)
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
-    def __iadd__(self, b: Any) -> Tensor: return self._changed("+=", self + b)
-    def __isub__(self, b: Any) -> Tensor: return self._changed("-=", self - b)
-    def __imul__(self, b: Any) -> Tensor: return self._changed("*=", self * b)
-    def __itruediv__(self, b: Any) -> Tensor: return self._changed("/=", self / b)
     # fmt: on
 
     def _changed(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
-        parameter is itself with new values, since others than this name know it."""
+        parameter is itself with new values, since others than this name know it; so is a tensor
+        that stands for a NumPy array while a function is compiled."""
+        if graph.tracers and (t := graph.tracer()) is not None and t.arrays.changes(self, new):
+            self[...] = new
+            return self
         if not (self.requires_grad and self.is_leaf):
             return new
         if is_recording():
@@ -510,6 +510,8 @@ class Tensor(Variable, metaclass=_Shown):
         """This tensor gets a new array and a new place in the graph; what was computed from the old
         one keeps that. The rest is `index_put`'s."""
         unheld = getrefcount(self) <= _UNHELD
+        if graph.tracers and (t := graph.tracer()) is not None:
+            t.arrays.assigned(self, values)
         if self.requires_grad and self.is_leaf and is_recording():
             raise GradientError(
                 f"assigning to a part of a leaf that requires a gradient ({describe(self.value)}): "

@@ -72,7 +72,8 @@ def assemble(
     if left.gs:
         pure = not (updates or tracer.draws or tracer.numbers or grads)
         again = _again(call, args, held) if pure else None
-        op = new_op(Compiled, _derivative(name, tracer, left, run, back, places, again))
+        kept = [k for k, _ in news if places[k] in back]
+        op = new_op(Compiled, _derivative(name, tracer, left, run, back, places, kept, again))
     return Variant(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
@@ -142,6 +143,7 @@ def _derivative(
     run: Run,
     back: Sequence[Node],
     places: Sequence[Node],
+    kept: list[int],
     again: Callable[[Sequence[Any]], Any] | None,
 ) -> Derivative:
     """The derivative that `note_derivative` noted, of a program whose inputs are `places`."""
@@ -156,6 +158,7 @@ def _derivative(
         [k in differentiable for k in range(len(left.outs))],
         [index[n] for n in left.bars],
         backward,
+        kept,
         again,
     )
 

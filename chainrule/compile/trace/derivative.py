@@ -42,6 +42,8 @@ class Derivative:
     wrt: list[int]
     """The inputs whose cotangents `back` gives, in order."""
     back: Program
+    kept: list[int]
+    """The inputs that the program updates and `back` reads, as they were before the call."""
     again: Callable[[Sequence[Any]], Any] | None
     """Runs the function itself on inputs; None if it changes its state or draws random numbers."""
     make: Callable[[], Run] | None = None
@@ -59,7 +61,8 @@ class Derivative:
 
 
 class Compiled(Op):
-    """One compiled function as an op: its inputs are those of its program."""
+    """One compiled function as an op: its inputs are those of its program, then copies of what that
+    overwrites and the derivative reads."""
 
     known: Derivative
     quiet: ClassVar[bool] = False
@@ -76,7 +79,7 @@ class Compiled(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The results; what the program updates is written."""
-        results = self.known.forward(list(xs))
+        results = self.known.forward(list(xs[: len(xs) - len(self.known.kept)]))
         return tuple(results) if self.many else results[0]
 
     def spec(self, *xs: Any) -> Any:
@@ -85,12 +88,14 @@ class Compiled(Op):
 
     def reads(self, i: int) -> tuple[int, ...] | None:
         """All inputs."""
-        wrt = self.known.wrt
-        return tuple(range(1, 1 + len(self.known.back.inputs))) if i in wrt else None
+        known = self.known
+        count = len(known.back.inputs) - sum(known.open) + len(known.kept)
+        return tuple(range(1, 1 + count)) if i in known.wrt else None
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The second program's results, or what differentiating the function itself gives."""
         known = self.known
+        xs = self._as_before(xs)
         gs: Sequence[Any] = g if self.many else (g,)
         wrapped = any(isinstance(c, Variable) for c in gs)
         if wrapped and is_recording():
@@ -106,6 +111,14 @@ class Compiled(Op):
             _as(by_place[i], wrapped) if needed and i in by_place else None
             for i, needed in enumerate(need)
         ]
+
+    def _as_before(self, xs: Sequence[Any]) -> list[Any]:
+        """The program's inputs, as they were before the call."""
+        kept = self.known.kept
+        inputs, copies = list(xs[: len(xs) - len(kept)]), xs[len(xs) - len(kept) :]
+        for place, x in zip(kept, copies, strict=True):
+            inputs[place] = x
+        return inputs
 
     @property
     def states_jvp(self) -> bool:  # type: ignore[override]

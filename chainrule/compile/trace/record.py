@@ -51,6 +51,7 @@ def record(
         _run(tracer, left, leaves, call)
     finally:
         tracer.restore()
+        tracer.arrays.forget()
         tracer.notes = None
     states = [State(lift) for lift in tracer.lifts]
     slots = [lift.grad for lift in tracer.lifts if lift.grad is not None]
@@ -75,7 +76,9 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
         refuse_draws(chance)
         left.guards = observer.finish()
         found, left.structure = flatten(result)
+        tracer.arrays.check_done()
         for x in found:
+            tracer.arrays.check_read(x)
             left.results.append(_noted(tracer, left, x))
         note_derivative(tracer, left)
         for i, node in before.items():
@@ -101,6 +104,8 @@ def _given(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
             )
         needs = isinstance(x, Tensor) and x.requires_grad and is_recording()
         given = placeholder(array.shape, array.dtype, needs=needs)
+        if isinstance(x, np.ndarray):
+            tracer.arrays.add(given)
     elif type(x) is float or type(x) is complex:
         given = weak_placeholder(np.result_type(x))
         tracer.known_truths[given.node] = lambda: _truth_noted(left, i, bool(x))

@@ -19,6 +19,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.arrays import native
+from chainrule.compile.trace.array_arguments import ArrayArguments
 from chainrule.compile.trace.captured import GradSlot, Lift, Number
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
@@ -60,6 +61,7 @@ class Tracer:
     """`scanned.repeating`: what `while_loop` asks."""
     notes: Notes | None = None
     """What the function reads beside tensors, while it runs."""
+    arrays: ArrayArguments = field(default_factory=ArrayArguments)
     _lifted: set[int] = field(default_factory=set[int])
     _constants: set[int] = field(default_factory=set[int])
     _made: list[Any] = field(default_factory=list[Any])
@@ -79,12 +81,14 @@ class Tracer:
         for x in xs:
             if isinstance(x, Variable):
                 self.touch(x)
+                self.arrays.check_read(x)
                 weak = weak or is_weak(x)
         if isinstance(op, Call):
             return self._inlined(op, xs)
         if weak:
             return apply_weak(op, xs)
         y = apply(op, *xs)
+        self.arrays.made(op, xs, y)
         if isinstance(y, Variable) and y.value.__class__ is not Spec:
             self._constants.add(id(y))
         return y
@@ -146,6 +150,7 @@ class Tracer:
 
     def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
         """`x` gets the value of `new`; with `graph` its place in the graph, too."""
+        self.arrays.write(x)
         new = self.standing_for(new)
         new = new if isinstance(new, Tensor) else variable(to_array(new, x.dtype, copy=True))
         self.touch(x)

@@ -233,11 +233,14 @@ class Variant:
         sources = [leaves[i] for i in self.args] + [h.tensor() for h in self.held]
         nodes = [x.node if isinstance(x, Tensor) else None for x in sources]
         nodes += [None] * (len(inputs) - len(nodes))
+        changed = {place for _, place in self.changed}  # of which the inputs are copies already
         kept = [
-            a.copy() if isinstance(x, np.ndarray) else a
-            for x, a in zip(sources, inputs, strict=False)
+            a.copy() if isinstance(x, np.ndarray) and place not in changed else a
+            for place, (x, a) in enumerate(zip(sources, inputs, strict=False))
         ]
-        xs = [*kept, *inputs[len(kept) :]]
+        copies = [inputs[place].copy() for place in self.op.known.kept]
+        xs = [*kept, *inputs[len(kept) :], *copies]
+        nodes += [None] * len(copies)
         found = apply(self.op, *[variable(a, n) for a, n in zip(xs, nodes, strict=True)])
         opened = self.op.known.open
         ys = found if self.op.many else (found,)
