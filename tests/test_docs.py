@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
+
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 STEPS = sorted((ROOT / "docs" / "steps").glob("*.py"))
@@ -193,6 +195,7 @@ def needed_only(tmp_path_factory: pytest.TempPathFactory) -> str:
     return os.pathsep.join([str(folder), str(ROOT)])
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("step", STEPS, ids=lambda p: p.stem)
 def test_step(step: Path, tmp_path: Path, needed_only: str):
     path = str(ROOT) if step.stem in NEEDS else needed_only

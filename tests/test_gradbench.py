@@ -24,6 +24,7 @@ from bench.gradbench import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode, part
 from bench.gradbench.descent import argmin, value_and_slope
 from bench.gradbench.problem import eager
 from bench.gradbench.problems import PROBLEMS
+from tests.sampling import sampled
 
 Array = np.ndarray[Any, Any]
 
@@ -267,6 +268,7 @@ def naive_landing(w: float) -> float:
 MODES = [outer + inner for outer in "fr" for inner in "fr"]
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("jit", [eager, cr.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("mode", MODES)
 def test_particle(mode: str, jit: Any):
@@ -284,6 +286,7 @@ def test_particle_hits_the_origin(mode: str):
     assert naive_landing(w) < 1e-6 < min(naive_landing(w - 0.1), naive_landing(w + 0.1))
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("jit", [eager, cr.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("mode", MODES)
 def test_saddle(mode: str, jit: Any):

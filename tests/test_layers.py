@@ -11,6 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from tests.sampling import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -45,6 +46,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@sampled("name", "compiled")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("name", RECURRENT)

@@ -19,7 +19,7 @@ from chainrule.data import Corpus, load_names
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from tests.compile.ccompiler import built, left, losses, needs_compiler, ran
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = [needs_compiler, sampled_file(one_in=2)]
 RNG = np.random.default_rng(7)
@@ -65,6 +65,7 @@ MODELS: dict[str, Callable[[], GPTConfig]] = {
 }
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize(("dtype", "close"), [(np.float32, 1e-5), (np.float64, 1e-12)])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_gpt_trains_to_the_same_losses(

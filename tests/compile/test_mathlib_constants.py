@@ -13,6 +13,7 @@ from chainrule.compile import mathlib
 from chainrule.ops import coefficients, special_coefficients
 from tests.compile.lanes import native
 from tests.compile.mathsamples import arity, worst
+from tests.sampling import sampled
 
 USES = {
     "EXP_F32": ("exp", np.float32),
@@ -75,6 +76,7 @@ def fitting(name):
         return importlib.import_module(name)
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize(
     ("script", "module"),
     [("fit_polynomials", coefficients), ("fit_special", special_coefficients)],
