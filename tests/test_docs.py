@@ -236,6 +236,7 @@ def test_picture_is_what_the_code_draws(picture: Path):
     assert drawn.strip() == saved.strip(), f"run: python {script.relative_to(ROOT)} save"
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str):
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)

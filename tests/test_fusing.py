@@ -18,6 +18,7 @@ from chainrule import nn
 from chainrule.graph import order
 from chainrule.nn import functional as F  # noqa: N812 (PyTorch's habit)
 from chainrule.ops import eager_kernels, fusing
+from tests.sampling import sampled
 
 Make = Callable[[Any], tuple[Callable[..., Any], list[Any]]]
 """From a function that draws floats of a shape: a composite, and float arguments for it."""
@@ -97,6 +98,7 @@ def same(ours: list[Any], plain: list[Any]) -> None:
         np.testing.assert_allclose(a, b, rtol=near, atol=near * scale)
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_those_of_the_parts(name: str, dtype: Any):

@@ -186,6 +186,7 @@ NORMED = {
 }
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("layer", NORMED)
 @pytest.mark.parametrize("name", NORMS)

@@ -10,6 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import optim
+from tests.sampling import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -64,6 +65,7 @@ def theirs(params: list[Any]) -> Any:
     return torch.cat([p.reshape(-1) for p in params])
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_steps_are_pytorchs(loss: Callable[[Any], Any], settings: dict[str, Any]):

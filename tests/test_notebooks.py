@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import re
 import sys
@@ -96,6 +97,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_are_shown_and_not_their_fields(name: str):
+    gc.freeze()  # what other tests have left is none of theirs
     answer = ANSWERS[name]()
     shown = ipython_shows(answer)
     assert shown["text/plain"] == str(answer)

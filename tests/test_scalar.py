@@ -14,6 +14,7 @@ import chainrule as cr
 from chainrule.errors import DtypeError, GradientError
 from chainrule.ops.families import rows
 from chainrule.scalar import Value, walk
+from tests.sampling import sampled
 
 
 def leaves(*xs: float) -> list[Value]:
@@ -125,6 +126,7 @@ def test_s7_constants_on_either_side():
         assert v.grad == pytest.approx(slope, rel=1e-14)
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("grow", ["product", "sum", "sum used on the way"])
 def test_s7_a_million_operations_forward_backward_and_freed(grow: str):
     (x,) = leaves(1.0)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule.scalar import Value
+from tests.sampling import sampled
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -153,6 +154,7 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("program", [GPTStep, lambda number: MLPStep(number, points=20)])
 def test_training_steps(program: Any, peer: Any):

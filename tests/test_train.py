@@ -30,7 +30,7 @@ from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.scalar import Value
 from chainrule.tensors import Tensor
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -186,6 +186,7 @@ def test_engines_forget_the_gradient_of_the_step_before():
 # --- a resumed run is the same run
 
 
+@sampled(one_in=4)
 @pytest.mark.parametrize(
     ("engine", "dtype", "batch"),
     [("tensor", "float32", 1), ("tensor", "float32", 5), ("tensor", "float64", 1),

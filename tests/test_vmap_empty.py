@@ -13,6 +13,7 @@ from ops.test_generated import SAMPLES
 import chainrule as cr
 from chainrule import fft, linalg
 from chainrule.tree import flatten
+from tests.sampling import sampled
 
 SQUARE = apart(3, 3) + 3 * np.eye(3)
 DEFINITE = SQUARE @ SQUARE.T
@@ -49,6 +50,7 @@ def is_one_without_examples(f: Callable[..., Any], args: Any) -> None:
     assert [(y.shape, y.dtype) for y in got] == [((0, *y.shape[1:]), y.dtype) for y in want]
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("sample", TRACEABLE, ids=str)
 def test_value_and_gradient(sample: Sample):
     is_one_without_examples(sample.f, sample.args)

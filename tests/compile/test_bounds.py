@@ -13,6 +13,7 @@ from chainrule.compile.graph.rules.index_checks import checked
 from chainrule.compile.graph.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
 from chainrule.ops.selection import Take, TakeAlong
+from tests.sampling import sampled
 
 TABLE = np.arange(15.0).reshape(5, 3)
 
@@ -56,6 +57,7 @@ BY_INDEX: dict[str, Any] = {
 }
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("what", BY_INDEX)
 def test_compiled_code_refuses_the_indices_that_eager_code_refuses(what: str):
     f = BY_INDEX[what]

@@ -19,7 +19,7 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_cache import folder as folder
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -121,6 +121,7 @@ def assert_close(got: Any, want: Any, units: float = 64, what: str = "") -> None
     np.testing.assert_allclose(got, want, rtol=0, atol=limit, err_msg=what)
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("name", CASES)
 def test_values_gradients_and_tangents_are_those_of_eager_mode(name: str, made: list[Any]):
     f, xs = CASES[name]

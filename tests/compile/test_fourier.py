@@ -19,7 +19,7 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_complex import assert_close
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -29,6 +29,7 @@ LENGTHS = [*range(1, 10), 11, 13, 14, 15, 16, 18, 22, 32, 37, 47, 53, 81, 94, 10
 SINGLE = [8, 21, 47, 53, 1000]
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_transforms_and_their_derivatives_are_those_of_eager_mode(pair: Pair, made: list[Any]):
     f, xs = pair.ours, [cr.asarray(x) for x in pair.args]
@@ -48,6 +49,7 @@ def error(got: Any, want: Any) -> float:
     return float(np.linalg.norm(got - want) / np.linalg.norm(want))
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize(
     ("n", "kind"), [*[(n, np.float64) for n in LENGTHS], *[(n, np.float32) for n in SINGLE]]
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from tests.sampling import sampled
 
 R = np.random.default_rng(2)
 X, V = R.normal(size=(6, 4)), R.normal(size=(3, 4))
@@ -62,6 +63,7 @@ def everything(f: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_as_eager(name: str):
     run = everything(CASES[name])

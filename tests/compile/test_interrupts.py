@@ -22,6 +22,7 @@ import pytest
 
 import chainrule as cr
 from tests.compile.interrupted import CASES, AskedError, endless
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
 BOUND = 5.0
@@ -57,6 +58,7 @@ def patient(child: Any) -> Generator[None]:
         timer.cancel()
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", CASES)
 def test_a_signal_ends_it_and_state_is_that_of_whole_steps(name: str, number: int, child: Any):

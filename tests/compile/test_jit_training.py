@@ -14,7 +14,7 @@ from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same
 from tests.optimizers import ROWS, takes
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -147,6 +147,7 @@ def _number(loss: Any) -> Any:
     return loss.detach().numpy() if isinstance(loss, cr.Tensor) else loss
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer(name: str):
     side_by_side(Mlp, OPTIMIZERS[name], vectors)

@@ -30,6 +30,7 @@ from tests.compile.mathsamples import (
 from tests.sampling import sampled
 
 
+@sampled(one_in=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_error_is_within_its_bound(name, dtype):
@@ -70,7 +71,7 @@ def test_float32_in_bulk_against_float64(name):
     assert e.max() <= mathlib.bound(name, np.float32), (name, x[ok][e.argmax()])
 
 
-@sampled("name")
+@sampled(one_in=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_width_gives_the_same_bits(name, dtype):
@@ -111,7 +112,7 @@ def test_without_scalef_the_result_is_as_good(name, dtype):
     assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
 
 
-@sampled("name")
+@sampled(one_in=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_without_fused_multiply_add_the_bound_holds(name, dtype):
@@ -122,7 +123,7 @@ def test_without_fused_multiply_add_the_bound_holds(name, dtype):
     assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
 
 
-@sampled("name")
+@sampled(one_in=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_nothing_is_called(name, dtype):

@@ -48,6 +48,7 @@ def module_of(table):
     return coefficients if hasattr(coefficients, table) else special_coefficients
 
 
+@sampled(one_in=4)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("table", sorted(USES))
 def test_a_wrong_coefficient_is_noticed(table, which, monkeypatch):

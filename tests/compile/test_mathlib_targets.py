@@ -14,6 +14,7 @@ from chainrule.compile.llvm import host_target
 from chainrule.compile.mathlib.table import TABLE
 from tests.compile.lanes import loop
 from tests.compile.mathsamples import DTYPES, arity
+from tests.sampling import sampled
 
 ARM = "aarch64-unknown-linux-gnu"
 FUSED = re.compile(r"\t(?:fmla|fmls|fmadd|fmsub|fnmadd|fnmsub)\t")
@@ -29,6 +30,7 @@ def arm():
         pytest.skip("this LLVM has no 64-bit ARM")
 
 
+@sampled(one_in=4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_arm_code_fuses_and_calls_nothing(name, dtype):

@@ -173,7 +173,7 @@ def with_gradients(f: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return both
 
 
-@sampled(one_in=2)
+@sampled(one_in=4)
 @pytest.mark.parametrize("seed", range(80))
 def test_a_random_program_compiled_gives_the_same(seed: int):
     f, xs = program(seed)
@@ -185,8 +185,8 @@ def test_a_random_program_compiled_gives_the_same(seed: int):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * scale)
 
 
+@sampled(one_in=4)
 @needs_compiler
-@sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(80, 100))
 def test_a_random_program_in_c_gives_the_same(seed: int, tmp_path: Path):
     f, xs = program(seed)

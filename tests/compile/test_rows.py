@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.llvm import short_rows
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -60,6 +60,7 @@ def assert_alike(got: Any, want: Any, dtype: Any) -> None:
         np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=rtol, atol=rtol * 0.1)
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize(("n", "dtype"), [*[(n, "f4") for n in LENGTHS], (7, "f8"), (27, "f8")])
 @pytest.mark.parametrize("name", OVER_A_ROW)
 def test_as_op_by_op(name: str, n: int, dtype: str):

@@ -14,6 +14,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.ops import special as sp
+from tests.sampling import sampled
 
 NATIVE: dict[str, tuple[Callable[[Any], Any], float, float]] = {
     "lgamma": (sp.lgamma, -3.4, 5.0),
@@ -58,6 +59,7 @@ def points(low: float, high: float, dtype: Any) -> Any:
     return np.where(np.abs(x - np.rint(x)) < 0.05, x + dtype(0.1), x)
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", NATIVE)
 def test_value_and_derivative_are_native_and_those_of_the_eager_form(name: str, dtype: Any) -> None:

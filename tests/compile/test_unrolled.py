@@ -19,7 +19,7 @@ import chainrule as cr
 from chainrule.compile.llvm import function_calls
 from chainrule.compile.runtime import build, native_program
 from chainrule.compile.runtime.cache import Entry
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
@@ -121,6 +121,7 @@ def is_linear(ns: tuple[int, ...], found: list[int]) -> bool:
     return slopes[1] <= 1.35 * slopes[0]
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_work_is_linear_in_steps(name: str, monkeypatch: pytest.MonkeyPatch):
     x = RNG.normal(size=SHAPES.get(name, (8, 20)))

@@ -144,7 +144,7 @@ def gradients(mine: Any, theirs: Any, results: Any, inputs: Any) -> None:
             same(x.grad, z.grad, "an input")
 
 
-@sampled(one_in=8)
+@sampled(one_in=16)
 @pytest.mark.parametrize("mode", MODES, ids=lambda m: f"{'jit' if m[0] else 'eager'}-{m[1]}")
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_a_layer_is_pytorchs(name: str, mode: tuple[bool, bool]):

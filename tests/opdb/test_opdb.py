@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sampling import sampled_file
+from tests.sampling import sampled, sampled_file
 
 pytest.importorskip("torch", reason="the oracle is PyTorch")
 pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
@@ -59,6 +59,7 @@ PROVED = {"logsumexp": "second"}
 `test_pytorch_is_wrong` says who is right."""
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("enough", [8, pytest.param(None, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.entry)
 def test_entry(row: Row, enough: int | None):

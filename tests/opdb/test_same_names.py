@@ -39,7 +39,7 @@ from chainrule.spellings import ARGUMENTS
 from opdb.harness import FULL
 from opdb.translate import leaves, to_ours
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), sampled_file(one_in=3)]
+pytestmark = [pytest.mark.filterwarnings("ignore"), sampled_file(one_in=9)]
 PAGE = Path(__file__).parents[2] / "docs" / "against_pytorch.md"
 SPACES: dict[str, tuple[Any, Any]] = {
     "nn.functional.": (nn.functional, torch.nn.functional),

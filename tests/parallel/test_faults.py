@@ -31,7 +31,7 @@ ENDS = {"die": -9, "hang": -9, "wrong": 1, "interrupt": 1}
 """How the worker itself ends that makes the mistake; others say the same as all."""
 
 
-@sampled("kind", "size")
+@sampled(one_in=8)
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("kind", SAYS)
 def test_all_say_what_one_did(workers: Nursery, kind: str, size: int):

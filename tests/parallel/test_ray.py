@@ -22,7 +22,8 @@ QUICK = {
 
 
 @pytest.mark.parametrize(
-    ("kills", "steps"), [(1, 20), pytest.param(20, 250, marks=pytest.mark.sweep)]
+    ("kills", "steps"),
+    [(0, 5), *[pytest.param(*x, marks=pytest.mark.sweep) for x in ((1, 20), (20, 250))]],
 )
 def test_killed_workers_go_on_to_the_same_bits(
     workers: Nursery, tmp_path: Path, kills: int, steps: int

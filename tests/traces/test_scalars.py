@@ -16,6 +16,7 @@ from chainrule.models.gpt import python_draw
 from chainrule.models.scalar_gpt import ScalarGPT
 from chainrule.traces.check import check_trace, sums_differ
 from chainrule.traces.trace import Trace
+from tests.sampling import sampled
 from tests.traces.programs import check_file, check_numbers, gradient
 
 KNOWN: dict[str, tuple[Any, dict[str, float], float, dict[str, float]]] = {
@@ -68,6 +69,7 @@ def grown(rng: random.Random, count: int) -> tuple[Value, list[Value]]:
     return sum(values[-4:], Value(0.0)), values
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_have_the_engine_s_bits(seed: int):
     y, values = grown(random.Random(seed), 60)

@@ -19,6 +19,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array
+from tests.sampling import sampled
 from verify.measured import (
     RIGHT,
     Pair,
@@ -551,6 +552,7 @@ def test_what_is_slow_is_left_and_what_was_seen_by_then_is_said(monkeypatch, aft
     assert {t.input for t in wrong.trials if t.verdict == "wrong"} <= {1}
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize(("halvings", "level"), [(18, "note"), (9, "error")])
 def test_a_solver_that_stops_early_is_an_approximation(halvings: int, level: str):
     """Its gradient is off by some digits, differently everywhere: no line is wrong."""

@@ -22,6 +22,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.subject import Subject
+from tests.sampling import sampled
 from verify.op_cases import Case, cases, kind
 
 CONVENTIONS: dict[str, Callable[..., Any]] = {
@@ -68,6 +69,7 @@ KERNEL = Case(
 CASES = [*[c for c in cases() if kind(c.op) not in CONVENTIONS], KERNEL]
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_rule_of_every_op_is_certified(case: Case):
     subject = subject_of_op(case.op, case.values)

@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from chainrule import verify
 from chainrule.verify.pytorch.observe import capturing
+from tests.sampling import sampled
 
 
 class Cube(torch.autograd.Function):
@@ -111,6 +112,7 @@ class Recomputed(torch.nn.Module):
         return torch.tanh(self.function.apply(h))
 
 
+@sampled("function")
 @pytest.mark.parametrize("reentrant", [True, False])
 @pytest.mark.parametrize("function", [Cube, WrongCube])
 def test_a_reentrant_checkpoint_is_verified_as_any_other(function: Any, reentrant: bool) -> None:

@@ -549,7 +549,7 @@ def deliberate() -> list[str]:
     return [n for n in names if n != "mlp"]
 
 
-@sampled(one_in=3)
+@sampled(one_in=6)
 @pytest.mark.parametrize("name", deliberate())
 def test_cuts_on_purpose_are_no_mistakes(name: str):
     outcome, _ = ran("deliberate.py", name, only=[WholeObserver()])
