@@ -116,7 +116,7 @@ def read_npz(path: str | Path) -> dict[str, Array]:
             size = sum([i.file_size for i in archive.infolist()])
         if size > _LARGEST:
             raise ConfigError(f"{path} unpacks to {size:,} bytes, more than {_LARGEST:,}")
-        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(raw)) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError, zlib.error) as cause:
         raise ConfigError(f"{path} is no NPZ file of numbers: {cause}") from cause

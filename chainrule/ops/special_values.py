@@ -116,7 +116,7 @@ def _logit(x: Any) -> Any:
 
 
 def _entr(x: Any) -> Any:
-    return np.where(x < 0, -math.inf, -_xlogy(x, x))
+    return np.where(x < 0, -math.inf, _xlogy(-x, x))
 
 
 def _xlogy(x: Any, y: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.loops import memory
+from chainrule.compile.loops.check import checker
 from chainrule.compile.loops.check.accesses import apart
 from chainrule.compile.loops.check.checker import SpecError, check
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
@@ -32,7 +33,6 @@ from chainrule.compile.loops.statements import (
     Store,
     Strided,
 )
-from chainrule.compile.runtime import build
 from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 
@@ -626,7 +626,7 @@ def test_a_planner_that_puts_all_in_one_place_is_caught(monkeypatch: pytest.Monk
 def test_every_program_compiled_here_is_checked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
     seen: list[Loops] = []
-    monkeypatch.setattr(build, "check", seen.append)
+    monkeypatch.setattr(checker, "check", seen.append)
     terms = Terms()
     x = terms.input(0, (3,), F64)
     native = Native(Program((x,), (terms.op(ew.exp, [x]),)))

@@ -186,16 +186,6 @@ def _bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + bias
 
 
-def _folded(
-    x: Any, output_size: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
-    y = convolution.fold(
-        cr.expand_dims(x, 0) if x.ndim == 2 else x,
-        output_size, kernel, stride=stride, padding=padding, dilation=dilation,
-    )  # fmt: skip
-    return cr.squeeze(y, 0) if x.ndim == 2 else y
-
-
 def _embedding_bag(weight: Any, indices: Any, **options: Any) -> Any:
     only("embedding_bag", {k: options.pop(k, None) for k in ("max_norm", "scale_grad_by_freq")})
     if options.pop("sparse", False):
@@ -247,7 +237,6 @@ NN = [
         "nn.functional.conv_transpose3d",
         _batched(3, _conv(convolution.conv_transpose3d, *TRANSPOSED)),
     ),
-    Row("nn.functional.fold", _folded),
     Row("nn.functional.embedding_bag", _embedding_bag),
     Row("nn.functional.interpolate.bicubic", _resized),
     Row("nn.functional.interpolate.trilinear", _resized),

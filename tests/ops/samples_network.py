@@ -8,7 +8,6 @@ import numpy as np
 
 from chainrule.ops import (
     adaptive_pooling,
-    composite,
     embedding_bags,
     normalization,
     pooling,
@@ -118,7 +117,6 @@ WINDOWS = [
     case("pixel_shuffle", lambda x: rearranging.pixel_shuffle(x, 2), apart(2, 8, 2, 3)),
     case("pixel_unshuffle", lambda x: rearranging.pixel_unshuffle(x, 2), apart(2, 3, 4, 6)),
     case("channel_shuffle", lambda x: rearranging.channel_shuffle(x, 2), IMAGE),
-    case("embedding", lambda w: composite.embedding(w, BAGS, padding_idx=-2), TABLE),
     *[
         case(
             "embedding_bag",

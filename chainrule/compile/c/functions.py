@@ -79,7 +79,7 @@ _HELPERS: Final = {
     "gelu_gate_slope": "the derivative of what the tanh form of GELU multiplies x by|REAL x"
     "|double e = gate_decay#(x, 1);\nif (e == 0) return 0;\n"
     "return e * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)) / ((1 + e) * (1 + e));",
-    "gelu_gate_density": "2^17 e / (1 + e)^2, e = exp(-|v|), v as above|REAL x"
+    "gelu_gate_density": "2^17 e / (1 + e)^2, e = exp(-abs(v)), v as above|REAL x"
     "|double e = gate_decay#(x, 1);\nreturn e * 131072.0 / ((1 + e) * (1 + e));",
     "gelu_gate_tanh": "tanh(v / 2), v as above|REAL x"
     "|return tanh#(ROOT_2_PI * (x + CUBIC * x * x * x));",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
@@ -268,7 +268,8 @@ def _parts(x: Any) -> Sequence[Any]:
         case _ if isinstance(x, _PLAIN_TOO):
             return []
         case _:
-            return list(getattr(x, "__dict__", {}).values())
+            kept = getattr(x, "__dict__", None)
+            return list(kept.values()) if isinstance(kept, Mapping) else []
 
 
 def _filled(cell: Any) -> bool:
