@@ -128,10 +128,8 @@ def _transposed(
         )
     s, d = [sizes_of(what, n, options[n], ndim) for n in ("stride", "dilation")]
     p, extra = [sizes_of(what, n, options[n], ndim, 0) for n in ("padding", "output_padding")]
-    if [1 for e, n, m in zip(extra, s, d, strict=True) if e >= max(n, m)]:
-        raise ConfigError(
-            f"{what}: output_padding {extra} must be smaller than stride {s} or dilation {d}"
-        )
+    if [1 for e, n in zip(extra, s, strict=True) if e >= n]:
+        raise ConfigError(f"{what}: output_padding {extra} must be smaller than stride {s}")
     kernel = tuple(weight.shape[2:])
     sizes = zip(x.shape[2:], kernel, s, p, d, extra, strict=True)
     size = tuple([(n - 1) * j - 2 * q + e * (k - 1) + o + 1 for n, k, j, q, e, o in sizes])

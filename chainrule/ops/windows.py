@@ -172,7 +172,7 @@ def _padding(
 
 
 def sizes_of(what: str, name: str, value: Sizes, ndim: int, least: int = 1) -> Shape:
-    """`value` as one size for each of `ndim` dimensions, each at least `least`; one stands for all."""
+    """`value` as one size, or one for each of `ndim` dimensions, each at least `least`."""
     sizes = (value,) if isinstance(value, int) else tuple([int(n) for n in value])
     sizes = sizes * ndim if len(sizes) == 1 else sizes
     if len(sizes) != ndim or min(sizes) < least:

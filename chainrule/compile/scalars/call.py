@@ -269,7 +269,9 @@ def _parts(x: Any) -> Sequence[Any]:
             return []
         case _:
             kept = getattr(x, "__dict__", None)
-            return list(kept.values()) if isinstance(kept, Mapping) else []
+            return (
+                list(cast("Mapping[Any, Any]", kept).values()) if isinstance(kept, Mapping) else []
+            )
 
 
 def _filled(cell: Any) -> bool:
