@@ -121,7 +121,7 @@ def assert_close(got: Any, want: Any, units: float = 64, what: str = "") -> None
     np.testing.assert_allclose(got, want, rtol=0, atol=limit, err_msg=what)
 
 
-@sampled(one_in=3)
+@sampled(one_in=5)
 @pytest.mark.parametrize("name", CASES)
 def test_values_gradients_and_tangents_are_those_of_eager_mode(name: str, made: list[Any]):
     f, xs = CASES[name]

@@ -62,6 +62,7 @@ def model(function: type[torch.autograd.Function], **options: Any) -> Penalty:
     return Penalty(function, **options)
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize(
     ("function", "options", "ok"),
     [(Cube, {}, True), (KeptCube, {"penalised": False}, True), (KeptCube, {}, False)],
