@@ -32,7 +32,9 @@ import numpy as np
 
 def at(p: Any, i: int) -> Any:
     """A parameter that is one number for all axes, or one for each: the number for axis i."""
-    return p if isinstance(p, (int, float)) else p[i]
+    if isinstance(p, (int, float)):
+        return p
+    return p[0] if len(p) == 1 else p[i]
 
 
 PYTHON = (sum, max, min, len, abs, int, str, zip, type, tuple, range, enumerate)

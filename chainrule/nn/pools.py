@@ -18,18 +18,53 @@ class _Pool(Module):
     """Windows of one size; an example may come without the axis of the batch."""
 
     ndim: ClassVar[int]
+    pool: ClassVar[Pool]
 
-    def _begin(self, pool: Pool, kernel_size: Sizes, **settings: Any) -> None:
+    def _begin(self, kernel_size: Sizes, **settings: Any) -> None:
         name = type(self).__name__
         sizes_of(name, "kernel_size", kernel_size, self.ndim)
         self.kernel_size = kernel_size
         if settings["stride"] is not None:
             sizes_of(name, "stride", settings["stride"], self.ndim)
-        self._pool, self._settings = pool, settings
+        self._settings = settings
 
     def _forward(self, x: Any) -> Tensor:
-        f, k, settings = self._pool, self.kernel_size, self._settings
+        f, k, settings = type(self).pool, self.kernel_size, self._settings
         return batched(type(self).__name__, lambda x: f(x, k, **settings), x, self.ndim)
+
+
+class _MaxPool(_Pool):
+    """The maximum of each window."""
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        self._begin(
+            kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+        )
+
+
+class _AvgPool(_Pool):
+    """The mean of each window, or its sum divided by `divisor_override`."""
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        self._begin(
+            kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad, divisor_override=divisor_override,
+        )  # fmt: skip
 
 
 class _Adaptive(Module):
@@ -54,23 +89,11 @@ class _Adaptive(Module):
 
 
 @final
-class MaxPool1d(_Pool):
+class MaxPool1d(_MaxPool):
     """`chainrule.nn.functional.max_pool1d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 1
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        ceil_mode: bool = False,
-    ) -> None:
-        self._begin(
-            functional.max_pool1d, kernel_size, stride=stride, padding=padding, dilation=dilation,
-            ceil_mode=ceil_mode,
-        )  # fmt: skip
+    pool: ClassVar[Pool] = staticmethod(functional.max_pool1d)
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*b, C, W) -> (*b, C, P)."""
@@ -78,23 +101,11 @@ class MaxPool1d(_Pool):
 
 
 @final
-class MaxPool2d(_Pool):
+class MaxPool2d(_MaxPool):
     """`chainrule.nn.functional.max_pool2d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 2
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        ceil_mode: bool = False,
-    ) -> None:
-        self._begin(
-            functional.max_pool2d, kernel_size, stride=stride, padding=padding, dilation=dilation,
-            ceil_mode=ceil_mode,
-        )  # fmt: skip
+    pool: ClassVar[Pool] = staticmethod(functional.max_pool2d)
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
@@ -102,23 +113,11 @@ class MaxPool2d(_Pool):
 
 
 @final
-class MaxPool3d(_Pool):
+class MaxPool3d(_MaxPool):
     """`chainrule.nn.functional.max_pool3d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 3
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        ceil_mode: bool = False,
-    ) -> None:
-        self._begin(
-            functional.max_pool3d, kernel_size, stride=stride, padding=padding, dilation=dilation,
-            ceil_mode=ceil_mode,
-        )  # fmt: skip
+    pool: ClassVar[Pool] = staticmethod(functional.max_pool3d)
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
@@ -130,6 +129,7 @@ class AvgPool1d(_Pool):
     """`chainrule.nn.functional.avg_pool1d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 1
+    pool: ClassVar[Pool] = staticmethod(functional.avg_pool1d)
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class AvgPool1d(_Pool):
         count_include_pad: bool = True,
     ) -> None:
         self._begin(
-            functional.avg_pool1d, kernel_size, stride=stride, padding=padding,
-            ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+            kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
         )  # fmt: skip
 
     def forward(self, x: Any) -> Tensor:
@@ -150,25 +150,11 @@ class AvgPool1d(_Pool):
 
 
 @final
-class AvgPool2d(_Pool):
+class AvgPool2d(_AvgPool):
     """`chainrule.nn.functional.avg_pool2d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 2
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        self._begin(
-            functional.avg_pool2d, kernel_size, stride=stride, padding=padding,
-            ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-            divisor_override=divisor_override,
-        )  # fmt: skip
+    pool: ClassVar[Pool] = staticmethod(functional.avg_pool2d)
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
@@ -176,25 +162,11 @@ class AvgPool2d(_Pool):
 
 
 @final
-class AvgPool3d(_Pool):
+class AvgPool3d(_AvgPool):
     """`chainrule.nn.functional.avg_pool3d`; the stride is the kernel's size unless given."""
 
     ndim: ClassVar[int] = 3
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        self._begin(
-            functional.avg_pool3d, kernel_size, stride=stride, padding=padding,
-            ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-            divisor_override=divisor_override,
-        )  # fmt: skip
+    pool: ClassVar[Pool] = staticmethod(functional.avg_pool3d)
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
