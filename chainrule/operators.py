@@ -36,7 +36,7 @@ ARITHMETIC: dict[str, Op | Operator] = {
     "rshift": ew.bitwise_right_shift,
 }
 """By the name of Python's method."""
-_SIGNS = {
+SIGNS = {
     "add": "+=",
     "sub": "-=",
     "mul": "*=",
@@ -68,7 +68,7 @@ def operators() -> Iterator[tuple[str, Operator]]:
     for name, op in ARITHMETIC.items():
         yield _named(f"__{name}__", _operator(op, f"__r{name}__"))
         yield _named(f"__r{name}__", _reflected(op))
-        yield _named(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), _SIGNS[name]))
+        yield _named(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), SIGNS[name]))
     for name, (op, other) in COMPARISONS.items():
         yield _named(f"__{name}__", _operator(op, f"__{other}__"))
 

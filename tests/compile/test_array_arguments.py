@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import TraceError
-from chainrule.operators import _SIGNS  # pyright: ignore[reportPrivateUsage]
+from chainrule.operators import SIGNS
 
 FLOATS = (np.array([[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]]), np.array([0.5, 2.0, 1.25]))
 INTEGERS = (np.array([[9, 6, 3], [7, 5, 1]]), np.array([2, 3, 1]))
@@ -28,11 +28,11 @@ def outcome(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
 def in_place(name: str) -> Callable[..., Any]:
     """A function with that operator, compiled from its text."""
     names: dict[str, Any] = {}
-    exec(f"def f(s, x):\n    s {_SIGNS[name]} x\n    return s.sum()", names)
+    exec(f"def f(s, x):\n    s {SIGNS[name]} x\n    return s.sum()", names)
     return names["f"]
 
 
-@pytest.mark.parametrize("name", _SIGNS)
+@pytest.mark.parametrize("name", SIGNS)
 def test_an_operator_in_place_changes_the_argument(name: str) -> None:
     args = SQUARE if name == "matmul" else INTEGERS if name in BITS else FLOATS
     f = in_place(name)
