@@ -68,6 +68,13 @@ class ParallelError(ChainruleError, RuntimeError):
     """Workers that train together cannot go on: one is gone, or they do not do the same."""
 
 
+class OtherWorkerError(ParallelError):
+    """Another worker has stopped, and this one with it; the words are that worker's."""
+
+    EXIT_CODE = 3
+    """Of a worker's command that ends by it: a launcher then looks for the cause elsewhere."""
+
+
 class BroadcastWarning(UserWarning):
     """Two arrays in a loss were broadcast against each other, most likely by accident."""
 

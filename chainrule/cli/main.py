@@ -12,7 +12,7 @@ from typing import Any
 
 import chainrule
 from chainrule.cli.options import Parser
-from chainrule.errors import ChainruleError
+from chainrule.errors import ChainruleError, OtherWorkerError
 from chainrule.optional import require
 
 COMMANDS = {
@@ -31,8 +31,8 @@ FOREIGN = {"verify", "play"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (the process's own if None); the exit code.
 
-    0: done. 2: what was asked cannot be done; stderr says why in a sentence. 128 + n: stopped by
-    signal n.
+    0: done. 2: what was asked cannot be done; stderr says why in a sentence. 3: another worker
+    could not go on, and this one with it. 128 + n: stopped by signal n.
     """
     try:
         code = _run(argv)
@@ -42,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has enough
         _drop_output()
         return 141
+    except OtherWorkerError as error:
+        return _refuse(str(error), error.EXIT_CODE)
     except ChainruleError as error:
         return _refuse(str(error), 2)
     except MemoryError:

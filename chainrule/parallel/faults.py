@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, final
 
-from chainrule.errors import ParallelError
+from chainrule.errors import OtherWorkerError, ParallelError
 from chainrule.parallel.calls import Call, difference
 from chainrule.parallel.wire import LostError
 
@@ -55,9 +55,11 @@ class Board:
         cause = self.read(GRACE)
         if not cause and not error.late and self._waits(error.peer):
             cause = self.read(5 * GRACE)  # it is there, and about to say whom it has waited for
-        if not cause:
-            cause = self.write(self._late(call) if error.late else self._gone(call, error.peer))
-        return ParallelError(cause)
+        if cause:
+            return OtherWorkerError(cause)
+        return ParallelError(
+            self.write(self._late(call) if error.late else self._gone(call, error.peer))
+        )
 
     def _gone(self, call: Call, peer: int) -> str:
         return (

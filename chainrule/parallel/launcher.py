@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from chainrule.errors import ParallelError
+from chainrule.errors import OtherWorkerError, ParallelError
 from chainrule.parallel.place import Place
 
 PATIENCE = 10.0
@@ -73,8 +73,9 @@ class Crew:
 
     @property
     def failed(self) -> list[int]:
-        """Ranks of those that failed, the first one first."""
-        return [rank for rank in self.order if self.code(rank) and rank not in self.stopped]
+        """Ranks of those that failed, the first one first; after them who failed with another."""
+        failed = [rank for rank in self.order if self.code(rank) and rank not in self.stopped]
+        return sorted(failed, key=lambda rank: self.code(rank) == OtherWorkerError.EXIT_CODE)
 
     def code(self, rank: int) -> int:
         """The exit code of a worker that has ended."""

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +20,9 @@ from typing import NamedTuple
 import pytest
 
 from parallel.running import PATIENCE, ROOT, environment
+
+MAY_END = "may-end"
+"""A file without which no worker takes its last step."""
 
 
 class Line(NamedTuple):
@@ -40,17 +45,26 @@ def why_no_network() -> str:
     return "" if done.returncode == 0 else f"no network namespace: {done.stderr.decode()}"
 
 
-def apart(command: list[str], folder: Path, **more: str) -> subprocess.Popen[str]:
-    """Start a command in a network namespace with a loopback only, and a home of its own."""
+@contextmanager
+def apart(command: list[str], folder: Path, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command in a network namespace with a loopback only, and a home of its own.
+
+    Its workers take their last step after `finish` was called. None of its processes is left.
+    """
     if why_no_network():
         pytest.skip(why_no_network())
     script = 'ip link set lo up && exec "$0" "$@"'
-    return subprocess.Popen(
+    folders = {"HOME": str(folder), "TMPDIR": str(folder), "LAST_STEP_AFTER": str(folder / MAY_END)}
+    running = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", script, *command],
-        env=environment(HOME=str(folder), TMPDIR=str(folder), PYTHONWARNINGS="default", **more),
+        env=environment(PYTHONWARNINGS="default", **folders, **more),
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
         start_new_session=True,
     )  # fmt: skip
+    try:
+        yield running
+    finally:
+        output_of(running)
 
 
 def lines(log: Path) -> list[Line]:
@@ -73,7 +87,10 @@ def kill_at_random(
         time.sleep(rng.random() * 0.4)
         victim = rng.choice([line.process for line in fresh])
         killed = time.monotonic()
-        os.kill(victim, signal.SIGKILL)
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            raise AssertionError(f"a worker ended by itself: {output_of(running)}") from None
         dead |= {line.process for line in lines(log)}
         delays.append(min([line.at for line in _wait(running, log, dead, size)]) - killed)
     return delays
@@ -86,24 +103,24 @@ def _wait(running: subprocess.Popen[str], log: Path, dead: set[int], size: int) 
         fresh = {line.rank: line for line in reversed(lines(log)) if line.process not in dead}
         if len(fresh) == size:
             return list(fresh.values())
-        assert running.poll() is None, running.communicate()[0]
+        assert running.poll() is None, output_of(running)
         time.sleep(0.02)
-    stop(running)
-    raise AssertionError(f"no step in time: {running.communicate()[0]}")
+    raise AssertionError(f"no step in time: {output_of(running)}")
 
 
-def stop(running: subprocess.Popen[str]) -> None:
-    """End a session of processes that were started here."""
+def output_of(running: subprocess.Popen[str]) -> str:
+    """What is left of a command's output, after all its processes were ended."""
     if running.poll() is None:
         os.killpg(running.pid, signal.SIGKILL)
+    return "" if running.stdout is None or running.stdout.closed else running.communicate()[0]
 
 
-def finish(running: subprocess.Popen[str]) -> str:
-    """What it wrote, after it has ended well."""
+def finish(running: subprocess.Popen[str], folder: Path) -> str:
+    """Let its workers end; what it wrote, after it has ended well."""
+    (folder / MAY_END).touch()
     try:
         out, _ = running.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        stop(running)
-        raise AssertionError(running.communicate()[0]) from None
+        raise AssertionError(output_of(running)) from None
     assert running.returncode == 0, out
     return out

@@ -20,7 +20,7 @@ def train(config: dict[str, Any]) -> None:
 
     import chainrule as cr
     from chainrule import optim, parallel
-    from parallel.programs import Net, batches, digest
+    from parallel.programs import Net, batches, digest, wait_before_the_end
 
     folder = Path(config["folder"])
     with parallel.group(micro_batches=4, timeout=60) as group:
@@ -35,6 +35,8 @@ def train(config: dict[str, Any]) -> None:
         for step, batch in enumerate(batches(config["steps"])):
             if step < found["step"]:
                 continue
+            if step + 1 == config["steps"]:
+                wait_before_the_end()
             for x, y in group.split(batch):
                 loss = cr.cross_entropy(model(x), y)
                 optimizer.zero_grad()

@@ -33,9 +33,9 @@ def test_killed_workers_go_on_to_the_same_bits(
     program = Path(__file__).with_name("ray_program.py")
     path = f"{ROOT}:{ROOT / 'tests'}"
     command = [sys.executable, str(program), str(steps), str(tmp_path)]
-    running = apart(command, tmp_path, **QUICK, PYTHONPATH=path)
-    delays = kill_at_random(running, tmp_path / "log.txt", kills, seed=11)
-    finish(running)
+    with apart(command, tmp_path, **QUICK, PYTHONPATH=path) as running:
+        delays = kill_at_random(running, tmp_path / "log.txt", kills, seed=11)
+        finish(running, tmp_path)
     for rank in range(2):
         said = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
         assert said == {name: unbroken[name] for name in ("losses", "digest")}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parallel.killing import apart, finish, kill_at_random
-from parallel.running import PROGRAMS, Nursery
+from parallel.running import PATIENCE, PROGRAMS, Nursery
 
 TORCHRUN = [
     *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
@@ -26,9 +26,9 @@ def test_killed_workers_go_on_to_the_same_bits(
     (unbroken,) = workers.run(1, "train", str(steps))
     folder = tmp_path / "run"
     command = [*TORCHRUN, str(PROGRAMS), "train", str(steps), "", str(folder)]
-    running = apart(command, tmp_path, PAUSE="0.05")
-    delays = kill_at_random(running, folder / "log.txt", kills, seed=7)
-    out = finish(running)
+    with apart(command, tmp_path, PAUSE="0.05") as running:
+        delays = kill_at_random(running, folder / "log.txt", kills, seed=7)
+        out = finish(running, tmp_path)
     lines = out.replace('{"losses', '\n{"losses').splitlines()  # workers write beside each other
     told = [json.loads(line) for line in lines if line.startswith('{"losses')]
     assert len(told) == 2, out
@@ -39,7 +39,7 @@ def test_killed_workers_go_on_to_the_same_bits(
 @pytest.mark.sweep
 def test_a_fault_ends_the_run_with_its_sentence(tmp_path: Path):
     command = [*TORCHRUN[:-4], *("--max-restarts", "0"), str(PROGRAMS), "fault", "wider"]
-    running = apart(command, tmp_path)
-    out, _ = running.communicate(timeout=120)
+    with apart(command, tmp_path) as running:
+        out, _ = running.communicate(timeout=PATIENCE)
     assert running.returncode != 0
     assert "a.weight is float32 (300, 16) for worker 0 at" in out
