@@ -384,6 +384,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         unique_inverse as unique_inverse,
         unique_values as unique_values,
     )
+    from chainrule.progress.tracking import Track as Track, track as track
     from chainrule.random import (
         Generator as Generator,
         manual_seed as manual_seed,

@@ -55,10 +55,11 @@ def main(epochs: int = 8) -> float:
         return loss
 
     for epoch in range(epochs):
-        losses = []
-        for x, y in loader:
-            losses.append(step(x, y).item())
+        batches = cr.track(loader, f"epoch {epoch + 1}")
+        for x, y in batches:
+            batches.show(loss=step(x, y))
             scheduler.step()
+        losses = [loss for _, loss in batches.history["loss"]]
         print(f"epoch {epoch + 1}: loss {sum(losses) / len(losses):.4f}")
     model.eval()
     with cr.no_grad():

@@ -287,6 +287,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.leaks": _call(lambda: None, steps=2),
     "cr.capture": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.trap_nan": _call(inf=True),
+    "cr.track": _call([1.0], "title", total=1, first=0),
     **{f"nn.{name}": _layer(name) for name in LAYERS},
     "nn.Sequential": _call(_module, _module),
     **{f"optim.{name}": _rule(name) for name in RULES},

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 SHARE = 12
 """One of so many calls is made in each run of the tests."""
 WITHOUT = {"enable_grad", "get_num_threads", "keep_products", "load_file", "no_grad", "op_by_op"} | {
-    "save_file", "strict", "Function", "Trace", "meshgrid", "round",
+    "save_file", "strict", "Function", "Trace", "Track", "meshgrid", "round",
 }  # fmt: skip
 """Public callables that have no row: they take no argument, a file, or stand in another module."""
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from chainrule.cli.curve import Curve, smoothed, terminal, ticks
-from chainrule.cli.curve_svg import smooth_path, svg
 from chainrule.cli.progress import Bar, Lines, Recent, progress
+from chainrule.page.curve import Curve, smoothed, terminal, ticks
+from chainrule.page.curve_svg import smooth_path, svg
 
 FALLING = [2 + math.exp(-i / 30) + 0.1 * math.sin(7 * i) for i in range(400)]
 CURVE = Curve(FALLING, [(100, 2.2), (200, 2.1), (400, 2.05)], "a <title>", "& more")

@@ -86,7 +86,7 @@ LAYERS: list[set[str]] = [
     {"compile.c", "compile.inspect", "compile.wasm"},
     {"compile"},
     {""},
-    {"nn", "optim", "amp", "capturing", "data", "explain"},
+    {"nn", "optim", "amp", "capturing", "data", "explain", "progress"},
     {"models", "verify", "traces", "parallel"},
     {"studio", "show"},
     {"cli", "__main__"},

@@ -16,8 +16,8 @@ from png import pixels
 
 import chainrule as cr
 from chainrule import Value, show
-from chainrule.cli.curve import Curve
-from chainrule.cli.curve_svg import svg as curve_svg
+from chainrule.page.curve import Curve
+from chainrule.page.curve_svg import svg as curve_svg
 from chainrule.page.palette import PALETTE
 from chainrule.verify.finding import Heat
 from chainrule.verify.reporting import as_html

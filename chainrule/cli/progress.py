@@ -20,6 +20,8 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 
 from chainrule.optional import require
+from chainrule.progress.display import in_notebook
+from chainrule.progress.recent import Mean, Rate
 
 LINES = 20
 """About how many plain lines a run prints."""
@@ -51,21 +53,22 @@ class Recent:
     """The mean loss of about the last fifty steps, and how many steps a second are taken."""
 
     def __init__(self) -> None:
-        self.loss = 0.0
-        self._weight = 0.0
-        self._steps = 0
-        self._start = time.perf_counter()
+        self._mean, self._rate = Mean(), Rate()
 
     def add(self, loss: float) -> None:
         """One more step."""
-        self._weight = 0.98 * self._weight + 1
-        self.loss += (loss - self.loss) / self._weight
-        self._steps += 1
+        self._mean.add(loss)
+        self._rate.steps += 1
+
+    @property
+    def loss(self) -> float:
+        """The mean."""
+        return self._mean.value
 
     @property
     def rate(self) -> float:
         """Steps a second."""
-        return self._steps / max(time.perf_counter() - self._start, 1e-9)
+        return self._rate.value
 
 
 @final
@@ -197,11 +200,6 @@ def _said(step: int, steps: int, recent: Recent) -> str:
         f"step {step:>6}/{steps}  loss {recent.loss:.4f}  {recent.rate:.1f} steps/s"
         f"  {left:.0f} s left"
     )
-
-
-def in_notebook() -> bool:
-    """Whether the output is that of a notebook's cell."""
-    return Console().is_jupyter
 
 
 def progress(console: Console, start: int, steps: int) -> Progress:

@@ -15,12 +15,15 @@ Point = tuple[float, float]
 @final
 @dataclass(frozen=True)
 class Curve:
-    """What is drawn: `losses` of steps 1, 2, ..; `held_out` (step, loss); two lines of title."""
+    """What is drawn: `losses` of steps 1, 2, ..; `held_out` (step, loss); two lines of title; what
+    the numbers are, with their unit."""
 
     losses: Sequence[float]
     held_out: Sequence[tuple[int, float]]
     title: str
     subtitle: str
+    what: str = "loss"
+    unit: str = "nats per token"
 
     @property
     def smooth(self) -> list[float]:
@@ -101,7 +104,8 @@ def terminal(curve: Curve, *, width: int = 76, height: int = 12, unicode: bool =
     side = _side(low, high, height)
     rows = [f"{label:>6} |{''.join(row).rstrip()}" for label, row in zip(side, grid, strict=True)]
     foot = f"{'1':<{columns - len(str(last))}}{last}"
-    legend = "loss (nats per token, smoothed) by step" + ("; o held-out" if curve.held_out else "")
+    about = ", ".join([part for part in (curve.unit, "smoothed") if part])
+    legend = f"{curve.what} ({about}) by step" + ("; o held-out" if curve.held_out else "")
     return "\n".join([*rows, " " * 7 + "+" + "-" * columns, " " * 8 + foot, " " * 8 + legend])
 
 

@@ -13,7 +13,7 @@ from html import escape
 from itertools import pairwise
 from typing import final
 
-from chainrule.cli.curve import Curve, Point, ticks
+from chainrule.page.curve import Curve, Point, ticks
 from chainrule.page.svg import Looks, Svg, document
 
 WIDTH, HEIGHT = 760, 440
@@ -99,7 +99,9 @@ class _Frame:
             out.append(_text(f"{step:,.0f}", x, base + 21, anchor="middle"))
         out.append(_text("step", (LEFT + right) / 2, HEIGHT - 14, anchor="middle"))
         turn = f"translate(18 {(TOP + base) / 2}) rotate(-90)"
-        out.append(_text("loss (nats per token)", 0, 0, anchor="middle", turn=turn))
+        curve = self.curve
+        what = f"{curve.what} ({curve.unit})" if curve.unit else curve.what
+        out.append(_text(what, 0, 0, anchor="middle", turn=turn))
         return out
 
     def course(self) -> list[str]:
