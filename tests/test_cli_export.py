@@ -12,16 +12,14 @@ from chainrule.cli.settings import planned
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names
 from tests.compile.ccompiler import losses, needs_compiler
-from tests.sampling import sampled
 
 SMALL = ["--n-embd", "8", "--n-head", "2", "--block-size", "9"]
 SIZES = {"n_embd": 8, "n_head": 2, "block_size": 9}
 
 
 @needs_compiler
-@sampled(one_in=2)
 @pytest.mark.parametrize(
-    ("preset", "batch"), [("microgpt", 1), ("gpt2", 4)], ids=["microgpt", "gpt2"]
+    ("preset", "batch"), [("microgpt", 1), pytest.param("gpt2", 4, marks=pytest.mark.sweep)]
 )
 def test_its_losses_are_those_of_training(
     preset: str, batch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

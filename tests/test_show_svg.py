@@ -140,14 +140,14 @@ def test_the_same_graph_gives_the_same_bytes():
 
 def test_a_deep_chain():
     x = y = cr.Tensor(0.5, requires_grad=True)
-    for _ in range(20_000):
+    for _ in range(3_000):  # three times what Python lets functions call themselves
         y = cr.sin(y)
     d = show.graph(y, max_nodes=None)
-    assert len(d.picture.cards) == 20_001
-    assert len(ET.fromstring(d.svg()).findall(f".//{SVG}polygon")) == 20_000
+    assert len(d.picture.cards) == 3_001
+    assert len(ET.fromstring(d.svg()).findall(f".//{SVG}polygon")) == 3_000
     lines = d.text().splitlines()
     assert max(map(len, lines)) < 200
-    assert len([line for line in lines if "→" not in line]) == 1 + 20_001
+    assert len([line for line in lines if "→" not in line]) == 1 + 3_001
     assert x.grad is None
 
 

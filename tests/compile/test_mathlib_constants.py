@@ -80,7 +80,10 @@ def fitting(name):
 @sampled(one_in=2)
 @pytest.mark.parametrize(
     ("script", "module"),
-    [("fit_polynomials", coefficients), ("fit_special", special_coefficients)],
+    [
+        ("fit_polynomials", coefficients),
+        pytest.param("fit_special", special_coefficients, marks=pytest.mark.sweep),
+    ],
 )
 def test_the_constants_are_those_of_the_script(script, module):
     dps = mp.mp.dps
