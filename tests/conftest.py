@@ -25,10 +25,11 @@ settings.register_profile(
 settings.register_profile("dev", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-_CACHE = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
-atexit.register(_CACHE.cleanup)
-os.environ["CHAINRULE_CACHE_DIR"] = _CACHE.name
-os.environ["XDG_CONFIG_HOME"] = f"{_CACHE.name}/config"
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the folder of who started them
+    _CACHE = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
+    atexit.register(_CACHE.cleanup)
+    os.environ["CHAINRULE_CACHE_DIR"] = _CACHE.name
+    os.environ["XDG_CONFIG_HOME"] = f"{_CACHE.name}/config"
 
 
 @pytest.hookimpl(tryfirst=True)
