@@ -269,7 +269,7 @@ MODES = [outer + inner for outer in "fr" for inner in "fr"]
 
 
 @sampled(one_in=3)
-@pytest.mark.parametrize("jit", [eager, cr.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("jit", [pytest.param(eager, marks=pytest.mark.sweep), cr.jit])
 @pytest.mark.parametrize("mode", MODES)
 def test_particle(mode: str, jit: Any):
     w = np.array([0.1])

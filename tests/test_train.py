@@ -211,6 +211,7 @@ def test_a_resumed_run_is_bit_for_bit_the_same(
     assert again.samples(5, 0.8) == whole.samples(5, 0.8)
 
 
+@pytest.mark.sweep
 def test_gpt2_resumes_bit_for_bit_too(tmp_path: Path):
     s = replace(planned({"steps": 30, "batch": 8}), eval_every=5)
     whole = trained(Run.begin(s, DOCS))

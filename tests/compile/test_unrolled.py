@@ -121,7 +121,7 @@ def is_linear(ns: tuple[int, ...], found: list[int]) -> bool:
     return slopes[1] <= 1.35 * slopes[0]
 
 
-@sampled(one_in=4)
+@sampled(one_in=5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_work_is_linear_in_steps(name: str, monkeypatch: pytest.MonkeyPatch):
     x = RNG.normal(size=SHAPES.get(name, (8, 20)))

@@ -98,7 +98,7 @@ console.log(JSON.stringify(losses));
 
 
 @needs_node
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.sweep)])
 def test_a_gpt_trains_to_the_same_bits(dtype: Any, tmp_path: Path):
     t = Training(dtype)
     module = t.step.to_wasm(tmp_path, *t.batches[0], largest={"T": 16})
