@@ -6,6 +6,8 @@ RUN := $(VENV)/bin
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 # Two workers on two cores: one thread of BLAS each, or they wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
+# Hundreds of tests start Python: it finds its bytecode, also where the environment forbids to write it.
+export PYTHONDONTWRITEBYTECODE :=
 
 # What runs on the oldest versions: the engine, NumPy's protocols, the compiler, training.
 SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \

@@ -348,6 +348,25 @@ METHOD_CALLS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 """Methods: what makes the object, and the arguments."""
 
 
+WITHOUT = {
+    *("enable_grad", "get_num_threads", "keep_products", "load_file", "no_grad", "op_by_op"),
+    *("save_file", "strict", "Function", "Trace", "Track", "meshgrid", "round"),
+}
+"""Public callables that have no row: they take no argument, a file, or stand in another module."""
+
+
+def names() -> list[str]:
+    """The keys of `everything`, for which no function has to be called."""
+    functions = [
+        f"{label}.{name}"
+        for label, space in SPACES.items()
+        for name in public_names(space)
+        if name not in WITHOUT
+        and (isinstance(f := getattr(space, name), Op) or inspect.isfunction(f))
+    ]
+    return [*dict.fromkeys([*functions, *OTHERS, *METHOD_CALLS])]
+
+
 @cache
 def everything() -> dict[str, Valid]:
     """Every public callable for which arguments are known, by its name."""
