@@ -77,7 +77,13 @@ SLIPS = {
     "cotangents": COTANGENTS,
     "bounds": BOUNDS,
 }
-_EVERY = [pytest.param(*slip, id=f"{k}, {slip[0]}") for k, found in SLIPS.items() for slip in found]
+_SLOW = {"other lengths": pytest.mark.sweep}
+"""Kinds whose search takes all the time that it has."""
+_EVERY = [
+    pytest.param(*slip, id=f"{k}, {slip[0]}", marks=_SLOW.get(k, ()))
+    for k, found in SLIPS.items()
+    for slip in found
+]
 _KIND = {tuple(slip): kind for kind, found in SLIPS.items() for slip in found}
 
 

@@ -25,7 +25,7 @@ from chainrule.verify.arrays.returned import (
     ways_of,
 )
 from chainrule.verify.arrays.values import is_float
-from chainrule.verify.subject import Input
+from chainrule.verify.subject import Input, extent
 
 _ONE = Structure(None, (), ())
 
@@ -158,7 +158,7 @@ def _mirror(
     """The argument whose gradient is all that was returned: a tree like it."""
     values = iter(inputs)
     for place, a in enumerate(arguments):
-        shapes = [np.shape(next(values).value) for _ in a.ways]
+        shapes = [extent(next(values).value) for _ in a.ways]
         parts = _parts(returned)
         each = len(parts) == len(arguments) and is_container(parts[place])
         if a.is_tree and not each and _mirrors(returned, a, shapes):
@@ -171,7 +171,7 @@ def _mirrors(returned: Any, a: Argument, shapes: Sequence[Any]) -> bool:
     for each argument, if their shapes say so too."""
     bars = list(gradients_in(returned, Way()))
     same = [_keys(r.way) for r in bars] == [_keys(way) for way in a.ways]
-    fits = [np.shape(r.value) for r in bars] == list(shapes)
+    fits = [extent(r.value) for r in bars] == list(shapes)
     mixed = not isinstance(returned, tuple) or any(map(is_container, _parts(returned)))
     return same and (fits or mixed)
 

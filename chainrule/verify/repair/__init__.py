@@ -22,8 +22,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
 from chainrule.verify.repair.checks import Repaired, passed
 from chainrule.verify.repair.draft import Draft, UnreadableError
-from chainrule.verify.repair.helpers import helpers
-from chainrule.verify.repair.joined import deriving, joined
+from chainrule.verify.repair.helpers import deriving, helpers, joined
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import keeping, versions

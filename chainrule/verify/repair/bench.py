@@ -10,17 +10,14 @@ from math import inf
 from time import process_time
 from typing import TypeAlias
 
-from chainrule.verify.repair.accumulated import accumulated
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.newgradients import new_gradients
+from chainrule.verify.repair.newgradients import accumulated, new_gradients
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
-from chainrule.verify.repair.syntax import are_parts
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
-from chainrule.verify.repair.uses import turn_counts
 from chainrule.verify.repair.weigh import weighed
 
 NAMED = 0.3
@@ -32,20 +29,6 @@ _ELSEWHERE = 0.35
 the value, which one would not compute that often."""
 _BESIDE = 0.3
 """How much unlikelier a term is missing in what no cotangent flows through."""
-_RENAMED = 0.3
-"""How much likelier an edit is where a name is given to the value of another, and nothing done."""
-_PARTS = 0.3
-"""How much likelier two names are put together where one of them is handed on, if they are called
-parts of one thing."""
-_CALL = re.compile(r"\w\(")
-_IN_SUM = 0.15
-"""How much likelier a term is missing where there are terms."""
-_COPIED = 0.1
-"""How much likelier of two values that are said alike the second one was to be another."""
-_AS_FORWARD = 0.4
-"""How much unlikelier an edit is in what the forward says word for word."""
-_TWICE = 0.6
-"""How much unlikelier a call is meant to be made twice: what it gives has a name further on."""
 _BATCH = 32
 _SHARE = 0.45
 """Of the time, for what is quick to try."""
@@ -110,27 +93,11 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     cost += doubt_at(places, edit.start, edit.end)
     cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    cost -= _IN_SUM * (edit.code == "missing_term" and (edit.start, edit.end) in scene.sums)
-    cost -= _COPIED * scene.is_copied(edit.start, edit.end)
-    cost += _AS_FORWARD * scene.is_as_forward(edit.start, edit.end)
-    cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
-    if any(are_parts(named, w) for w in words & scene.unread):
-        cost -= _PARTS
-    elif (edit.start, edit.end) in scene.renamed:
-        cost -= _RENAMED
-    elif (edit.start, edit.end) in scene.names_returned:
+    if (edit.start, edit.end) in scene.names_returned:
         cost += _ELSEWHERE
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
-    return replace(edit, cost=cost, code=_code(scene, edit))
-
-
-def _code(scene: Scene, edit: Edit) -> str:
-    """The mistake that an edit undoes: with another number of turns, elements come or go."""
-    numbers = edit.code in ("factor", "wrong_value")
-    counts = turn_counts(scene.draft) if numbers else set[tuple[int, int]]()
-    within = any(first <= edit.start and edit.end <= last for first, last in counts)
-    return "region" if within else edit.code
+    return replace(edit, cost=cost)
 
 
 def _quick(bench: Bench) -> Iterator[list[Edit]]:

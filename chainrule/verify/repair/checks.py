@@ -18,7 +18,7 @@ from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.draft import Draft, UnreadableError
-from chainrule.verify.repair.moving import moved_home
+from chainrule.verify.repair.home import moved_home
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.search import Version, replayed

@@ -34,6 +34,8 @@ class Edit:
     """How unlikely it is: what is tried first costs least."""
     says: str = ""
     """To read: "`g @ w` becomes `g @ w.T`"."""
+    rule: str = ""
+    """Name of the rule that proposed it."""
 
 
 class UnreadableError(Exception):

@@ -1,33 +1,28 @@
 """Gradients that the code has no trace of: an input gets None or zeros.
 
 The gradient is known as an array, so that an expression that has this value can be looked for
-(`synthesis.py`), and put where the gradients of other inputs are.
+(`synthesis.py`), and put where the gradients of other inputs are; or added up in a loop, where the
+sum of an expression over the iterations has this value.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.numbers import Scalar, scalars
+from chainrule.verify.repair.numbers import scalars
 from chainrule.verify.repair.pool import Term, named, pool, summed
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import elements
+from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.synthesis import alone, fitting
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.wording import forward_texts
-from chainrule.verify.subject import Array
-from chainrule.verify.trees import tree_of
 
-Place: TypeAlias = tuple[slice, ...]
-"""A part of an array."""
 _MADE = 0.5
 """How much less likely it is that a gradient was to be written where a place is returned."""
 _FAR = 0.02
@@ -50,31 +45,17 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
                     yield from _by_zeros(scene, expected.shape, text, cost)
-            yield from _by_index(lab, i, numbers)
-            yield from _by_slice(lab, i, numbers)
 
 
-def _equal(lab: Lab, expected: Expected, place: Place = ()) -> list[tuple[Term, float]]:
-    """Expressions that are a gradient, up to a weight: a named array or its sums, or else more.
-    `place`: the slices of it which they are, where the rest is zero."""
+def _equal(lab: Lab, expected: Expected) -> list[tuple[Term, float]]:
+    """Expressions that are a gradient, up to a weight: a named array or its sums, or else more."""
     scene, wanted = lab.scene, expected.values / _unit(lab)
-    node, shape = scene.returned[-1], np.zeros(expected.shape)[place].shape
-
-    def placed(terms: list[Term]) -> list[Term]:
-        return [_placed(t, expected.shape, place) for t in terms] if place else terms
-
+    node, shape = scene.returned[-1], expected.shape
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
     plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
-    found = list(fitting(placed(plain_ones), expected.directions, wanted))
-    terms = placed(pool(scene, named(scene, node), shape))
+    found = list(fitting(plain_ones, expected.directions, wanted))
+    terms = [] if found else pool(scene, named(scene, node), shape)
     return found or list(fitting(terms, expected.directions, wanted))
-
-
-def _placed(term: Term, shape: tuple[int, ...], place: Place) -> Term:
-    """A term in its place, with zeros around it."""
-    whole = np.zeros(shape, term.value.dtype)
-    whole[place] = term.value
-    return replace(term, value=whole)
 
 
 def _unit(lab: Lab) -> float:
@@ -121,21 +102,18 @@ def _by_name(lab: Lab, i: int, text: str, cost: float) -> Iterator[Edit]:
 
 
 def _by_attribute(
-    scene: Scene, names: list[str], name: str, text: str, cost: float, part: str = ""
+    scene: Scene, names: list[str], name: str, text: str, cost: float
 ) -> Iterator[Edit]:
-    """One more assignment to a place that is called like those of the other inputs, or to a part
-    of it, `[:T]`."""
+    """One more assignment to a place that is called like those of the other inputs,"""
     for node, target, key in _stores(scene):
         how = "=" if isinstance(node, ast.Assign) else "+="
         for new in _likewise(scene, names, name, target, key):
             meant = _READ * (new in scene.draft.body)
-            yield _line_after(scene, node, new, f"{new}{part} {how} {text}", 1.3 + cost - meant)
+            yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
 
 
-def _by_zeros(
-    scene: Scene, shape: tuple[int, ...], text: str, cost: float, part: str = ""
-) -> Iterator[Edit]:
-    """One more entry, or a part of it, filled of a dict that holds zeros there and has others
+def _by_zeros(scene: Scene, shape: tuple[int, ...], text: str, cost: float) -> Iterator[Edit]:
+    """One more entry filled of a dict that holds zeros there and has others
     filled, whatever its inputs are called elsewhere: `grads["skip"] += x.T @ g` for the array
     `self.bypass`."""
     stores = [(n, t, k) for n, t, k in _stores(scene) if isinstance(t, ast.Subscript)]
@@ -152,7 +130,7 @@ def _by_zeros(
                 how = "=" if isinstance(node, ast.Assign) else "+="
                 behind = order.index(key) - order.index(beside) if beside in entries else len(order)
                 far = _FAR * (behind if behind > 0 else len(order))
-                yield _line_after(scene, node, new, f"{new}{part} {how} {text}", 1.3 + far + cost)
+                yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + far + cost)
 
 
 def _likewise(
@@ -173,87 +151,6 @@ def _line_after(scene: Scene, node: ast.stmt, new: str, text: str, cost: float) 
     return Edit(end, end, f"\n{indent}{text}", "dropped", cost, f"`{new}` is assigned, too")
 
 
-def _by_index(lab: Lab, i: int, numbers: list[Scalar]) -> Iterator[Edit]:
-    """One more place that is filled by index, with an array that has a value for each of them:
-    `np.add.at(grads["b"], y, d)` beside `np.add.at(grads["w"], y, d[:, None] * x)`."""
-    scene, expected = lab.scene, lab.target.expected[i]
-    names = [x.name for x in lab.problem.subject.inputs]
-    for node, target, key in _stores(scene):
-        match node:
-            case ast.Expr(value=ast.Call(func=f, args=[_, rows, value])):
-                pass
-            case _:
-                continue
-        at = plain(scene.value(rows))
-        terms = [] if at is None else _put_at(scene.arrays_at(value), at, expected.shape)
-        wanted = expected.values / _unit(lab)
-        for term, weight in fitting(terms, expected.directions, wanted):
-            for text, cost in alone(term, (weight,), numbers):
-                for new in _likewise(scene, names, names[i], target, key):
-                    line = f"{scene.draft.src(f)}({new}, {scene.draft.src(rows)}, {text})"
-                    yield _line_after(scene, node, new, line, 1.1 + cost)
-
-
-def _by_slice(lab: Lab, i: int, numbers: list[Scalar]) -> Iterator[Edit]:
-    """One more place of which a part is filled, that which the forward reads: `grads["pos"][:T] +=
-    d.sum(axis=0)` of `tokens + pos[:T]`."""
-    scene, expected = lab.scene, lab.target.expected[i]
-    names = [x.name for x in lab.problem.subject.inputs]
-    for index in _slices(scene, names[i].split(".")[-1]):
-        slices = ", ".join([_as_call(e) for e in elements(index)])
-        place = scene.evaluated(scene.returned[-1], f"({slices},)")
-        for term, weight in [] if place is None else _equal(lab, expected, place):
-            for text, cost in alone(term, (weight,), numbers):
-                part = f"[{ast.unparse(index)}]"
-                yield from _by_attribute(scene, names, names[i], text, cost, part)
-                yield from _by_zeros(scene, expected.shape, text, cost, part)
-
-
-def _slices(scene: Scene, name: str) -> list[ast.expr]:
-    """How the forward reads parts of an input, by slices alone."""
-    trees = [tree_of(text) for text in forward_texts(scene.draft.source)]
-    parts = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Subscript)]
-    read = [n.slice for n in parts if _last_name(n.value) == name]
-    sliced = [s for s in read if all(isinstance(e, ast.Slice) for e in elements(s))]
-    return list({ast.unparse(s): s for s in sliced}.values())
-
-
-def _last_name(node: ast.expr) -> str:
-    """What an array is called: `pos` of `self.pos`, and of `params["pos"]`."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(name))):
-            return name
-        case _:
-            return ""
-
-
-def _as_call(node: ast.expr) -> str:
-    """A slice as a value: `slice(None, T, None)` of `:T`."""
-    assert isinstance(node, ast.Slice)
-    bounds = (node.lower, node.upper, node.step)
-    return f"slice({', '.join(['None' if b is None else ast.unparse(b) for b in bounds])})"
-
-
-def _put_at(arrays: dict[str, object], rows: Array, shape: tuple[int, ...]) -> list[Term]:
-    """What becomes of zeros by adding each array, by its name, to the rows of such numbers."""
-    found = list[Term]()
-    if rows.dtype.kind not in "iu" or not rows.size or not shape:
-        return found
-    for name, held in arrays.items():
-        value = plain(held)
-        if value is not None and value.shape == (*rows.shape, *shape[1:]) and _within(rows, shape):
-            whole = np.zeros(shape, np.result_type(value, np.float64))
-            np.add.at(whole, rows, value)
-            found.append(Term(name, whole, 0.0))
-    return found
-
-
-def _within(rows: Array, shape: tuple[int, ...]) -> bool:
-    return bool(rows.max() < shape[0] and rows.min() >= -shape[0])
-
-
 def _stores(scene: Scene) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
     """Statements that fill attributes or entries with a key: each, what it fills, the name."""
     for node in scene.draft.statements:
@@ -269,3 +166,73 @@ def _stores(scene: Scene) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
                 yield node, target, key
             case _:
                 continue
+
+
+_COST = 1.2
+"""How unlikely it is that a sum was started and nothing added to it."""
+
+
+def accumulated(lab: Lab) -> Iterator[Edit]:
+    """Edits that add up, in a loop, the gradient of an input that gets zeros."""
+    scene, there = lab.scene, lab.elsewhere
+    numbers = scalars(scene, None if there is None else there.scene)
+    names = [x.name for x in lab.problem.subject.inputs]
+    loops = [n for n in scene.draft.statements if isinstance(n, ast.For)]
+    nothing = [i for i in lab.wrong if (got := lab.x_bars[i]) is not None and not np.any(got)]
+    for i, loop in itertools.product(nothing, loops):
+        if (last := _last_seen(scene, loop)) is None:
+            continue
+        expected, (statement, node) = lab.target.expected[i], last
+        places = list(_places(scene, loop, names, names[i], expected.shape))
+        terms = _over_turns(scene, node, expected.shape) if places else []
+        for term, weight in fitting(terms, expected.directions, expected.values):
+            for text, cost in alone(term, (weight,), numbers):
+                for place in places:
+                    yield _after(scene, statement, f"{place} += {text}", _COST + cost)
+
+
+def _last_seen(scene: Scene, loop: ast.For) -> tuple[ast.stmt, ast.expr] | None:
+    """The last statement of a loop's own that computes something, and what it computes, if that is
+    known for every turn."""
+    for statement in reversed(loop.body):
+        if isinstance(statement, ast.Assign | ast.AugAssign) and scene.visits(statement.value):
+            return statement, statement.value
+    return None
+
+
+def _over_turns(scene: Scene, node: ast.expr, shape: Shape) -> list[Term]:
+    """Expressions over the arrays of a turn, summed over all turns. One that a turn lacks is 0 in
+    it: so are products with a state that begins with zeros."""
+    found = dict[str, Term]()
+    for visit in scene.visits(node):
+        for term in pool(scene, named(scene, node, visit), shape):
+            before = found.get(term.text)
+            value = term.value if before is None else before.value + term.value
+            found[term.text] = Term(term.text, value, term.cost)
+    return list(found.values())
+
+
+def _places(
+    scene: Scene, loop: ast.For, names: list[str], name: str, shape: Shape
+) -> Iterator[str]:
+    """What holds zeros where the gradient should be: a name that is given them, or a place that is
+    called like those to which the loop adds other gradients."""
+    for local in sorted(scene.assigned_once):
+        value = plain(scene.watched.names.get(local))
+        if value is not None and value.shape == shape and not np.any(value):
+            yield local
+    for node in ast.walk(loop):
+        match node:
+            case ast.AugAssign(target=ast.Attribute() | ast.Subscript() as target):
+                place = scene.draft.src(target)
+            case _:
+                continue
+        for other in [n.split(".")[-1] for n in names if n != name]:
+            new = place.replace(other, name.split(".")[-1])
+            if other in place and f"{new} +=" not in scene.draft.body:
+                yield new
+
+
+def _after(scene: Scene, statement: ast.stmt, text: str, cost: float) -> Edit:
+    end, indent = scene.draft.span(statement)[1], " " * statement.col_offset
+    return Edit(end, end, f"\n{indent}{text}", "dropped", cost, f"`{text}` comes in")

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.repair.dialect import forward_texts
 from chainrule.verify.repair.draft import plain_function
 from chainrule.verify.repair.fit import ADD, MUL, part
 from chainrule.verify.repair.lab import NEAR, Values
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
@@ -226,11 +226,6 @@ def _spelled(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
     short = float(f"{value[0]:.4g}")
     if _is((short,) * len(value), value):
         yield (str(int(short)) if short == int(short) else repr(short)), 0.3
-
-
-def names_of(value: Values, numbers: list[Scalar]) -> list[str]:
-    """Names of a number, those that are nothing else."""
-    return [s.text for s in numbers if s.text.isidentifier() and _is(s.value, value)]
 
 
 def coefficient(text: str, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:

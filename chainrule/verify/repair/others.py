@@ -1,20 +1,24 @@
-"""Other values of an expression: times a named array, where one holds, or a function of itself."""
+"""Other values of an expression: times a named array, where one holds, or a function of itself.
+
+What one iteration of a loop hands on cannot be solved for: there the loop runs with each of a few.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.answers import answers
-from chainrule.verify.repair.beside import Beside
+from chainrule.verify.repair.beside import Beside, answers
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, MUL, as_part
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.numbers import bounds
 from chainrule.verify.repair.response import Response
-from chainrule.verify.repair.rows import axes_of, row_of
+from chainrule.verify.repair.scene import VALUE, Shape
 from chainrule.verify.repair.weigh import early
 from chainrule.verify.subject import Array
 
@@ -118,3 +122,53 @@ def _answers(
     native = lab.scene.arrays_at(response.node).get(name)
     larger = beside.arrays[0][name].size > response.flat.size
     return larger and native is not None and lab.helps(response.node, lambda e: f(e, native))
+
+
+@cache
+def row_of(row: str, axes: str = "") -> Callable[..., Any]:
+    """A row as a function of an expression `e` and a named array `a`; `axes` are the arguments of
+    its reduction. Only rows of the tables come here."""
+    return eval(f"lambda e, a: {row.format(e='e', a='a', ax=axes)}")
+
+
+def axes_of(shape: Shape) -> list[int | tuple[int, ...]]:
+    """Axes, and sets of axes, along which one sums."""
+    ndim = len(shape)
+    one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)] if ndim else []
+    most = list(itertools.combinations(range(ndim), ndim - 1)) if ndim > 2 else []
+    return [*one, *most, *([tuple(range(ndim))] if ndim > 1 else [])]
+
+
+_LOOP_FACTORS = ("{e} * {a}", "{e} * (1 - {a})")
+_LOOP_MASKS = ("{e} * (abs({a}) < {c})", "{e} * ({a} > {c})", "{e} * ({a} < {c})")
+_LOOP_TERMS = ("{e} + {a}", "{e} + {a} * {b}", "{e} + {a} * (1 - {b})")
+
+
+def handed_on(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+    """Edits that multiply a value by what belongs to its turn, or add such products to it."""
+    scene, node = lab.scene, response.node
+    if node not in scene.roots:
+        return
+    for row, cost in _rows(beside, scene.draft.src(node), list(bounds(scene))):
+        if lab.problem.over:
+            return
+        if lab.mends(node, row.format(e=VALUE)):
+            factor = row.startswith("{e} *")
+            here = as_part(scene.draft, node, MUL if factor else ADD)
+            code = "wrong_value" if factor else "missing_term"
+            yield scene.put(node, row.format(e=here), code, cost)
+
+
+def _rows(beside: Beside, here: str, limits: list[str]) -> Iterator[tuple[str, float]]:
+    """Rows with the names of arrays, and bounds, in them, and how unlikely each is."""
+    filling = [n for n in beside.names if n != here and beside.fills(n)]
+    for row, a in itertools.product(_LOOP_FACTORS, filling):
+        yield row.format(e="{e}", a=a), 1.2
+    for row, a, c in itertools.product(_LOOP_MASKS, beside.partners, limits):
+        if a != here:
+            yield row.format(e="{e}", a=a, c=c), 1.25
+    smaller = [n for n in filling if n not in beside.partners]
+    for row, a in itertools.product(_LOOP_TERMS, beside.partners):
+        if a != here:
+            for b in smaller if "{b}" in row else [""]:
+                yield row.format(e="{e}", a=a, b=b), 1.3

@@ -11,16 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.repair import course, uses
+from chainrule.verify.repair import course, syntax
+from chainrule.verify.repair.course import statements_of_value
 from chainrule.verify.repair.dialect import Dialect
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError, plain_function
 from chainrule.verify.repair.fit import replaced
 from chainrule.verify.repair.reach import MOST, atoms, is_number, owner
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import is_simple, mentions, names_in
-from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
-from chainrule.verify.repair.wording import forward_texts
 
 Shape = tuple[int, ...]
 
@@ -244,27 +243,27 @@ class Scene:
 
     @cached_property
     def made(self) -> set[str]:
-        """Local names that are computed (see `uses.made`)."""
-        return uses.made(self.draft)
+        """Local names that are computed (see `syntax.made`)."""
+        return syntax.made(self.draft)
 
     @cached_property
     def assigned_once(self) -> set[str]:
         """Names that one statement gives, and none changes."""
-        return uses.assigned_once(self.draft)
+        return syntax.assigned_once(self.draft)
 
     @cached_property
     def names_returned(self) -> set[tuple[int, int]]:
         """Where a name that is computed is returned; not what the turns of a loop have made of it,
         for nothing in the loop comes after them."""
         names = [n for n in self.returned if isinstance(n, ast.Name) and n.id in self.made]
-        turned = uses.made_in_turns(self.draft)
+        turned = syntax.made_in_turns(self.draft)
         return {self.draft.span(n) for n in names if n.id not in turned}
 
     @cached_property
     def only_returned(self) -> set[tuple[int, int]]:
         """Those of them that nothing else reads: what is done to them there is done as well where
         they are computed."""
-        return self.names_returned & uses.only_reads(self.draft)
+        return self.names_returned & syntax.only_reads(self.draft)
 
     @cached_property
     def renamed(self) -> set[tuple[int, int]]:
@@ -278,40 +277,17 @@ class Scene:
         """Where a name that is computed once is read for the only time: an edit belongs where it
         is computed, unless it needs the name more than once. A call that is made for what it does,
         `layer.backward(d * mask)`, is as good a place."""
-        return uses.read_once(self.draft)
-
-    @cached_property
-    def sums(self) -> set[tuple[int, int]]:
-        """Where sums stand: where a term is missing, if one is."""
-        return uses.sums(self.draft)
-
-    def is_copied(self, start: int, end: int) -> bool:
-        """Whether a stretch is of a value that is said word for word as one before it."""
-        return any(first <= start and end <= last for first, last in self._copied)
-
-    @cached_property
-    def _copied(self) -> list[tuple[int, int]]:
-        return uses.copied(self.draft, self.roots)
-
-    def is_as_forward(self, start: int, end: int) -> bool:
-        """Whether a stretch is of a statement that the forward has word for word."""
-        return any(first <= start and end <= last for first, last in self._as_forward)
-
-    @cached_property
-    def _as_forward(self) -> list[tuple[int, int]]:
-        source = self.draft.source
-        separate = source.separate_forward is not None
-        return uses.said_in(self.draft, forward_texts(source) if separate else ())
+        return syntax.read_once(self.draft)
 
     @cached_property
     def read(self) -> set[str]:
         """Names that are read somewhere."""
-        return {n.id for n in uses.reads(self.draft)}
+        return {n.id for n in syntax.reads(self.draft)}
 
     @cached_property
     def unread(self) -> set[str]:
         """Local names that are assigned and never read: they were meant for something."""
-        return uses.unread(self.draft)
+        return syntax.unread(self.draft)
 
     @cached_property
     def dialect(self) -> Dialect:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from typing import TypeAlias
 
@@ -16,11 +15,11 @@ from chainrule.verify.repair.bench import NAMED, STAGES, Bench, Stage, cost_of
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.rules import OF_FORWARDS, edits
-from chainrule.verify.repair.rules.anew import kept_anew
+from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
     keeping_edits,
+    kept_anew,
     kept_at_another_time,
     kept_copies,
     kept_functions,
@@ -174,7 +173,7 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
         kept_at_another_time,
     )
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
-    proposed += keeping_edits(lab.scene, partial(edits, rules=OF_FORWARDS))
+    proposed += keeping_edits(lab.scene, edits)
     more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import ParamSpec, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+
+from chainrule.verify.repair.draft import Edit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -14,8 +17,24 @@ Failures: TypeAlias = dict[str, str]
 def spared(
     failures: Failures, rule: Callable[P, Iterable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Iterator[T]:
-    """What a rule proposes until it ends or raises."""
+    """What a rule proposes until it ends or raises; edits with the rule's name."""
     try:
-        yield from rule(*args, **kwargs)
+        for found in rule(*args, **kwargs):
+            yield cast("T", _signed(found, name_of(rule)))
     except Exception as error:
         failures[rule.__name__] = f"{type(error).__name__}: {error}"
+
+
+def name_of(rule: Callable[..., Any]) -> str:
+    """A rule by its module and its own name: `axes.other_axis`."""
+    return f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
+
+
+def _signed(found: Any, name: str) -> Any:
+    match found:
+        case Edit(rule=""):
+            return replace(found, rule=name)
+        case [Edit(), *_]:
+            return [_signed(e, name) for e in found]
+        case _:
+            return found

@@ -17,7 +17,7 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.answers import LARGEST
+from chainrule.verify.repair.beside import LARGEST
 from chainrule.verify.repair.cotangents import given_name
 from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_span, moved, solved

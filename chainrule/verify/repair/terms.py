@@ -16,19 +16,15 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.addends import added_up, is_there
-from chainrule.verify.repair.answers import mendable, response_of
-from chainrule.verify.repair.beside import Beside
+from chainrule.verify.repair.beside import Beside, mendable, response_of
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
-from chainrule.verify.repair.handed import handed_on
 from chainrule.verify.repair.lab import Lab, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
-from chainrule.verify.repair.others import other_values
+from chainrule.verify.repair.others import axes_of, handed_on, other_values, row_of
 from chainrule.verify.repair.response import Effect, Response
-from chainrule.verify.repair.rows import axes_of, row_of
 from chainrule.verify.repair.scene import VALUE, Scene, Shape
-from chainrule.verify.repair.synthesis import instead
+from chainrule.verify.repair.synthesis import added_up, instead, is_there
 from chainrule.verify.repair.truth import Doubt, doubt_at
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import with_weight
@@ -43,11 +39,7 @@ _SUMS = (
     "{a} * {e}.sum({ax})",
 )
 """Terms of softmax and of normalisations, along an axis."""
-_OVER_MASK = "{a} * ({e} * {a}).sum({ax}) / {a}.sum({ax})"
-"""The mean over what a mask has left."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
-_OUTER = 0.8
-"""How unlikely it is that the product of a vector with itself is missing in a square matrix."""
 _NODES = 48
 _SHARE = 0.7
 """Of the time that is left: the rest is for what rules propose."""
@@ -168,9 +160,8 @@ def _beside_own(lab: Lab, terms: list[_Term], own: Effect) -> list[int]:
 def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
     node, shape = response.node, beside.shape
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
-    for row in (*_SUMS, _OVER_MASK):
-        names = beside.masks if row == _OVER_MASK else beside.partners
-        for name in names if "{a}" in row else [""]:
+    for row in _SUMS:
+        for name in beside.partners if "{a}" in row else [""]:
             for axes in axes_of(shape):
                 value = beside.each(row_of(row, f"axis={axes}, keepdims=True"), name)
                 if value is not None:
@@ -178,8 +169,6 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                     text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
                     form = row.format(e=VALUE, a=name, ax=along)
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
-    yield from _diagonal(scene, response, beside)
-    yield from _outer(scene, response, beside)
     held = added_up(scene, node) if len(response.values) == 1 else []
     for row in _TERMS:
         for name in beside.names if row == "{a}" else beside.partners:
@@ -202,46 +191,6 @@ def _unread(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]
 
 def _other(_: Array, a: Array) -> Array:
     return a
-
-
-def _diagonal(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
-    """The diagonal of a square matrix: that of a symmetric one counts half."""
-    shape, library = beside.shape, scene.dialect.library
-    if len(shape) < 2 or shape[-1] != shape[-2] or library is None:
-        return
-
-    def on_it(e: Array, _: object) -> Array:
-        return e * np.eye(shape[-1])
-
-    if (value := beside.each(on_it)) is not None:
-        here, atom = [as_part(scene.draft, response.node, level) for level in (MUL, ATOM)]
-        text, form = [
-            f"{e} * {library}.eye({a}.shape[-1])" for e, a in ((here, atom), (VALUE, VALUE))
-        ]
-        yield _Term(text, form, response.effect(value), 1.0, 1.5)
-
-
-def _outer(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
-    """Of matrices, products of a vector with itself: of a softmax's Jacobian that is written out,
-    what comes off its diagonal."""
-    shape, library = beside.shape, scene.dialect.library
-    if len(shape) < 2 or shape[-1] != shape[-2] or library is None:
-        return
-    for name in beside.names:
-        if any(turn[name].shape != shape[:-1] for turn in beside.arrays):
-            continue
-        if (value := beside.each(_with_itself, name)) is not None:
-            if len(shape) == 2:
-                text = f"{library}.outer({name}, {name})"
-            elif scene.dialect.torch:
-                text = f"{name}.unsqueeze(-1) * {name}.unsqueeze(-2)"
-            else:
-                text = f"{name}[..., :, None] * {name}[..., None, :]"
-            yield _Term(text, text, response.effect(value), 1.0, _OUTER)
-
-
-def _with_itself(_: Array, a: Array) -> Array:
-    return a[..., :, None] * a[..., None, :]
 
 
 def _with_terms(

@@ -29,8 +29,7 @@ from chainrule.verify.repair.multiples import (
 )
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in, undone
-from chainrule.verify.repair.uses import replaces_unread
+from chainrule.verify.repair.syntax import names_in, replaces_unread, undone
 from chainrule.verify.repair.watch import plain
 
 _VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05

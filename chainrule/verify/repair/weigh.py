@@ -8,29 +8,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, called, removed
 from chainrule.verify.repair.lab import NEAR, Lab, Values
-from chainrule.verify.repair.numbers import Scalar, factors, names_of, scalars, spelled
+from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
 from chainrule.verify.repair.scene import Scene
 
 EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _OF_NUMBERS = 1.2
 """How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
-_OF_POWER = 0.6
-"""How much likelier it is where the factor is what the derivative of a power brings with it."""
-_AS_OTHERS = 0.8
-"""How much likelier it is where values that are added up beside this one have the factor."""
 _WORKED_OUT = 0.9
 """How unlikely it is that a number nobody has written belongs where a name stands."""
-_MISTYPED = 1.6
-"""How unlikely it is that a digit of a constant is wrong."""
-_ONE_OF_SEVERAL = 0.85
-"""How unlikely it is that of a product by which one divides, only one number is there."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
     r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
@@ -102,27 +93,8 @@ def with_weight(
         yield from _left_out(scene, node)
     else:
         cost = _OF_NUMBERS if value else cost + early(scene, node)
-        cost -= _OF_POWER * (abs(weight[0] - _power(scene, node) - 1) < NEAR)
         yield from _scaled(scene, node, weight, numbers, cost)
         yield from _respelled(scene, node, weight, value, numbers)
-
-
-def _power(scene: Scene, node: ast.expr) -> int:
-    """To which power a product has one of its factors: 2 for `c * h * h` and `c * h ** 2`; 0 if to
-    none."""
-    match node:
-        case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=int() as n)):
-            return n
-        case ast.BinOp(op=ast.Mult()):
-            parts, left = list[ast.expr](), node.left
-            while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
-                parts.append(left.right)
-                left = left.left
-            texts = Counter([scene.draft.src(p) for p in (node.right, left, *parts)])
-            most = max(texts.values())
-            return most if most > 1 else max(_power(scene, p) for p in (node.right, left, *parts))
-        case _:
-            return 0
 
 
 def _depth(scene: Scene, node: ast.expr) -> float:
@@ -182,21 +154,12 @@ def _respelled(
             base = 1.05 if isinstance(node, ast.Constant) else 0.7
             cost = base + extra + _WORKED_OUT * _is_new(node, text, numbers)
             yield scene.put(node, text, "factor", cost)
-        if _is_written_out(scene, node):
-            text = repr(float(f"{value[0] * weight[0]:.8g}"))
-            yield scene.put(node, text, "wrong_value", _MISTYPED)
 
 
 def _is_new(node: ast.expr, text: str, numbers: list[Scalar]) -> bool:
     """Whether a number that nobody has written would take the place of a name."""
     constant = isinstance(node, ast.Constant)
     return not constant and "/" not in text and text not in {s.text for s in numbers}
-
-
-def _is_written_out(scene: Scene, node: ast.expr) -> bool:
-    """Whether a constant is written with so many digits that one of them may be a wrong one."""
-    digits = scene.draft.src(node).partition("e")[0].replace(".", "").strip("0")
-    return isinstance(node, ast.Constant) and digits.isdigit() and len(digits) >= 4
 
 
 def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -208,9 +171,6 @@ def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) ->
             for text, extra in spelled(_product(divisor, lacking), numbers):
                 worked_out = _WORKED_OUT * _is_new(node.right, text, numbers)
                 yield lab.scene.put(node.right, text, "factor", 0.7 + extra + worked_out)
-            here = as_part(lab.scene.draft, node.right, MUL)
-            for text in names_of(lacking, numbers):
-                yield lab.scene.put(node.right, f"({here} * {text})", "factor", _ONE_OF_SEVERAL)
 
 
 def _scaled(
@@ -219,22 +179,7 @@ def _scaled(
     here = as_part(scene.draft, node, MUL)
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
-        alike = _AS_OTHERS * _have(scene, node, text)
-        yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra - alike)
-
-
-def _have(scene: Scene, node: ast.expr, factor: str) -> bool:
-    """Whether a value is added to a gradient beside others, one of which has a factor: of
-    `dw += x.T @ s` and `db += h * s.sum(axis=0)` it is the first that lacks it."""
-    statement = scene.draft.parents[node]
-    if not isinstance(statement, ast.AugAssign):
-        return False
-    block: list[ast.stmt] = getattr(scene.draft.parents[statement], "body", [])
-    others = [n for n in block if isinstance(n, ast.AugAssign) and n is not statement]
-    operator, _, number = factor.partition(" ")
-    held = rf"(?<![\w.]){re.escape(number)}(?![\w.])"
-    pattern = held if operator == "*" else rf"/ *{held}"
-    return any(re.search(pattern, scene.draft.src(n.value)) for n in others)
+        yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
 
 
 def early(scene: Scene, node: ast.expr) -> float:

@@ -1,84 +1,85 @@
-"""Other axes for the calls that go along one, and axes kept or not."""
+"""Reductions and what goes along axes: another axis, one that is missing, the opposite order."""
 
 from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Iterator
+from types import FunctionType
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import called
-from chainrule.verify.repair.rules.along import REDUCTIONS, axis_of, calls, with_argument
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.uses import origin
+from chainrule.verify.repair.draft import Edit, plain_function
+from chainrule.verify.repair.fit import ATOM, as_part, called
+from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import origin
+from chainrule.verify.repair.watch import shape_of
 
-_KEEP = ("keepdims", "keepdim")
+_WORDS = ("axis", "dim", "axes")
+_REDUCTIONS = ("sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp")
+"""Calls that leave one number of many."""
+_ALONG = (*_REDUCTIONS, "cumsum", "cumprod", "softmax", "log_softmax", "norm", "flip", "roll")
+
+
+def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls along axes, and the array that each goes over."""
+    for node in scene.expressions:
+        if isinstance(node, ast.Call) and (
+            called(node) in _ALONG
+            or any(k.arg in _WORDS for k in node.keywords)
+            or _asks_for_axis(scene, node)
+        ):
+            if isinstance(node.func, ast.Attribute) and scene.is_array(node.func.value):
+                yield node, node.func.value
+            elif node.args:
+                yield node, node.args[0]
+
+
+def _asks_for_axis(scene: Scene, node: ast.Call) -> bool:
+    """Whether it is a call of a function of the user's that has an argument called so."""
+    names = plain_function(scene.draft.source.function).__globals__
+    function = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
+    if not isinstance(function, FunctionType):
+        return False
+    code = function.__code__
+    return any(n in _WORDS for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
+def _axis_of(node: ast.Call) -> ast.expr | None:
+    """The axis, or axes, that a call is given."""
+    for k in node.keywords:
+        if k.arg in _WORDS:
+            return k.value
+    for a in node.args[:2]:
+        match a:
+            case ast.Constant(value=int()) | ast.UnaryOp(operand=ast.Constant(value=int())):
+                return a
+            case ast.Tuple():
+                return a
+            case _:
+                continue
+    return None
 
 
 def other_axis(scene: Scene) -> Iterator[Edit]:
-    """Another axis for every call that has one, or one for a reduction that has none."""
-    for node, operand in calls(scene):
+    """Another axis for every call that has one; one for a reduction that has none; axes kept."""
+    for node, operand in _calls(scene):
         ndim = len(scene.shape(operand) or ())
-        if (axis := axis_of(node)) is not None:
+        if (axis := _axis_of(node)) is not None:
             here, given = scene.draft.src(axis), origin(scene.draft, axis)
             for text in _choices(scene, ndim):
                 more = text.startswith("(") and here in text.strip("()").split(", ")
                 more = more and called(node) == "sum"
-                code, cost = ("not_summed", 1.1) if more else ("wrong_axis", 1.0)
+                code = "not_summed" if more else "wrong_axis"
+                cost = LIKELY + (USUAL - LIKELY) * ("(" in text)
                 for place in dict.fromkeys((given, axis)):  # All who read its name, or this one.
-                    yield scene.put(place, text, code, cost + 0.2 * ("(" in text))
-        elif ndim > 0 and called(node) in REDUCTIONS:
+                    yield scene.put(place, text, code, cost)
+        elif ndim > 0 and called(node) in _REDUCTIONS:
+            word = "dim" if scene.dialect.torch else "axis"
             for text in _choices(scene, ndim):
-                yield with_argument(
-                    scene, node, f"{'dim' if scene.dialect.torch else 'axis'}={text}", 1.4
-                )
-
-
-def other_axis_throughout(scene: Scene) -> Iterator[Edit]:
-    """Another axis for all calls of an expression that go along the same one: a running sum from
-    the end names it three times."""
-    draft = scene.draft
-    for root in scene.roots:
-        inside = set(ast.walk(root))
-        rows: dict[str, list[tuple[int, int]]] = {}
-        for node, _ in calls(scene):
-            axis = axis_of(node)
-            if axis is not None and node in inside:
-                rows.setdefault(draft.src(axis), []).append(draft.span(axis))
-        for here, spans in rows.items():
-            spans.sort()
-            if len(spans) < 2:
-                continue
-            start, end = spans[0][0], spans[-1][1]
-            between = [draft.body[a:b] for (_, a), (b, _) in itertools.pairwise(spans)]
-            for text in _choices(scene, len(scene.shape(root) or ())):
-                new = text.join(["", *between, ""])
-                says = f"all axes {here} of `{draft.src(root)}` become {text}"
-                yield Edit(start, end, new, "wrong_axis", 1.2, says)
-
-
-def parts_exchanged(scene: Scene) -> Iterator[Edit]:
-    """An axis taken apart in the other order, for a sum over one of its parts: what was repeated
-    head by head lies as `(groups, times)`, what was tiled as `(times, groups)`."""
-    draft = scene.draft
-    for node, operand in calls(scene):
-        axis = axis_of(node)
-        match operand:
-            case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, _, *_] as sizes):
-                pass
-            case _:
-                continue
-        if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int):
-            continue
-        k, (start, end) = axis.value, draft.span(node)
-        for j in [j for j in (k - 1, k + 1) if min(j, k) >= 0 and max(j, k) < len(sizes)]:
-            pairs = ((sizes[j], draft.src(sizes[k])), (sizes[k], draft.src(sizes[j])))
-            parts = sorted([(draft.span(n), text) for n, text in (*pairs, (axis, str(j)))])
-            new, last = "", start
-            for (a, b), text in parts:
-                new, last = new + draft.body[last:a] + text, b
-            says = f"`{draft.src(sizes[j])}` and `{draft.src(sizes[k])}` change places"
-            yield Edit(start, end, new + draft.body[last:end], "wrong_axis", 1.1, says)
+                yield _with_argument(scene, node, f"{word}={text}")
+        if ndim > 0 and called(node) in _REDUCTIONS:
+            yield _with_argument(scene, node, scene.dialect.along(None, True))
 
 
 def _choices(scene: Scene, ndim: int) -> list[str]:
@@ -90,15 +91,106 @@ def _choices(scene: Scene, ndim: int) -> list[str]:
     return [*map(str, axes), *map(str, sets)]
 
 
-def keeping(scene: Scene) -> Iterator[Edit]:
-    """`keepdims` given, or not, where it was not, or was."""
-    for node, operand in calls(scene):
-        if called(node) not in REDUCTIONS or not scene.shape(operand):
+def _with_argument(scene: Scene, node: ast.Call, text: str) -> Edit:
+    """A call with one more argument."""
+    end = scene.draft.span(node)[1] - 1
+    comma = ", " if node.args or node.keywords else ""
+    says = f"`{scene.draft.src(node)}` gets `{text}`"
+    return Edit(end, end, comma + text, "wrong_axis", RARE, says)
+
+
+def reduced(scene: Scene) -> Iterator[Edit]:
+    """A sum at the end of a gradient that has more axes than its input, or longer ones; another
+    shape for as many elements; repeated elements for fewer."""
+    for node in scene.roots:
+        here = scene.shape(node) or ()
+        for wanted in set(scene.shapes) - {here}:
+            atom = as_part(scene.draft, node, ATOM)
+            for axes, keep in _sums(here, wanted):
+                axis = axes[0] if len(axes) == 1 else axes
+                text = f"{atom}.sum({scene.dialect.along(axis, keep)})"
+                again = isinstance(node, ast.Call) and called(node) == "sum"
+                cost = LIKELY + 0.2 * len(axes) + (RARE - LIKELY) * again  # Its axis, more likely.
+                yield scene.put(node, text, "not_summed", cost)
+            same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == wanted]
+            for name in [k for k in same if k != scene.draft.src(node)]:
+                if math.prod(here) == math.prod(wanted):
+                    text = f"{atom}.reshape({name}.shape)"
+                    yield scene.put(node, text, "wrong_shape", USUAL)
+                yield from _spread(scene, node, atom, name, wanted)
+
+
+def _sums(here: Shape, wanted: Shape) -> Iterator[tuple[tuple[int, ...], bool]]:
+    """Axes of which the sum has another shape, and whether they are kept."""
+    for n in range(1, len(here) + 1):
+        for axes in itertools.combinations(range(len(here)), n):
+            if tuple([s for i, s in enumerate(here) if i not in axes]) == wanted:
+                yield axes, False
+            if tuple([1 if i in axes else s for i, s in enumerate(here)]) == wanted:
+                yield axes, True
+
+
+def _spread(scene: Scene, node: ast.expr, atom: str, name: str, wanted: Shape) -> Iterator[Edit]:
+    """A gradient that is repeated along the axes of its input: of a sum, of a mean."""
+    here, library = scene.shape(node) or (), scene.dialect.library
+    for kept in itertools.combinations(range(len(wanted)), len(here)):
+        if all(n in (1, wanted[i]) for n, i in zip(here, kept, strict=True)):
+            marks = ", ".join([":" if i in kept else "None" for i in range(len(wanted))])
+            text = atom if len(here) in (0, len(wanted)) else f"{atom}[{marks}]"
+            if scene.dialect.torch:
+                yield scene.put(node, f"{text}.expand({name}.shape)", "wrong_shape", RARE)
+            elif library is not None:
+                text = f"{library}.broadcast_to({text}, {name}.shape)"
+                yield scene.put(node, text, "wrong_shape", RARE)
+
+
+def summed_within(scene: Scene) -> Iterator[Edit]:
+    """A sum, or a mean, that is missing within a term: `y * g` to `y * g.sum(axis=-1,
+    keepdims=True)`; one that is too much."""
+    for node in scene.expressions:
+        parent, here = scene.draft.parents[node], scene.shape(node)
+        factor = isinstance(parent, ast.BinOp | ast.AugAssign) or node in scene.roots
+        if not here or not factor or not scene.flows(node) or not scene.is_array(node):
             continue
-        given = [k for k in node.keywords if k.arg in _KEEP]
-        for k in given:
-            truth = isinstance(k.value, ast.Constant) and k.value.value is True
-            yield scene.put(k.value, str(not truth), "wrong_axis", 1.5)
-        if not given:
-            keep = f"{'keepdim' if scene.dialect.torch else 'keepdims'}=True"
-            yield with_argument(scene, node, keep, 1.5)
+        product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult)
+        code, atom = "not_summed" if product else "missing_term", as_part(scene.draft, node, ATOM)
+        for axis in [-1, *range(len(here) - 1)]:
+            for name in ("sum", "mean"):
+                text = f"{atom}.{name}({scene.dialect.along(axis, True)})"
+                yield scene.put(node, text, code, RARE)
+    for node, operand in _calls(scene):
+        if called(node) in _REDUCTIONS:
+            here = scene.draft.src(operand)
+            comes_in = here in scene.cotangents and not scene.shape(node)
+            yield scene.put(node, here, "ignores_cotangent" if comes_in else "wrong_axis", RARE)
+
+
+def backwards(scene: Scene) -> Iterator[Edit]:
+    """An array in the opposite order: the kernel of a convolution, a sum that runs from the end,
+    a slice."""
+    over = dict(_calls(scene))
+    for node in scene.expressions:
+        parent, ndim = scene.draft.parents[node], len(scene.shape(node) or ())
+        if not ndim or not scene.is_array(node):
+            continue
+        if isinstance(node, ast.Call) and called(node) in ("cumsum", "cumprod") and node in over:
+            operand, (offset, _) = over[node], scene.draft.span(node)
+            start, end = scene.draft.span(operand)
+            turned = _flipped(scene, as_part(scene.draft, operand, ATOM), ndim, 1)
+            whole = scene.draft.src(node)
+            whole = whole[: start - offset] + turned + whole[end - offset :]
+            yield scene.put(node, _flipped(scene, whole, ndim, 1), "transposed", USUAL)
+        elif isinstance(node, ast.Subscript) or (
+            isinstance(parent, ast.Call) and node in parent.args
+        ):
+            text = as_part(scene.draft, node, ATOM)
+            for last in range(1, min(ndim, 3) + 1):
+                yield scene.put(node, _flipped(scene, text, ndim, last), "transposed", FAR)
+
+
+def _flipped(scene: Scene, text: str, ndim: int, last: int) -> str:
+    """An expression with its last axes in the opposite order."""
+    if scene.dialect.torch:
+        return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"
+    dots = "..., " if ndim > last else ""
+    return f"{text}[{dots}{', '.join(['::-1'] * last)}]"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from chainrule.verify.repair.dialect import forward_texts
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, UNARY, as_part, number
+from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, number
+from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.wording import forward_texts
 
-_OPERATORS: dict[type[ast.cmpop], str] = {
+_OPERATORS: Final[dict[type[ast.cmpop], str]] = {
     ast.Gt: ">",
     ast.GtE: ">=",
     ast.Lt: "<",
@@ -29,8 +29,6 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
 _OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
 
 
-_SMALL = 0.1
-"""Bounds that are smaller are near zero."""
 _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?![\w.])")
 
 
@@ -47,41 +45,13 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                         continue
                     a, b = as_part(scene.draft, left, 6), as_part(scene.draft, right, 6)
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
-                    yield scene.put(node, f"{a} {other} {b}", code, 1.3)
+                    yield scene.put(node, f"{a} {other} {b}", code, USUAL)
                 yield from _other_bounds(scene, right)
                 yield from _between(scene, node, here)
-                yield from _both_sides(scene, node, left)
-            case ast.UnaryOp(op=ast.Invert()):
-                yield scene.put(node, scene.draft.src(node.operand), "region", 1.2)
             case ast.Name() | ast.Attribute() if _is_bool(scene, node):
-                yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", 1.4)
-            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")):
-                start, end = scene.draft.span(a)[0], scene.draft.span(b)[1]
-                text = f"{scene.draft.src(b)}, {scene.draft.src(a)}"
-                yield Edit(start, end, text, "region", 1.3, "the cases of `where` change places")
+                yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", RARE)
             case _:
                 continue
-
-
-def apart(scene: Scene) -> Iterator[Edit]:
-    """A case that has nothing to do with the one before it: `elif` to `if`."""
-    body = scene.draft.body
-    for node in scene.draft.statements:
-        match node:
-            case ast.If(orelse=[ast.If() as other]):
-                start = scene.draft.span(other)[0]
-            case _:
-                continue
-        if body[start : start + 4] == "elif":
-            yield Edit(start, start + 4, "if", "dropped", 1.0, "`elif` becomes `if`")
-
-
-def _both_sides(scene: Scene, node: ast.expr, left: ast.expr) -> Iterator[Edit]:
-    """The size of a value compared, not the value: `x < c` to `abs(x) < c`."""
-    if scene.is_array(left) and not isinstance(left, ast.Call):
-        size = f"abs({scene.draft.src(left)})"
-        text = size + scene.draft.src(node)[len(scene.draft.src(left)) :]
-        yield scene.put(node, text, "one_sided", 1.3)
 
 
 def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
@@ -90,37 +60,11 @@ def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
     back, here = {"<": ">", ">": "<"}.get(sign[0]), scene.value(bound)
     if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
         return
-    names = {k: 1.0 for k in scene.numbers if k != scene.draft.src(bound)}
-    known = {number(c): 1.2 for c in sorted(_compared(scene) - {float(here)})}
+    names = {k: LIKELY for k in scene.numbers if k != scene.draft.src(bound)}
+    known = {number(c): USUAL for c in sorted(_compared(scene) - {float(here)})}
     for other, cost in {**known, **names}.items():
         text = f"({scene.draft.src(node)}) & ({left} {back}{sign[1:]} {other})"
         yield scene.put(node, text, "one_sided", cost)
-
-
-def clipped(scene: Scene) -> Iterator[Edit]:
-    """A value cut off at both ends where it is at one: `minimum(r, c)` to `clip(r, -c, c)`."""
-    module = scene.dialect.library
-    for node in scene.expressions:
-        match node:
-            case ast.Call(func=ast.Attribute(attr="minimum" | "maximum"), args=[value, bound]):
-                here = f"{module}.clip({scene.draft.src(value)}, "
-            case ast.Call(
-                func=ast.Attribute(value=value, attr="clamp" | "clip"),
-                keywords=[ast.keyword(arg="min" | "max", value=bound)],
-            ):
-                here = f"{as_part(scene.draft, value, ATOM)}.clip("
-            case _:
-                continue
-        if module is None or scene.shape(bound) != () or not scene.is_array(value):
-            continue
-        end = as_part(scene.draft, bound, UNARY)
-        low, high = (f"-{end}", end) if _is_above(scene, bound) else (end, f"-{end}")
-        yield scene.put(node, f"{here}{low}, {high})", "one_sided", 1.2)
-
-
-def _is_above(scene: Scene, bound: ast.expr) -> bool:
-    value = plain(scene.value(bound))
-    return value is not None and bool(value > 0)
 
 
 def _compared(scene: Scene) -> set[float]:
@@ -137,14 +81,14 @@ def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
     if scene.shape(bound) != () or not isinstance(here, int | float):
         return
     for c in sorted(_compared(scene) - {float(here)}):
-        yield scene.put(bound, number(c), "region", 1.3)
+        yield scene.put(bound, number(c), "region", USUAL)
     if isinstance(here, int) and not isinstance(bound, ast.Constant):
         for off in ("- 1", "+ 1"):  # The last index, or how many there are.
-            yield scene.put(bound, f"{as_part(scene.draft, bound, ADD)} {off}", "region", 1.25)
+            yield scene.put(bound, f"{as_part(scene.draft, bound, ADD)} {off}", "region", USUAL)
     for name in scene.numbers:
         if name != scene.draft.src(bound):
-            yield scene.put(bound, name, "region", 1.35)
-            yield scene.put(bound, f"-{name}", "region", 1.35)
+            yield scene.put(bound, name, "region", USUAL)
+            yield scene.put(bound, f"-{name}", "region", USUAL)
 
 
 def _is_of_numbers(scene: Scene, left: ast.expr, right: ast.expr) -> bool:
@@ -156,22 +100,6 @@ def _is_bool(scene: Scene, node: ast.expr) -> bool:
     return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
 
 
-def larger_bounds(scene: Scene) -> Iterator[Edit]:
-    """A larger bound up to which a series is used: below it, what is used else cancels."""
-    for node in scene.expressions:
-        match node:
-            case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], left=left):
-                sides = [(left, node.comparators[0]), (node.comparators[0], left)]
-            case _:
-                continue
-        for value, bound in sides:
-            here = scene.value(bound)
-            if scene.is_array(value) and isinstance(here, float) and 0 < here < _SMALL:
-                for k in (10, 100, 1000):
-                    text = number(float(f"{k * here:.6g}"))
-                    yield scene.put(origin(scene.draft, bound), text, "precision", 1.9 + k / 10_000)
-
-
 def masks(scene: Scene) -> Iterator[Edit]:
     """A mask of zeros and ones where one side has a slope; a mask that is missing."""
     module = scene.dialect.library
@@ -179,7 +107,7 @@ def masks(scene: Scene) -> Iterator[Edit]:
         if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
             for s in scene.numbers:
                 mask = scene.draft.src(node)
-                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", 1.7)
+                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", FAR)
         match node:
             case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
                 yield from [e for case in (a, b) for e in _signed(scene, node, case, module)]
@@ -189,12 +117,12 @@ def masks(scene: Scene) -> Iterator[Edit]:
         for name, value in scene.arrays_at(node).items():
             if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
                 here = as_part(scene.draft, node, MUL)
-                yield scene.put(node, f"{here} * ({name} > 0)", "region", 1.8)
+                yield scene.put(node, f"{here} * ({name} > 0)", "region", FAR)
                 for other, same in scene.arrays_at(node).items():
                     if name < other and _coincide(value, same):
-                        yield scene.put(node, f"{here} * ({name} == {other})", "region", 1.8)
+                        yield scene.put(node, f"{here} * ({name} == {other})", "region", FAR)
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                    yield scene.put(node.right, f"({name} > 0)", "region", 1.7)
+                    yield scene.put(node.right, f"({name} > 0)", "region", FAR)
 
 
 def sigmoids(scene: Scene) -> Iterator[Edit]:
@@ -209,7 +137,7 @@ def sigmoids(scene: Scene) -> Iterator[Edit]:
                 continue
             for one, other in (sides, sides[::-1]):
                 text = f"{module}.where({name} >= 0, {one}, {other})"
-                yield scene.put(node, text, "one_sided", 1.2)
+                yield scene.put(node, text, "one_sided", USUAL)
 
 
 def _has_both_signs(value: Any) -> bool:
@@ -242,4 +170,4 @@ def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterat
     for name, value in scene.arrays_at(node).items():
         if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
             text = f"{as_part(scene.draft, case, MUL)} * {module}.sign({name})"
-            yield scene.put(case, text, "one_sided", 1.5)
+            yield scene.put(case, text, "one_sided", RARE)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, as_part
+from chainrule.verify.repair.rules.prior import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import is_torch, shape_of
@@ -21,7 +22,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
         simple = isinstance(node, ast.Name | ast.Attribute)
         if simple and isinstance(parent, ast.Assign) and scene.is_array(node):
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
-            yield scene.put(node, text, "writes", 1.5)
+            yield scene.put(node, text, "writes", RARE)
     for node in scene.draft.statements:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             sign = SIGNS.get(type(node.op))
@@ -30,7 +31,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
                 name = node.target.id
                 value = as_part(scene.draft, node.value, 12)
                 text = f"{name} = {name} {sign} {value}"
-                yield Edit(start, end, text, "writes", 1.5, f"`{name}` is not written into")
+                yield Edit(start, end, text, "writes", RARE, f"`{name}` is not written into")
     yield from _output_arguments(scene)
 
 
@@ -43,7 +44,7 @@ def _output_arguments(scene: Scene) -> Iterator[Edit]:
                 for k in keywords:
                     if k.arg == "out":
                         start, end = scene.draft.span(node.args[-1])[1], scene.draft.span(k)[1]
-                        yield Edit(start, end, "", "writes", 1.4, "`out=` is left out")
+                        yield Edit(start, end, "", "writes", RARE, "`out=` is left out")
             case _:
                 pass
         match node:
@@ -55,9 +56,9 @@ def _output_arguments(scene: Scene) -> Iterator[Edit]:
                     start, last = scene.draft.span(node)
                     body, owner = scene.draft.body, function.value.id
                     text = f"{owner} = {body[start : end - 1]}{body[end:last]}"
-                    yield Edit(start, last, text, "writes", 1.4, says)
+                    yield Edit(start, last, text, "writes", RARE, says)
                 else:
-                    yield Edit(end - 1, end, "", "writes", 1.4, says)
+                    yield Edit(end - 1, end, "", "writes", RARE, says)
             case _:
                 continue
 
@@ -83,37 +84,16 @@ def contiguous(scene: Scene) -> Iterator[Edit]:
             text = f"{name} = {numpy}.ascontiguousarray({name})"
         else:
             continue
-        yield Edit(start, start, f"{text}\n{indent}", "contiguity", 1.6, f"`{text}` comes first")
+        yield Edit(start, start, f"{text}\n{indent}", "contiguity", RARE, f"`{text}` comes first")
     for node in scene.expressions if numpy is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="numpy")):
                 if name in scene.draft.parameters:
                     text = f"{numpy}.ascontiguousarray({scene.draft.src(node)})"
-                    yield scene.put(node, text, "contiguity", 1.5)
+                    yield scene.put(node, text, "contiguity", RARE)
             case _:
                 continue
 
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def flattened(scene: Scene) -> Iterator[Edit]:
-    """Orders of memory: `ravel(order="K")`, `view`, `as_strided`, `flatten("F")`."""
-    for node in scene.expressions:
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-            continue
-        name = node.func.attr
-        if name == "view":
-            end = scene.draft.span(node.func)[1]
-            yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
-        if name == "as_strided" and scene.dialect.torch:
-            method = scene.is_array(node.func.value)
-            end = scene.draft.span(node.func.value if method else node.args[0])[1]
-            yield Edit(
-                end, end, ".contiguous()", "contiguity", 1.1, "strides are what they must be"
-            )
-        orders = [k.value for k in node.keywords if k.arg == "order"]
-        for a in [*orders, *node.args]:
-            if isinstance(a, ast.Constant) and a.value in ("K", "F", "A"):
-                yield scene.put(a, '"C"', "contiguity", 1.1)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit
+from chainrule.verify.diagnose.once_text import Once, kept_once
+from chainrule.verify.repair.draft import Draft, Edit
 from chainrule.verify.repair.fit import ATOM, UNARY, as_part, part
 from chainrule.verify.repair.rules.memory import own_copy
+from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import names_in
@@ -22,9 +25,6 @@ from chainrule.verify.repair.watch import is_torch, shape_of
 _FUNCTIONS = ("exp", "log", "sqrt", "tanh", "abs")
 _FORMS = ("-{}", "{} ** 2", "1 / {}", "1 - {}", "{} > 0", "{} < 0")
 """What else could have been kept."""
-_OWN_NAME = 0.4
-"""How unlikely it is that a function of an array was meant where the array is kept by its name: the
-backward that reads it by that name is the one to change."""
 _KEEPERS = ("save_for_backward", "append", "dict", "update")
 
 
@@ -35,9 +35,9 @@ def kept_copies(scene: Scene) -> Iterator[Edit]:
     for node in scene.expressions:
         if _is_held(node) and scene.is_array(node) and _is_kept(scene, node):
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
-            yield scene.put(node, text, "stale", 1.0)
+            yield scene.put(node, text, "stale", LIKELY)
     for edit in own_copy(scene):
-        yield Edit(edit.start, edit.end, edit.text, "stale", 0.9, edit.says)
+        yield Edit(edit.start, edit.end, edit.text, "stale", LIKELY, edit.says)
 
 
 def _is_held(node: ast.expr) -> bool:
@@ -58,10 +58,10 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
         if _is_kept(scene, node) or isinstance(scene.draft.parents[node], ast.Assign):
             for name, value in scene.arrays_at(node).items():
                 if name != here and name.isidentifier() and shape_of(value) == shape:
-                    yield scene.put(node, name, "wrong_value", 1.3)
+                    yield scene.put(node, name, "wrong_value", USUAL)
             for other in scene.roots:
                 if isinstance(other, ast.BinOp | ast.Call) and scene.shape(other) == shape:
-                    yield scene.put(node, scene.draft.src(other), "wrong_value", 1.5)
+                    yield scene.put(node, scene.draft.src(other), "wrong_value", RARE)
 
 
 def _uncopied(node: ast.expr) -> ast.expr:
@@ -94,7 +94,7 @@ def kept_functions(scene: Scene) -> Iterator[Edit]:
         here = scene.draft.src(node)
         same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == shape]
         for name in dict.fromkeys([here, *same]):
-            cost = 1.5 + 0.1 * (name != here) + _OWN_NAME * _under_own_name(scene, node)
+            cost = FAR if _under_own_name(scene, node) else RARE
             for text in _functions_of(scene, node, part(name, ATOM)):
                 yield scene.put(node, text, "wrong_value", cost)
 
@@ -158,7 +158,7 @@ def another_name(scene: Scene) -> Iterator[Edit]:
         rest = scene.draft.body[end:].replace(kept, new)
         text = f"{new} = {kept} {SIGNS[type(node.op)]} {value}"
         says = f"`{kept}` is not written into"
-        yield Edit(start, len(scene.draft.body), text + rest, "stale", 1.2, says)
+        yield Edit(start, len(scene.draft.body), text + rest, "stale", USUAL, says)
 
 
 def kept_at_another_time(scene: Scene) -> Iterator[Edit]:
@@ -171,7 +171,7 @@ def kept_at_another_time(scene: Scene) -> Iterator[Edit]:
                 first, between, second = _parts(scene, start, middle, again, end)
                 says = f"`{second}` comes before `{first}`"
                 code = "wrong_value" if _names_anew(b if _keeps(a) else a) else "stale"
-                yield Edit(start, end, second + between + first, code, 1.3, says)
+                yield Edit(start, end, second + between + first, code, USUAL, says)
 
 
 def _names_anew(statement: ast.stmt) -> bool:
@@ -212,3 +212,42 @@ def _is_kept(scene: Scene, node: ast.expr) -> bool:
             return True
         case _:
             return False
+
+
+def kept_anew(scene: Scene) -> Iterator[Edit]:
+    """`if self.m is None: self.m = f(x)` becomes `self.m = f(x)`, and so does
+    `self.m = f(x) if self.m is None else self.m`; `d.setdefault(k, v)` becomes `d[k] = v`."""
+    for once in kept_once(scene.draft.root):
+        text = _always(scene, once)
+        if text:
+            start, end = scene.draft.span(once.node)
+            says = f"`{once.target}` is kept in every call"
+            yield Edit(start, end, text, "stale", SHOWN, says)
+
+
+def _always(scene: Scene, once: Once) -> str:
+    """What is to stand in place of the node; empty if that cannot be said in a line of its own."""
+    draft = scene.draft
+    match once.node:
+        case ast.If(body=body):
+            return body_alone(draft, once.node, body)
+        case ast.IfExp(body=value, orelse=other):
+            return draft.src(value if once.kept is value else other)
+        case ast.Call(func=ast.Attribute(attr="get") | ast.Name()):
+            return draft.src(once.kept)
+        case ast.Call(func=ast.Attribute(value=table), args=[key, value]):
+            statement = draft.parents.get(once.node)
+            if isinstance(statement, ast.Expr | ast.Assign):
+                return f"{draft.src(table)}[{draft.src(key)}] = {draft.src(value)}"
+            return ""
+        case _:
+            return ""
+
+
+def body_alone(draft: Draft, node: ast.stmt, body: list[ast.stmt]) -> str:
+    """The body of a statement, as it stands without that."""
+    start, end = draft.span(body[0])[0], draft.span(body[-1])[1]
+    if body[0].lineno == node.lineno:
+        return draft.body[start:end]
+    lines = textwrap.dedent(" " * body[0].col_offset + draft.body[start:end])
+    return textwrap.indent(lines, " " * node.col_offset).lstrip()

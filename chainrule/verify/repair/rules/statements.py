@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, as_part, removed
+from chainrule.verify.repair.rules.prior import LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import bases, elements, writes
-from chainrule.verify.repair.uses import replaces_unread
+from chainrule.verify.repair.syntax import (
+    bases,
+    elements,
+    is_stored,
+    names_in,
+    replaces_unread,
+    writes,
+)
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
 SIGNS: dict[type[ast.operator], str] = {
@@ -21,10 +29,6 @@ SIGNS: dict[type[ast.operator], str] = {
     ast.Div: "/",
 }
 """How `+=` and its like are written without an assignment."""
-_UNREAD = 0.2
-"""How unlikely `=` for `+=` is where it throws away a value that nobody has read."""
-_MINUS, _OTHER = 0.6, 0.95
-"""How unlikely a wrong `-=` is: a sign that stands there is seen; another operator."""
 
 
 def added(scene: Scene) -> Iterator[Edit]:
@@ -38,19 +42,19 @@ def added(scene: Scene) -> Iterator[Edit]:
                 assigned |= {*_names(target), name}
                 if again and not isinstance(target, ast.Tuple | ast.List):
                     says = f"`{name} =` becomes `{name} +=`"
-                    cost = _UNREAD if replaces_unread(scene.draft, node, name) else 1.0
+                    cost = SHOWN if replaces_unread(scene.draft, node, name) else LIKELY
                     yield _operator(scene, target, value, "+=", "overwritten", cost, says)
                     text = f"{name} + {as_part(scene.draft, value, ADD + 1)}"
-                    yield scene.put(value, text, "overwritten", 1.6)
+                    yield scene.put(value, text, "overwritten", RARE)
             case ast.For(target=target):
                 assigned |= _names(target)
             case ast.AugAssign(target=target, value=value):
                 anew = "extra_term" if bases(target) & assigned else "not_reset"
-                stands = _MINUS if isinstance(node.op, ast.Sub) else _OTHER
+                minus = isinstance(node.op, ast.Sub)  # A sign that stands there is seen.
                 for other, code, cost in (
-                    ("=", anew, _OTHER),
-                    ("+=", "sign", stands),
-                    ("-=", "sign", _OTHER),
+                    ("=", anew, LIKELY),
+                    ("+=", "sign", SHOWN if minus else LIKELY),
+                    ("-=", "sign", LIKELY),
                 ):
                     says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
                     yield _operator(scene, target, value, other, code, cost, says)
@@ -65,81 +69,67 @@ def _names(target: ast.expr) -> set[str]:
     }
 
 
-def thrown_away(scene: Scene) -> Iterator[Edit]:
-    """A result that goes nowhere: `d.index_add(0, i, g)` to `d.index_add_(0, i, g)`, or to
-    `d = d.index_add(0, i, g)` where nothing is changed in place."""
-    for node in scene.draft.statements:
-        match node:
-            case ast.Expr(
-                value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) as call
-            ):
-                pass
-            case _:
-                continue
-        if attr.endswith("_") or not scene.shape(call) or not scene.is_array(call):
-            continue
-        held = scene.watched.names.get(name)
-        if shape_of(held) != scene.shape(call):
-            continue
-        end = scene.draft.span(call.func)[1]
-        says = f"what `{scene.draft.src(call)}` gives is kept"
-        if hasattr(held, f"{attr}_"):
-            yield Edit(end, end, "_", "dropped", 0.9, says)
-        start = scene.draft.span(call)[0]
-        yield Edit(start, start, f"{name} = ", "dropped", 0.95, says)
-
-
-def changed_copy(scene: Scene) -> Iterator[Edit]:
-    """What is added to a copy that nobody reads: `rows = d[i]; rows += g` to `d[i] += g`, where `i`
-    is an array."""
-    copies: dict[str, ast.expr] = {}
-    for node in scene.draft.statements:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as value):
-                if any(map(scene.shape, elements(value.slice))):
-                    copies[name] = value
-            case ast.AugAssign(target=ast.Name(id=name) as target) if (
-                name in copies and name in scene.unread
-            ):
-                yield scene.put(target, scene.draft.src(copies[name]), "dropped", 0.8)
-            case _:
-                continue
-
-
 def left_out(scene: Scene) -> Iterator[Edit]:
     """A statement too much: one that changes a value once more, or throws it away."""
     for node in scene.draft.statements:
         match node:
             case ast.AugAssign(op=ast.Mult() | ast.Div() | ast.Pow()):
-                yield removed(scene.draft, node, "factor", 1.1)
+                yield removed(scene.draft, node, "factor", USUAL)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if scene.is_array(value):
                 inside = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
                 held = plain(scene.value(value))
                 if name in inside:
                     nothing = held is not None and not np.any(held)
                     bent = "not_linear" if name in scene.cotangents else "wrong_value"
-                    yield removed(scene.draft, node, "dropped" if nothing else bent, 1.2)
+                    yield removed(scene.draft, node, "dropped" if nothing else bent, USUAL)
             case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
-                yield removed(scene.draft, node, "region", 1.5)
+                yield removed(scene.draft, node, "region", RARE)
             case _:
                 continue
 
 
-def unused(scene: Scene) -> Iterator[Edit]:
-    """A gradient that is computed and not used: `layer.backward(dh)` for
-    `dx += layer.backward(dh)`."""
+def discarded(scene: Scene) -> Iterator[Edit]:
+    """A result that goes nowhere: `layer.backward(dh)` for `dx += layer.backward(dh)`,
+    `d.index_add(0, i, g)` for `d.index_add_(0, i, g)`."""
     for node in scene.draft.statements:
-        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-            continue
-        shape, (start, _) = scene.shape(node.value), scene.draft.span(node)
-        for name, value in scene.arrays_at(node.value).items():
-            if shape and name.isidentifier() and shape_of(value) == shape:
-                held = plain(value)
-                nothing = held is not None and not np.any(held)
-                code = "dropped" if nothing else "missing_term"
-                for sign, cost in (("+=", 0.9), ("=", 1.0)):
-                    says = f"what `{scene.draft.src(node.value)}` gives is used"
-                    yield Edit(start, start, f"{name} {sign} ", code, cost, says)
+        match node:
+            case ast.Expr(value=ast.Call() as call) if scene.is_array(call) and scene.shape(call):
+                shape, (start, _) = scene.shape(call), scene.draft.span(node)
+            case _:
+                continue
+        says = f"what `{scene.draft.src(call)}` gives is used"
+        for name, value in scene.arrays_at(call).items():
+            if name.isidentifier() and shape_of(value) == shape:
+                code = "missing_term" if np.any(plain(value)) else "dropped"
+                for sign in ("+=", "="):
+                    yield Edit(start, start, f"{name} {sign} ", code, LIKELY, says)
+        match call.func:
+            case ast.Attribute(attr=name) if not name.endswith("_"):
+                end = scene.draft.span(call.func)[1]
+                yield Edit(end, end, "_", "dropped", LIKELY, says)
+            case _:
+                continue
+
+
+def moved_out(scene: Scene) -> Iterator[Edit]:
+    """What a loop hands on from turn to turn, set before the loop and not anew in every turn."""
+    body = scene.draft.body
+    for loop in [n for n in scene.draft.statements if isinstance(n, ast.For)]:
+        inside = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+        count = Counter([n.id for n in inside if is_stored(n)])
+        made = {*count, *names_in(loop.target)}
+        for node in loop.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    again = count[name] > 1 and not names_in(value) & made
+                case _:
+                    continue
+            if again and len(loop.body) > 1:
+                start, gone = scene.draft.span(loop)[0], removed(scene.draft, node, "", 0.0)
+                text, indent = scene.draft.src(node), " " * loop.col_offset
+                whole = f"{text}\n{indent}{body[start : gone.start]}"
+                says = f"`{text}` comes before the loop"
+                yield Edit(start, gone.end, whole, "reset_misplaced", USUAL, says)
 
 
 def _operator(
@@ -151,24 +141,6 @@ def _operator(
     sign = between.index("=")
     first = next(i for i, c in enumerate(between) if not c.isspace())
     return Edit(start + first, start + sign + 1, text, code, cost, says)
-
-
-def whole(scene: Scene) -> Iterator[Edit]:
-    """An array that is not read in place of a change of some elements: `d[i, t] -= 1` to
-    `d -= q`."""
-    for node in scene.draft.statements:
-        match node:
-            case ast.AugAssign(target=ast.Subscript(value=ast.Name() as base)) if (
-                type(node.op) in SIGNS
-            ):
-                shape = scene.shape(base)
-            case _:
-                continue
-        for name in scene.unread:
-            if shape and shape_of(scene.watched.names.get(name)) == shape:
-                start, end = scene.draft.span(node)
-                text = f"{base.id} {SIGNS[type(node.op)]}= {name}"
-                yield Edit(start, end, text, "wrong_value", 1.4, f"it becomes `{text}`")
 
 
 def scattered(scene: Scene) -> Iterator[Edit]:
@@ -199,7 +171,7 @@ def scattered(scene: Scene) -> Iterator[Edit]:
         else:
             texts = []
         for text in texts:
-            yield Edit(start, end, text, "overwritten", 1.2, says)
+            yield Edit(start, end, text, "overwritten", USUAL, says)
 
 
 def _only_axis(scene: Scene, target: ast.Subscript) -> int | None:
@@ -212,29 +184,3 @@ def _only_axis(scene: Scene, target: ast.Subscript) -> int | None:
         return None
     before = [ast.unparse(e) for e in parts[: rows[0]]]
     return rows[0] - len(parts) if "..." in before else rows[0]
-
-
-_ADDING = {
-    "scatter": "scatter_add",
-    "scatter_": "scatter_add_",
-    "index_copy": "index_add",
-    "index_copy_": "index_add_",
-}
-
-
-def added_up(scene: Scene) -> Iterator[Edit]:
-    """Calls that put values in places, of which equal ones should add up: `scatter_` becomes
-    `scatter_add_`, and `index_put_` gets `accumulate=True`."""
-    for node in scene.draft.nodes:
-        match node:
-            case ast.Call(func=ast.Attribute(attr="index_put_" | "index_put" | "_index_put")):
-                if not any(k.arg == "accumulate" for k in node.keywords):
-                    end = scene.draft.span(node)[1] - 1
-                    says = "equal indices are added up"
-                    yield Edit(end, end, ", accumulate=True", "overwritten", 1.0, says)
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _ADDING:
-                end = scene.draft.span(node.func)[1]
-                says = f"`{name}` becomes `{_ADDING[name]}`"
-                yield Edit(end - len(name), end, _ADDING[name], "overwritten", 1.0, says)
-            case _:
-                continue

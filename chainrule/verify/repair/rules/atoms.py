@@ -1,0 +1,202 @@
+"""One value where another belongs: another name of the same shape or kind, another order."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import called, number
+from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import is_simple, names_in
+from chainrule.verify.repair.watch import is_count, plain, shape_of
+
+
+def other_array(scene: Scene) -> Iterator[Edit]:
+    """Another named array of the same shape; another cotangent, if it is a number."""
+    functions = {n.func for n in scene.draft.nodes if isinstance(n, ast.Call)}
+    for node in scene.expressions:
+        here, shape = scene.draft.src(node), scene.shape(node)
+        if node in functions or isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare):
+            continue
+        for name, value in scene.arrays_at(node).items() if shape else ():
+            if name != here and shape_of(value) == shape:
+                far = FAR - RARE if "[" in name or "." in name else 0.0
+                yield scene.put(node, name, _code(scene, node, name), USUAL + far)
+        for name in scene.cotangents - {here} if here in scene.cotangents else ():
+            if shape == shape_of(scene.watched.names.get(name)) == ():
+                yield scene.put(node, name, "wrong_value", LIKELY)
+
+
+def _code(scene: Scene, node: ast.expr, name: str) -> str:
+    """What it is called if a name belongs where a node stands."""
+    held, inside = plain(scene.value(node)), names_in(node)
+    if isinstance(node, ast.Call) and called(node) in ("abs", "fabs", "absolute"):
+        return "one_sided" if name in inside else "wrong_value"
+    once = scene.watched.turns[scene.draft.index[node]] == 1
+    if once and held is not None and not np.any(held):
+        return "dropped"
+    made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
+    if not made or name not in scene.cotangents:
+        return "wrong_value"
+    ones = isinstance(node, ast.Call) and called(node).endswith("_like")
+    return "not_linear" if name in inside and not ones else "ignores_cotangent"
+
+
+def other_array_throughout(scene: Scene) -> Iterator[Edit]:
+    """Another array wherever an expression reads one: `u * (1 - u)` to `s * (1 - s)`; two arrays,
+    each in the place of the other: `wy * (1 - wx)` to `wx * (1 - wy)`."""
+    for root in scene.roots:
+        read = [n for n in ast.walk(root) if isinstance(n, ast.expr) and is_simple(n)]
+        places = dict[str, list[ast.expr]]()
+        for n in [n for n in read if scene.shape(n)]:
+            places.setdefault(scene.draft.src(n), []).append(n)
+        for here, nodes in places.items():
+            for name, value in scene.arrays_at(nodes[0]).items() if len(nodes) > 1 else ():
+                if name != here and shape_of(value) == scene.shape(nodes[0]):
+                    text = _with(scene, root, dict.fromkeys(nodes, name))
+                    yield scene.put(root, text, "wrong_value", USUAL)
+        for (a, some), (b, others) in itertools.combinations(sorted(places.items()), 2):
+            if len({scene.shape(n) for n in (*some, *others)}) == 1:
+                text = _with(scene, root, {**dict.fromkeys(some, b), **dict.fromkeys(others, a)})
+                yield scene.put(root, text, "wrong_value", RARE)
+
+
+def _with(scene: Scene, root: ast.expr, names: Mapping[ast.expr, str]) -> str:
+    """The text of an expression with other names in some places."""
+    text, first = scene.draft.src(root), scene.draft.span(root)[0]
+    for n in sorted(names, key=lambda n: -scene.draft.span(n)[0]):
+        start, end = (i - first for i in scene.draft.span(n))
+        text = text[:start] + names[n] + text[end:]
+    return text
+
+
+def other_number(scene: Scene) -> Iterator[Edit]:
+    """Another number, or another answer to a question, that the same object holds, or a local
+    name: `self.kh` to `self.kw`, `kernel` to `stride`, `if need_x` to `if need_b`."""
+    for node in scene.expressions:
+        here, held, owner = scene.value(node), dict[str, Any](), ""
+        match node:
+            case ast.Attribute(value=inner) if scene.shape(node) == ():
+                held = getattr(scene.value(inner), "__dict__", held)
+                owner = f"{scene.draft.src(inner)}."
+            case ast.Name() if scene.shape(node) == ():
+                held = scene.watched.names
+            case _:
+                continue
+        text = scene.draft.src(node).removeprefix(owner)
+        for name, value in held.items():
+            same = type(value) is type(here) or (is_count(value) and is_count(here))
+            if same and name != text and shape_of(value) == () and name not in scene.flowing:
+                yield scene.put(node, owner + name, "wrong_value", USUAL)
+
+
+def other_constant(scene: Scene) -> Iterator[Edit]:
+    """Another constant near the one that is there."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, int | float)):
+            continue
+        parent = scene.draft.parents[node]
+        if isinstance(parent, ast.keyword | ast.Tuple | ast.Call | ast.Compare):
+            continue  # An axis, a shape, a bound: other rules know them.
+        c = float(node.value)
+        others = [c + 1, c - 1, 1.0, 0.0, 2.0, 0.5, c * 2, c / 2, c * 3, c / 3, -c]
+        for other in dict.fromkeys(others):
+            if other != c and (not isinstance(node.value, int) or other == int(other) or c <= 3):
+                yield scene.put(node, number(other), "factor", FAR)
+
+
+def other_size(scene: Scene) -> Iterator[Edit]:
+    """A size that is written into the code, or another one than the one that is meant."""
+    for node in scene.expressions:
+        value, parent = scene.value(node), scene.draft.parents[node]
+        match node:
+            case ast.Constant(value=int()) if isinstance(value, int) and abs(value) > 1:
+                code = "size"
+            case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="size"):
+                code = "factor"
+            case ast.Name() if is_count(value) and not isinstance(parent, ast.Compare):
+                code = "factor"
+            case ast.Call(func=ast.Name(id="len")):
+                code = "factor"
+            case _:
+                continue
+        for text in scene.extents:
+            yield scene.put(node, text, code, RARE + (FAR - RARE) * ("shape" not in text))
+
+
+def other_order(scene: Scene) -> Iterator[Edit]:
+    """Two of the returned gradients, or of the values unpacked or put together, exchanged."""
+    for node in scene.draft.nodes:
+        code, cost = "wrong_value", USUAL
+        match node:
+            case ast.Return(value=ast.Tuple() | ast.List() as group):
+                code = "wrong_input"
+            case ast.Lambda(body=ast.Tuple() as group):
+                code = "wrong_input"
+            case ast.Assign(targets=[ast.Tuple() | ast.List() as group]):
+                cost = RARE  # The forward puts them together so, as a rule.
+            case ast.Call(args=[ast.Tuple() | ast.List() as group, *_]):
+                if not all(map(scene.shape, group.elts)):
+                    continue
+            case _:
+                continue
+        yield from _exchanged(scene, group.elts, code, cost)
+
+
+def _exchanged(scene: Scene, parts: list[ast.expr], code: str, cost: float) -> Iterator[Edit]:
+    texts = [scene.draft.src(e) for e in parts]
+    spans = [scene.draft.span(e) for e in parts]
+    for i, k in itertools.combinations(range(min(len(texts), 8)), 2):
+        between = scene.draft.body[spans[i][1] : spans[k][0]]
+        text = texts[k] + between + texts[i]
+        says = f"`{texts[i]}` and `{texts[k]}` change places"
+        yield Edit(spans[i][0], spans[k][1], text, code, cost, says)
+    if len(texts) == 3:
+        for order in ((1, 2, 0), (2, 0, 1)):
+            text = ", ".join([texts[i] for i in order])
+            yield Edit(spans[0][0], spans[2][1], text, code, cost, f"the order becomes {text}")
+
+
+def unread(scene: Scene) -> Iterator[Edit]:
+    """What is computed, or taken out of what was saved, and never read, combined with what it fits
+    to: `p * dp` to `p * (dp - inner)`."""
+    names = {k: scene.watched.names.get(k) for k in sorted(scene.unread)}
+    names = {k: v for k, v in names.items() if shape_of(v) or isinstance(v, float)}
+    places = [n for n in scene.expressions if names and scene.flows(n) and _is_operand(scene, n)]
+    for (name, value), node in itertools.product(names.items(), places):
+        small, large = shape_of(value) or (), scene.shape(node) or ()
+        if len(small) > len(large) or not all(
+            n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
+        ):
+            continue
+        here, parent = scene.draft.src(node), scene.draft.parents[node]
+        same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == large]
+        rows = [(f"{here} {sign} {name}", "missing_term", 0.0) for sign in "-+"]
+        rows += [
+            (f"{here} {sign} {k} * {name}", "missing_term", 0.4)
+            for sign in "-+" for k in same if k not in (name, here)
+        ]  # fmt: skip
+        rows += [(f"{here} {sign} {name}", "factor", 0.1) for sign in "*/"]
+        for text, code, more in rows:
+            inside = isinstance(parent, ast.BinOp | ast.UnaryOp)
+            yield scene.put(node, f"({text})" if inside else text, code, SHOWN + more)
+
+
+def _is_operand(scene: Scene, node: ast.expr) -> bool:
+    """Whether it is a name, a call or a term of which something is computed."""
+    parent = scene.draft.parents[node]
+    match node:
+        case ast.Attribute() | ast.Call() | ast.Subscript() | ast.Name(ctx=ast.Load()):
+            simple = True
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            simple = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add | ast.Sub)
+        case _:
+            simple = False
+    inside = isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Assign | ast.Return | ast.Tuple)
+    return simple and inside

@@ -1,0 +1,121 @@
+"""Calls and operators: one too many, one for its counterpart, one that is missing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from chainrule.verify.repair.dialect import ELEMENTWISE, elementwise_calls, forward_texts
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ATOM, MUL, as_part
+from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.scene import Scene
+
+_CASTS = ("astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32")
+_SIZES = ("abs", "fabs", "absolute")
+_FLAGS = ("keepdims", "keepdim", "adjoint", "upper", "lower", "left")
+"""Keywords whose answer is as easily forgotten as turned over."""
+COUNTERPARTS: Final = (
+    (("sum", "mean"), "factor", LIKELY),
+    (("max", "min", "sum"), "wrong_value", LIKELY),
+    (("var", "std"), "wrong_value", LIKELY),
+    (("sin", "cos"), "wrong_value", RARE),
+    (("sinh", "cosh", "tanh", "sigmoid"), "wrong_value", RARE),
+    (("maximum", "minimum"), "wrong_value", RARE),
+    (("exp", "log"), "wrong_value", RARE),
+    (("ones_like", "zeros_like"), "wrong_value", RARE),
+    (("abs", "sign", "clip"), "wrong_value", RARE),
+    (("sqrt", "square"), "wrong_value", RARE),
+    (("scatter", "scatter_add"), "overwritten", LIKELY),
+    (("scatter_", "scatter_add_"), "overwritten", LIKELY),
+    (("index_copy", "index_add"), "overwritten", LIKELY),
+    (("index_copy_", "index_add_"), "overwritten", LIKELY),
+    (("view", "reshape"), "contiguity", LIKELY),
+)
+"""Functions that are taken for one another, what that is called, and how unlikely it is."""
+_OPERATORS: Final[dict[type[ast.operator], tuple[str, str]]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+}
+
+
+def without(scene: Scene) -> Iterator[Edit]:
+    """A factor, a divisor or a call too much: `g * g` for `g`, `np.sign(g)` for `g`."""
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(op=ast.Mult() | ast.Div() | ast.FloorDiv()):
+                for kept, gone in ((node.left, node.right), (node.right, node.left)):
+                    of_numbers = scene.shape(gone) == () and not scene.is_array(gone)
+                    squared = scene.draft.src(gone) in scene.cotangents
+                    code = "factor" if of_numbers else "not_linear" if squared else "wrong_value"
+                    cost = LIKELY if of_numbers else RARE
+                    yield scene.put(node, scene.draft.src(kept), code, cost)
+            case ast.Call(args=[inner, *_], func=function) if scene.is_array(inner):
+                if scene.shape(inner) == scene.shape(node) or len(node.args) == 1:
+                    name = getattr(function, "attr", getattr(function, "id", ""))
+                    bent = "not_linear" if scene.flows(inner) else _code(name)
+                    yield scene.put(node, scene.draft.src(inner), bent, RARE)
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if scene.is_array(inner):
+                code = "precision" if name in _CASTS else _code(name)
+                if scene.shape(inner) == scene.shape(node):
+                    yield scene.put(node, scene.draft.src(inner), code, RARE)
+            case _:
+                continue
+
+
+def _code(function: str) -> str:
+    """What the mistake is called if this function is one too many, or missing."""
+    return "one_sided" if function in _SIZES else "wrong_value"
+
+
+def counterparts(scene: Scene) -> Iterator[Edit]:
+    """A function that is easily taken for another, or for one that the forward calls; an operator
+    for its inverse; `True` for `False`."""
+    said = [c.rpartition(".")[2] for t in forward_texts(scene.draft.source) for c in
+            elementwise_calls(t)]  # fmt: skip
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=here) as function):
+                rows = [(o, code, cost) for some, code, cost in COUNTERPARTS for o in some
+                        if here in some]  # fmt: skip
+                rows += [(o, "wrong_value", RARE) for o in said if here in ELEMENTWISE]
+                end = scene.draft.span(function)[1]
+                for other, code, cost in dict.fromkeys(rows):
+                    says = f"`{here}` becomes `{other}`"
+                    yield Edit(end - len(here), end, other, code, cost, says)
+                yield from _flags(scene, node)
+            case ast.BinOp(op=op) if type(op) in _OPERATORS:
+                sign, other = _OPERATORS[type(op)]
+                end, start = scene.draft.span(node.left)[1], scene.draft.span(node.right)[0]
+                at = scene.draft.body.index(sign, end, start)
+                code = "sign" if sign in "+-" else "factor"
+                yield Edit(at, at + 1, other, code, USUAL, f"`{sign}` becomes `{other}`")
+            case _:
+                continue
+
+
+def _flags(scene: Scene, call: ast.Call) -> Iterator[Edit]:
+    for k in call.keywords:
+        if k.arg in _FLAGS and isinstance(k.value, ast.Constant):
+            code = "wrong_axis" if k.arg.startswith("keep") else "transposed"
+            yield scene.put(k.value, str(not k.value.value), code, USUAL)
+
+
+def in_functions(scene: Scene) -> Iterator[Edit]:
+    """A function or a sign that is missing around a value that is made of no cotangent: gradients
+    are not affine in it, so that no weight can be solved for."""
+    texts = [scene.draft.body, *forward_texts(scene.draft.source)]
+    calls = dict.fromkeys([c for t in texts for c in elementwise_calls(t)])
+    for node in scene.expressions:
+        if scene.flows(node) or not scene.is_array(node) or isinstance(node, ast.Constant):
+            continue
+        here, atom = scene.draft.src(node), as_part(scene.draft, node, ATOM)
+        for call in calls:
+            name = call.rpartition(".")[2]
+            yield scene.put(node, f"{call}({here})", _code(name), RARE)
+        forms = (f"1 - {as_part(scene.draft, node, MUL)}", f"1 / {atom}", f"{atom} ** 2")
+        yield from [scene.put(node, text, "wrong_value", FAR) for text in forms]
+        yield scene.put(node, f"-{as_part(scene.draft, node, MUL)}", "sign", RARE)

@@ -1,0 +1,166 @@
+"""What the forward says of a value, where the backward says it otherwise, or leaves a part out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import TypeAlias
+
+from chainrule.verify.repair.dialect import ELEMENTWISE, forward_texts
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import called
+from chainrule.verify.repair.rules.prior import USUAL
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import is_simple
+from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.trees import tree_of
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_BY_SIGN = re.compile(r"[<>]=? 0(?![\w.])|\babs\(")
+_POWERS, _NEAR = (2, 3, 4), 0.1
+"""What the derivative of a power brings with it, and how near a multiple has to come."""
+_MOST = 12
+"""Numbers that are tried in one place."""
+
+
+def as_in_forward(scene: Scene) -> Iterator[Edit]:
+    """What is computed again, as the forward computes what it calls by the same name or names."""
+    made = _by_name(scene, _assigned)
+    for node in scene.draft.statements:
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
+                not scene.flows(value)
+            ):
+                here = ast.unparse(value)
+            case _:
+                continue
+        for text in made.get(ast.unparse(target), []):
+            if text != here:
+                cases = bool(_BY_SIGN.search(text)) != bool(_BY_SIGN.search(here))
+                yield scene.put(value, text, "one_sided" if cases else "wrong_value", USUAL)
+
+
+def with_operand(scene: Scene) -> Iterator[Edit]:
+    """What the forward makes of a value before it goes on, where the backward has that value alone:
+    `h` to `r * h` of `(r * h) @ u`, `var` to `var + EPS`; or asks of it where the backward asks
+    something else: `mask.numel()` to `mask.sum()`."""
+    wider, asked = _by_name(scene, _operations), _by_name(scene, _calls)
+    for node in scene.expressions if wider or asked else ():
+        parent, shape = scene.draft.parents[node], scene.shape(node)
+        if scene.flows(node) or shape is None:
+            continue
+        texts = wider.get(scene.draft.src(node), []) if is_simple(node) and shape else []
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner)) if scene.shape(owner):
+                texts += asked.get(scene.draft.src(owner), [])
+            case _:
+                pass
+        around = scene.draft.src(parent) if isinstance(parent, ast.expr) else ""
+        for text in texts:
+            other = text not in (around, scene.draft.src(node))
+            if other and shape_of(scene.evaluated(node, text)) == shape:
+                sized = "abs(" in text
+                code = "one_sided" if sized else "wrong_value" if shape else "factor"
+                yield scene.put(node, text, code, USUAL)
+
+
+def number_of_forward(scene: Scene) -> Iterator[Edit]:
+    """A fraction that the forward uses, or that has a name, in place of one that is written down;
+    a multiple of it that comes near: `3 * 0.044715` for 0.13."""
+    texts = forward_texts(scene.draft.source)
+    named = {k: float(v) for k, held in scene.numbers.items() if (v := plain(held)) is not None}
+    known = {repr(c): c for text in texts for c in _fractions(text)}
+    known |= {k: v for k, v in named.items() if not k.isdigit()}
+    for node in scene.expressions:
+        match node:
+            case ast.Constant(value=float() as here) if here:
+                others = [k for k, v in known.items() if v != here]
+                pairs = [(n, k) for n in _POWERS for k in others]
+                near = [(n, k) for n, k in pairs if abs(n * known[k] / here - 1) < _NEAR]
+                for text in [*[f"{n} * {k}" for n, k in near], *others][:_MOST]:
+                    yield scene.put(node, text, "wrong_value", USUAL)
+            case _:
+                continue
+
+
+_Read: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
+"""Of some code: pairs of a name and a text that has to do with it."""
+
+
+def _by_name(scene: Scene, read: _Read) -> dict[str, list[str]]:
+    """By what the backward calls it: texts of the forward, in the backward's names. What the
+    forward keeps on an object has the object's name: `ctx.w` for `w`."""
+    texts, held = forward_texts(scene.draft.source), dict[str, str]()
+    for text in texts:
+        held |= {k: v for k, v in _kept(text) if k not in scene.watched.names}
+    found = dict[str, list[str]]()
+    for text in texts:
+        for name, said in read(text):
+            here, said = (_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in (name, said))
+            found.setdefault(here, []).append(said)
+    return {k: list(dict.fromkeys(v)) for k, v in found.items()}
+
+
+def _kept(text: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
+            ):
+                yield k, ast.unparse(target)
+            case _:
+                continue
+
+
+@cache
+def _assigned(text: str) -> tuple[tuple[str, str], ...]:
+    """Names, or several at once, and what they are assigned."""
+    nodes = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.Assign)]
+    pairs = [(n.targets[0], n.value) for n in nodes if len(n.targets) == 1]
+    named = [(t, v) for t, v in pairs if isinstance(t, ast.Name | ast.Tuple)]
+    return tuple([(ast.unparse(t), ast.unparse(v)) for t, v in named])
+
+
+@cache
+def _calls(text: str) -> tuple[tuple[str, str], ...]:
+    """What is asked, and calls of its methods."""
+    nodes = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.Call)]
+    methods = [(n.func.value, n) for n in nodes if isinstance(n.func, ast.Attribute)]
+    return tuple([(ast.unparse(o), ast.unparse(n)) for o, n in methods if is_simple(o)])
+
+
+@cache
+def _operations(text: str) -> tuple[tuple[str, str], ...]:
+    """Names, and sums, products and functions of each element of which they are operands, where
+    these go on into others."""
+    found = list[tuple[str, str]]()
+    for outer in ast.walk(tree_of(text)):
+        for part in [p for p in _operands(outer) if _is_elementwise(p)]:
+            names = [ast.unparse(o) for o in _operands(part) if is_simple(o)]
+            found += [(name, ast.unparse(part)) for name in names]
+    return tuple(found)
+
+
+@cache
+def _fractions(text: str) -> tuple[float, ...]:
+    numbers = [n.value for n in ast.walk(tree_of(text)) if isinstance(n, ast.Constant)]
+    return tuple(dict.fromkeys([c for c in numbers if isinstance(c, float)]))
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Call(args=args):
+            return args
+        case _:
+            return []
+
+
+def _is_elementwise(node: ast.expr) -> bool:
+    """Whether nothing but numbers comes of it, however often it is computed."""
+    return isinstance(node, ast.BinOp) or (
+        isinstance(node, ast.Call) and called(node) in ELEMENTWISE
+    )
