@@ -69,7 +69,7 @@ def test_a_network_trains_pauses_and_goes_back(browser: Any, pages: dict[str, st
         page.get_by_label("go back to a step").focus()
         page.keyboard.press("Home")
         wait_for_step(page, 0, "=")
-        assert "the old curve stays" in page.locator(".t-said").inner_text()
+        assert "the old curve stays" in page.locator(".t-status").inner_text()
         page.get_by_label("Learning rate").select_option("0.1")
         press(page, "One step")
         wait_for_step(page, 1, "=")
@@ -97,7 +97,7 @@ def test_layers_and_units_change_while_it_runs(browser: Any, pages: dict[str, st
 
 def test_points_are_drawn_and_pasted(browser: Any, pages: dict[str, str]):
     with opened(browser, pages["network"]) as page:
-        said = page.locator(".t-said")
+        said = page.locator(".t-status")
         page.locator(".t-surface").click(position={"x": 20, "y": 20})
         page.get_by_text("301 points of your own.").wait_for()
         page.get_by_text("Draw your own").click()

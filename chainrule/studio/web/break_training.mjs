@@ -6,7 +6,8 @@ import {slipRules} from "./slips.mjs";
 import {pullThrough} from "./terms.mjs";
 import {rightOrder, walkAgain} from "./walk.mjs";
 
-const STEPS = 60, RATE = 0.5;
+const STEPS = 60;
+const RATE = 0.5;
 
 // A backward pass of `trace` with a slip, or with none; `before` are gradients that were not reset.
 export function brokenPass(slip, trace, before = undefined) {
@@ -52,19 +53,37 @@ export class SlipTraining {
 export function lossFigure(right, wrong) {
   const [wide, tall, left, low] = [420, 170, 40, 26];
   const top = Math.min(6, Math.max(...right, ...(wrong ?? []).filter(Number.isFinite))) * 1.05;
-  const x = (i) => left + (wide - left - 8) * i / (STEPS - 1);
+  const x = (i) => left + ((wide - left - 8) * i) / (STEPS - 1);
   const y = (v) => 8 + (tall - low - 8) * (1 - Math.min(Number.isFinite(v) ? v : top, top) / top);
-  const path = (losses) => losses.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+  const path = (losses) =>
+    losses.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("");
   const line = (losses, kind) => losses && s("path", {class: `losscurve ${kind}`, d: path(losses)});
-  const tick = (v) => s("text", {class: "tick", x: left - 6, y: y(v) + 4, "text-anchor": "end"}, short(v, 2));
-  const end = (losses) => (Number.isFinite(losses.at(-1)) ? short(losses.at(-1), 3) : "not a number");
+  const tick = (v) =>
+    s("text", {class: "tick", x: left - 6, y: y(v) + 4, "text-anchor": "end"}, short(v, 2));
+  const end = (losses) =>
+    Number.isFinite(losses.at(-1)) ? short(losses.at(-1), 3) : "not a number";
   const words = `loss over ${STEPS} steps of SGD ${RATE}: right ${end(right)}`;
   const swatch = (kind) => h("span", {class: `swatch ${kind}`});
   return [
-    s("svg", {viewBox: `0 0 ${wide} ${tall}`, role: "img", "aria-label": `${words}${wrong ? `, with the slip ${end(wrong)}` : ""}`},
-      s("path", {class: "axis", d: `M${left} 8V${tall - low}H${wide - 8}`}), ...[0, top / 2, top].map(tick),
-      line(right, "right"), line(wrong, "wrong")),
-    h("figcaption", null, swatch("right"), `right: ${end(right)} `, wrong && swatch("wrong"),
-      wrong ? `with the slip: ${end(wrong)}` : `loss over ${STEPS} steps`),
+    s(
+      "svg",
+      {
+        viewBox: `0 0 ${wide} ${tall}`,
+        role: "img",
+        "aria-label": `${words}${wrong ? `, with the slip ${end(wrong)}` : ""}`,
+      },
+      s("path", {class: "axis", d: `M${left} 8V${tall - low}H${wide - 8}`}),
+      ...[0, top / 2, top].map(tick),
+      line(right, "right"),
+      line(wrong, "wrong"),
+    ),
+    h(
+      "figcaption",
+      null,
+      swatch("right"),
+      `right: ${end(right)} `,
+      wrong && swatch("wrong"),
+      wrong ? `with the slip: ${end(wrong)}` : `loss over ${STEPS} steps`,
+    ),
   ];
 }

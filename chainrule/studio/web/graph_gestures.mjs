@@ -5,16 +5,20 @@
 export function listenToGestures(element, view) {
   let isActive = false;
   let dragged = 0;
-  const held = new Map();  // by pointer, where it was last
+  const held = new Map(); // by pointer, where it was last
   const inside = (x, y) => {
     const box = element.getBoundingClientRect();
     return [x - box.left, y - box.top];
   };
-  element.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && !e.metaKey && !isActive) return;
-    e.preventDefault();
-    view.zoom(Math.exp(-e.deltaY / 400), ...inside(e.clientX, e.clientY));
-  }, {passive: false});
+  element.addEventListener(
+    "wheel",
+    (e) => {
+      if (!e.ctrlKey && !e.metaKey && !isActive) return;
+      e.preventDefault();
+      view.zoom(Math.exp(-e.deltaY / 400), ...inside(e.clientX, e.clientY));
+    },
+    {passive: false},
+  );
   element.addEventListener("pointerdown", (e) => {
     held.set(e.pointerId, [e.clientX, e.clientY]);
     isActive = true;
@@ -33,10 +37,12 @@ export function listenToGestures(element, view) {
     view.move(dx, dy);
   });
   function pinch(e, [ox, oy], px, py) {
-    const ratio = Math.hypot(e.clientX - ox, e.clientY - oy) / Math.max(1, Math.hypot(px - ox, py - oy));
+    const ratio =
+      Math.hypot(e.clientX - ox, e.clientY - oy) / Math.max(1, Math.hypot(px - ox, py - oy));
     view.zoom(ratio, ...inside((e.clientX + ox) / 2, (e.clientY + oy) / 2));
   }
-  for (const kind of ["pointerup", "pointercancel"]) element.addEventListener(kind, (e) => held.delete(e.pointerId));
+  for (const kind of ["pointerup", "pointercancel"])
+    element.addEventListener(kind, (e) => held.delete(e.pointerId));
   element.addEventListener("pointerleave", (e) => {
     held.delete(e.pointerId);
     if (e.pointerType === "mouse") isActive = false;

@@ -23,7 +23,9 @@ export class GraphLayers {
     for (const layer of [this.cardLayer, this.edgeLayer, this.frontLayer]) layer.replaceChildren();
     return hadFocus;
   }
-  focus(key) { this.cards.get(key)?.focus({preventScroll: true}); }
+  focus(key) {
+    this.cards.get(key)?.focus({preventScroll: true});
+  }
 
   // These boxes and edges; `entry` is the card that Tab comes to.
   paint(boxes, edges, entry) {
@@ -42,8 +44,14 @@ export class GraphLayers {
     const {graph} = this;
     let card = this.cards.get(box.key);
     if (!card) {
-      card = s("g", {class: "card", tabindex: -1, role: "button", "data-key": box.key,
-        onclick: () => graph.pressed(box), onkeydown: (e) => graph.key(e, box)});
+      card = s("g", {
+        class: "card",
+        tabindex: -1,
+        role: "button",
+        "data-key": box.key,
+        onclick: () => graph.pressed(box),
+        onkeydown: (e) => graph.key(e, box),
+      });
       card.setAttribute("transform", `translate(${box.x - box.wide / 2} ${box.y - box.tall / 2})`);
       this.cards.set(box.key, card);
       this.cardLayer.append(card);
@@ -51,7 +59,8 @@ export class GraphLayers {
     card.setAttribute("tabindex", box.key === entry ? 0 : -1);
     if (card.version === graph.version) return;
     card.version = graph.version;
-    const {parts, classes, label} = box.group ? this.groupContent(box)
+    const {parts, classes, label} = box.group
+      ? this.groupContent(box)
       : nodeCard(graph.trace, box, graph.look(box.node), graph.chosen === box.node);
     card.setAttribute("class", `card ${classes}`);
     card.setAttribute("aria-label", label);
@@ -66,13 +75,20 @@ export class GraphLayers {
   paintEdges(edges) {
     const {graph} = this;
     const keep = new Set(edges.map((e) => e.key));
-    for (const [key, line] of this.lines) if (!keep.has(key)) { line.remove(); this.lines.delete(key); }
+    for (const [key, line] of this.lines)
+      if (!keep.has(key)) {
+        line.remove();
+        this.lines.delete(key);
+      }
     for (const e of edges) {
       const old = this.lines.get(e.key);
       if (old?.version === graph.version) continue;
       const look = graph.edgeLook(e) ?? {};
       const shown = `${look.state} ${look.text}`;
-      if (old?.shown === shown) { old.version = graph.version; continue; }
+      if (old?.shown === shown) {
+        old.version = graph.version;
+        continue;
+      }
       const line = edgeElement(e, graph.boxes, graph.across, look);
       Object.assign(line, {version: graph.version, shown});
       this.lines.set(e.key, line);

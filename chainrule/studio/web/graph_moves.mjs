@@ -6,11 +6,15 @@ export function neighbourOf({boxes, edges, across}, i, key) {
   const back = edges.find((o) => o.to === i)?.from;
   const forth = edges.find((o) => o.from === i)?.to;
   const [along, beside] = across ? ["x", "y"] : ["y", "x"];
-  const layer = boxes.map((b, j) => [b, j]).filter(([b, j]) => j !== i && Math.abs(b[along] - box[along]) < 8)
+  const layer = boxes
+    .map((b, j) => [b, j])
+    .filter(([b, j]) => j !== i && Math.abs(b[along] - box[along]) < 8)
     .sort(([p], [q]) => p[beside] - q[beside]);
   const before = layer.filter(([b]) => b[beside] < box[beside]).at(-1)?.[1];
   const after = layer.find(([b]) => b[beside] > box[beside])?.[1];
-  const keys = across ? ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"] : ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
+  const keys = across
+    ? ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]
+    : ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
   return [back, forth, before, after][keys.indexOf(key)];
 }
 

@@ -5,29 +5,38 @@
 import {h, s} from "./dom.mjs";
 import {arrangeBoxes, isAcross} from "./graph_arrangement.mjs";
 import {clearCanvas, paintFar} from "./graph_far.mjs";
+import {GraphFolds} from "./graph_folds.mjs";
 import {listenToGestures} from "./graph_gestures.mjs";
 import {GraphLayers} from "./graph_layers.mjs";
 import {neighbourOf, withinRoom} from "./graph_moves.mjs";
-import {buildGroups, openAtFirst, parentKeys} from "./groups.mjs";
 
-const NEAR = 260, SMALLEST = 0.2, READABLE = 0.82, LARGEST_FIT = 1.25;
-const BAR = 40;  // the height of the buttons below
+const NEAR = 260;
+const SMALLEST = 0.2;
+const READABLE = 0.82;
+const LARGEST_FIT = 1.25;
+const BAR = 40; // the height of the buttons below
 
 export class GraphView {
   // `look(id)` and `edgeLook(edge)` say how a node and an edge are now; `now` and `wrong` are sets of
   // nodes; `onChoose(id)` hears of a card that was pressed.
   constructor(trace, {look, edgeLook, marked, onChoose}) {
     Object.assign(this, {trace, look, edgeLook, marked, onChoose});
-    this.root = buildGroups(trace);
-    this.open = openAtFirst(this.root);
-    this.opened = new Set();  // by a step, not by the reader: they fold again
+    this.folds = new GraphFolds(trace);
     this.view = {x: 0, y: 0, scale: 1};
     this.version = 0;
     this.digits = "short";
     this.layers = new GraphLayers(this);
     this.canvas = h("canvas", {class: "far", "aria-hidden": "true"});
-    this.svg = s("svg", {class: "near", role: "graphics-document", "aria-roledescription": "graph",
-      "aria-label": `graph of ${trace.nodes.length} nodes; arrow keys go along its edges`}, this.layers.element);
+    this.svg = s(
+      "svg",
+      {
+        class: "near",
+        role: "graphics-document",
+        "aria-roledescription": "graph",
+        "aria-label": `graph of ${trace.nodes.length} nodes; arrow keys go along its edges`,
+      },
+      this.layers.element,
+    );
     this.element = h("div", {class: "graph"}, this.canvas, this.svg);
     listenToGestures(this.element, this);
     this.observer = new ResizeObserver(() => this.resized());
@@ -38,14 +47,20 @@ export class GraphView {
 
   arrange() {
     this.refocus = this.layers.clear();
-    Object.assign(this, arrangeBoxes(this.trace, this.root, this.open, this.room, this.digits));
+    const {root, open} = this.folds;
+    Object.assign(this, arrangeBoxes(this.trace, root, open, this.room, this.digits));
   }
   setDigits(digits) {
     if (this.digits === digits) return;
     this.digits = digits;
-    if (this.boxes) { this.arrange(); this.refresh(); }
+    if (this.boxes) {
+      this.arrange();
+      this.refresh();
+    }
   }
-  get room() { return [this.element.clientWidth, this.element.clientHeight]; }
+  get room() {
+    return [this.element.clientWidth, this.element.clientHeight];
+  }
 
   // --- The view
 
@@ -64,7 +79,11 @@ export class GraphView {
   fit() {
     const {clientWidth: w, clientHeight: t} = this.element;
     const [wide, tall] = this.extent;
-    const whole = Math.min(LARGEST_FIT, (w - 32) / Math.max(1, wide), (t - BAR - 24) / Math.max(1, tall));
+    const whole = Math.min(
+      LARGEST_FIT,
+      (w - 32) / Math.max(1, wide),
+      (t - BAR - 24) / Math.max(1, tall),
+    );
     const scale = this.boxes.length > NEAR ? whole : Math.max(whole, READABLE);
     const at = (room, size) => (size * scale < room - 8 ? (room - size * scale) / 2 : 16);
     this.moved = false;
@@ -84,7 +103,11 @@ export class GraphView {
   zoom(factor, cx = this.element.clientWidth / 2, cy = this.element.clientHeight / 2) {
     const v = this.view;
     const scale = Math.min(3, Math.max(0.01, v.scale * factor));
-    this.view = {scale, x: cx - (cx - v.x) * scale / v.scale, y: cy - (cy - v.y) * scale / v.scale};
+    this.view = {
+      scale,
+      x: cx - ((cx - v.x) * scale) / v.scale,
+      y: cy - ((cy - v.y) * scale) / v.scale,
+    };
     this.moved = true;
     this.paint();
   }
@@ -102,7 +125,10 @@ export class GraphView {
     const {clientWidth: w, clientHeight: t} = this.element;
     const v = this.view;
     const [x, y] = [box.x * v.scale + v.x, box.y * v.scale + v.y];
-    const [mx, my] = [Math.min(w / 2.2, box.wide * v.scale / 2 + 24), Math.min(t / 2.2, box.tall * v.scale / 2 + 56)];
+    const [mx, my] = [
+      Math.min(w / 2.2, (box.wide * v.scale) / 2 + 24),
+      Math.min(t / 2.2, (box.tall * v.scale) / 2 + 56),
+    ];
     if (x < mx || x > w - mx) v.x += w / 2 - x;
     if (y < my || y > t - my) v.y += t / 2 - y;
     const [wide, tall] = this.extent;
@@ -114,50 +140,34 @@ export class GraphView {
   // --- Folding
 
   toggle(group) {
-    if (this.open.has(group.key)) this.open.delete(group.key); else this.open.add(group.key);
-    this.opened.delete(group.key);
+    this.folds.toggle(group.key);
     this.arrange();
     this.focused = this.boxes[this.boxOf[group.nodes[0]]].key;
     this.reveal(group.nodes[0]);
   }
   // Folds a group that is open, as its key says.
   fold(key) {
-    this.open.delete(key);
-    this.opened.delete(key);
+    this.folds.fold(key);
     this.arrange();
     this.paint();
   }
 
-  get hasGroups() { return this.root.children.some((c) => typeof c !== "number"); }
-  // Folds all groups, or opens as many as at first if all are folded.
+  // Folds all groups, or opens them.
   foldAll() {
-    const folded = this.open.size === 1;
-    this.open = folded ? openAtFirst(this.root) : new Set([this.root.key]);
-    if (folded && this.open.size === 1)
-      for (const c of this.root.children) if (typeof c !== "number") this.open.add(c.key);
-    this.opened.clear();
+    this.folds.toggleAll();
     this.arrange();
     this.fit();
   }
 
   // Show these nodes: unfold what they are in, fold what a step before had unfolded.
   follow(ids) {
-    if (!this.boxes) { this.wanted = ids; return; }
-    const needed = new Set(ids.flatMap((id) => this.keysAround(id)));
-    let changed = false;
-    for (const key of this.opened) if (!needed.has(key)) { this.open.delete(key); this.opened.delete(key); changed = true; }
-    for (const key of needed) if (!this.open.has(key)) { this.open.add(key); this.opened.add(key); changed = true; }
-    if (changed) this.arrange();
+    if (!this.boxes) {
+      this.wanted = ids;
+      return;
+    }
+    if (this.folds.show(ids)) this.arrange();
     if (ids.length) this.reveal(ids[0]);
   }
-  // The keys of the groups that a node is in.
-  keysAround(id) {
-    this.around ??= parentKeys(this.root, this.trace.nodes.length);
-    const keys = [];
-    for (let group = this.around[id]; group; group = group.parent) keys.push(group.key);
-    return keys;
-  }
-
   // --- Painting
 
   refresh() {
@@ -167,14 +177,22 @@ export class GraphView {
   paint() {
     if (!this.boxes || this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.paintNow(); });
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paintNow();
+    });
   }
 
   paintNow() {
     const {clientWidth: w, clientHeight: t} = this.element;
     const {x, y, scale} = this.view;
     const pad = 160 / scale;
-    const [left, top, right, low] = [-x / scale - pad, -y / scale - pad, (w - x) / scale + pad, (t - y) / scale + pad];
+    const [left, top, right, low] = [
+      -x / scale - pad,
+      -y / scale - pad,
+      (w - x) / scale + pad,
+      (t - y) / scale + pad,
+    ];
     const seen = this.boxes.filter((b) => b.x > left && b.x < right && b.y > top && b.y < low);
     const isSeen = ({span}) => span[0] < right && span[2] > left && span[1] < low && span[3] > top;
     const edges = this.edges.filter(isSeen);
@@ -183,7 +201,8 @@ export class GraphView {
     this.svg.classList.toggle("hidden", far);
     if (far || this.wasFar) clearCanvas(this.canvas);
     this.wasFar = far;
-    if (far) return paintFar(this.canvas, this.view, seen, edges, this.boxes, (b) => this.kindOf(b));
+    if (far)
+      return paintFar(this.canvas, this.view, seen, edges, this.boxes, (b) => this.kindOf(b));
     this.layers.element.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
     this.layers.paint(seen, edges.slice(0, 2 * NEAR), this.focusKey());
     if (!this.refocus) return;
@@ -200,7 +219,9 @@ export class GraphView {
 
   // The card that Tab comes to.
   focusKey() {
-    return this.focused && this.boxes[this.boxNumber(this.focused)] ? this.focused : this.boxes.at(-1)?.key;
+    return this.focused && this.boxes[this.boxNumber(this.focused)]
+      ? this.focused
+      : this.boxes.at(-1)?.key;
   }
   boxNumber(key) {
     if (this.numbered !== this.boxes) {
@@ -212,7 +233,8 @@ export class GraphView {
 
   pressed(box) {
     this.focused = box.key;
-    if (box.group) this.toggle(box.group); else this.onChoose(box.node);
+    if (box.group) this.toggle(box.group);
+    else this.onChoose(box.node);
   }
   choose(id) {
     this.chosen = id;
@@ -229,7 +251,7 @@ export class GraphView {
       e.stopPropagation();
       return this.pressed(box);
     }
-    if (e.key === "Backspace" && box.parent !== this.root) {
+    if (e.key === "Backspace" && box.parent !== this.folds.root) {
       e.preventDefault();
       this.focused = box.parent.key;
       return this.fold(box.parent.key);

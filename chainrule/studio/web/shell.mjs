@@ -13,13 +13,39 @@ import {tracePage} from "./trace_page.mjs";
 
 // [name, title, make(shell, params) -> {element, start(), stop(), state()}]
 const PAGES = [
-  ["expr", "Expression", (shell, params) => expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)})],
+  [
+    "expr",
+    "Expression",
+    (shell, params) =>
+      expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)}),
+  ],
   ["network", "Network", (shell, params) => networkPage(shell.given(params))],
   ["gpt", "GPT", (shell, params) => gptPage(shell.given(params))],
-  ["break", "Break it", (shell, params) => breakPage({trace: shell.slips, table: shell.table, mistakes: shell.carried.data.mistakes, params, onState: (s) => shell.changed("break", s)})],
-  ["trace", "Your program", (shell, params) => tracePage({trace: shell.trace, params, onState: (s) => shell.changed("trace", s), onOpen: (text) => shell.opened(text)})],
+  [
+    "break",
+    "Break it",
+    (shell, params) =>
+      breakPage({
+        trace: shell.slips,
+        table: shell.table,
+        mistakes: shell.carried.data.mistakes,
+        params,
+        onState: (s) => shell.changed("break", s),
+      }),
+  ],
+  [
+    "trace",
+    "Your program",
+    (shell, params) =>
+      tracePage({
+        trace: shell.trace,
+        params,
+        onState: (s) => shell.changed("trace", s),
+        onOpen: (text) => shell.opened(text),
+      }),
+  ],
 ];
-const TOLD = 1000;  // milliseconds between looks at the state of a page that trains
+const TOLD = 1000; // milliseconds between looks at the state of a page that trains
 
 class Shell {
   constructor(place) {
@@ -35,29 +61,74 @@ class Shell {
     this.table = await OpTable.open(this.modules.ops, data.table);
     this.slips = decodeTrace(data.slips);
     if (data.trace) this.trace = decodeTrace(data.trace);
-    this.lessons = new LessonBar((name, params) => this.reopen(name, params), () => this.left());
+    this.lessons = new LessonBar(
+      (name, params) => this.reopen(name, params),
+      () => this.left(),
+    );
     this.draw();
     setInterval(() => this.tellState(), TOLD);
     addEventListener("hashchange", () => this.followed());
-    addEventListener("pagehide", () => { this.tellState(); writeNow(); });
+    addEventListener("pagehide", () => {
+      this.tellState();
+      writeNow();
+    });
     const {page, lesson, part, ...params} = readAddress();
     if (this.lessons.knows(lesson)) return this.lessons.show(lesson, Number(part) || 0);
-    this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
+    this.show(PAGES.some(([name]) => name === page) ? page : (data.first ?? "expr"), params);
   }
 
   given(params) {
-    return {modules: this.modules, data: this.carried.data.training, table: this.table, params, openTrace: (trace) => this.play(trace)};
+    return {
+      modules: this.modules,
+      data: this.carried.data.training,
+      table: this.table,
+      params,
+      openTrace: (trace) => this.play(trace),
+    };
   }
 
   draw() {
-    this.tabs = new Map(PAGES.map(([name, title]) => [name, h("button", {role: "tab", id: `tab-${name}`, "aria-controls": "view", onclick: () => this.show(name), onkeydown: (e) => this.key(e, name)}, title)]));
+    this.tabs = new Map(
+      PAGES.map(([name, title]) => [
+        name,
+        h(
+          "button",
+          {
+            role: "tab",
+            id: `tab-${name}`,
+            "aria-controls": "view",
+            onclick: () => this.show(name),
+            onkeydown: (e) => this.key(e, name),
+          },
+          title,
+        ),
+      ]),
+    );
     this.view = h("div", {id: "view", role: "tabpanel", class: "page"});
-    this.place.replaceChildren(h("div", {class: "shell"},
-      h("header", {class: "masthead"}, h("h1", {class: "brand"}, "chain", h("span", null, "rule")),
-        h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
-        h("div", {class: "row aside"}, lessonChooser((key) => this.lessons.show(key)),
-          h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐"))),
-      this.lessons.element, h("main", {class: "page"}, this.view)));
+    this.place.replaceChildren(
+      h(
+        "div",
+        {class: "shell"},
+        h(
+          "header",
+          {class: "masthead"},
+          h("h1", {class: "brand"}, "chain", h("span", null, "rule")),
+          h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
+          h(
+            "div",
+            {class: "row aside"},
+            lessonChooser((key) => this.lessons.show(key)),
+            h(
+              "button",
+              {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"},
+              "◐",
+            ),
+          ),
+        ),
+        this.lessons.element,
+        h("main", {class: "page"}, this.view),
+      ),
+    );
   }
 
   key(e, name) {
@@ -74,8 +145,12 @@ class Shell {
   show(name, params = {}) {
     if (this.now && this.now !== name) this.pages.get(this.now)?.stop();
     this.now = name;
-    if (!this.pages.has(name)) this.pages.set(name, PAGES.find(([n]) => n === name)[2](this, params));
-    for (const [n, tab] of this.tabs) { tab.setAttribute("aria-selected", String(n === name)); tab.tabIndex = n === name ? 0 : -1; }
+    if (!this.pages.has(name))
+      this.pages.set(name, PAGES.find(([n]) => n === name)[2](this, params));
+    for (const [n, tab] of this.tabs) {
+      tab.setAttribute("aria-selected", String(n === name));
+      tab.tabIndex = n === name ? 0 : -1;
+    }
     this.tabs.get(name).scrollIntoView({block: "nearest", inline: "nearest"});
     this.view.setAttribute("aria-labelledby", `tab-${name}`);
     const page = this.pages.get(name);
@@ -103,7 +178,9 @@ class Shell {
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
 
-  tellState() { this.changed(this.now, this.pages.get(this.now).state()); }
+  tellState() {
+    this.changed(this.now, this.pages.get(this.now).state());
+  }
 
   changed(name, state) {
     if (name !== this.now) return;
@@ -125,11 +202,15 @@ class Shell {
       throw error;
     }
   }
-  opened(text) { this.play(decodeTrace(text)); }
+  opened(text) {
+    this.play(decodeTrace(text));
+  }
 
   theme() {
     const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     dispatchEvent(new Event("themechange"));
     this.pages.get(this.now)?.start();
@@ -138,6 +219,18 @@ class Shell {
 
 const shellPlace = document.getElementById("studio");
 new Shell(shellPlace).start().catch((error) => {
-  const simd = /simd|WebAssembly/i.test(error.message) ? " This page needs a browser with WebAssembly and its SIMD instructions: any current one has them." : "";
-  shellPlace.replaceChildren(h("main", {class: "shell"}, h("p", {role: "alert", class: "problem bad"}, `The page cannot start: ${error.message}${simd}`)));
+  const simd = /simd|WebAssembly/i.test(error.message)
+    ? " This page needs a browser with WebAssembly and its SIMD instructions: any current one has them."
+    : "";
+  shellPlace.replaceChildren(
+    h(
+      "main",
+      {class: "shell"},
+      h(
+        "p",
+        {role: "alert", class: "problem bad"},
+        `The page cannot start: ${error.message}${simd}`,
+      ),
+    ),
+  );
 });

@@ -9,11 +9,23 @@ async function showDocument(place) {
   try {
     const trace = decodeTrace((await carriedData()).data.trace);
     const player = new Player(trace, {params: readAddress(), onState: writeAddress});
-    place.replaceChildren(h("div", {class: "shell"},
-      h("header", {class: "masthead"}, h("p", {class: "brand"}, "chain", h("span", null, "rule")), h("h1", {class: "title"}, trace.name)),
-      h("main", {class: "page"}, player.root)));
+    place.replaceChildren(
+      h(
+        "div",
+        {class: "shell"},
+        h(
+          "header",
+          {class: "masthead"},
+          h("p", {class: "brand"}, "chain", h("span", null, "rule")),
+          h("h1", {class: "title"}, trace.name),
+        ),
+        h("main", {class: "page"}, player.root),
+      ),
+    );
   } catch (error) {
-    place.replaceChildren(h("main", {class: "shell"}, h("p", {role: "alert", class: "problem bad"}, error.message)));
+    place.replaceChildren(
+      h("main", {class: "shell"}, h("p", {role: "alert", class: "problem bad"}, error.message)),
+    );
   }
 }
 showDocument(document.getElementById("studio"));

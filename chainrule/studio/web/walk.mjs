@@ -6,9 +6,15 @@ import {Arrivals} from "./trace.mjs";
 
 // [{kind: "forward", node} | {kind: "seed", node} | {kind: "message", message}]
 export function stepsOf(trace, sweep) {
-  const forward = trace.nodes.filter((n) => n.kind === "op").map((n) => ({kind: "forward", node: n.id}));
+  const forward = trace.nodes
+    .filter((n) => n.kind === "op")
+    .map((n) => ({kind: "forward", node: n.id}));
   if (!sweep) return forward;
-  return [...forward, {kind: "seed", node: sweep.result}, ...sweep.messages.map((message) => ({kind: "message", message}))];
+  return [
+    ...forward,
+    {kind: "seed", node: sweep.result},
+    ...sweep.messages.map((message) => ({kind: "message", message})),
+  ];
 }
 
 // A sweep that visits the nodes in the order of `visits`, each once, with what has come by then: right
@@ -24,12 +30,27 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
   const messages = [];
   for (const id of visits) {
     for (const m of sent.get(id) ?? []) {
-      const zero = {dtype: trace.nodes[id].dtype, shape: trace.nodes[id].shape, data: new Float64Array(sizeOf(trace.nodes[id].shape))};
+      const zero = {
+        dtype: trace.nodes[id].dtype,
+        shape: trace.nodes[id].shape,
+        data: new Float64Array(sizeOf(trace.nodes[id].shape)),
+      };
       const g = totals.get(id) ?? zero;
       const contribution = slip.sends?.(m, g) ?? pullThrough(trace, m, g);
       const before = totals.get(m.target);
-      if (contribution) totals.set(m.target, before && !slip.replaces?.(m) ? addArrays(before, contribution) : contribution);
-      messages.push({...m, index: messages.length, contribution, certificate: null, upstream: g, total: totals.get(m.target) ?? null});
+      if (contribution)
+        totals.set(
+          m.target,
+          before && !slip.replaces?.(m) ? addArrays(before, contribution) : contribution,
+        );
+      messages.push({
+        ...m,
+        index: messages.length,
+        contribution,
+        certificate: null,
+        upstream: g,
+        total: totals.get(m.target) ?? null,
+      });
     }
   }
   return new Rewalk({...sweep, seed}, messages, totals);
@@ -37,8 +58,10 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
 
 // Whether the local derivatives of all messages are recorded, so that the sweep can be walked again
 // in another order.
-export const canWalkAgain = (trace, sweep) => sweep.messages.every((m) => m.local.form !== "opaque" && isArray(m.contribution))
-  && new Set(sweep.messages.map((m) => m.node)).size > 1 && trace.nodes.every((n) => n.value === null || isArray(n.value));
+export const canWalkAgain = (trace, sweep) =>
+  sweep.messages.every((m) => m.local.form !== "opaque" && isArray(m.contribution)) &&
+  new Set(sweep.messages.map((m) => m.node)).size > 1 &&
+  trace.nodes.every((n) => n.value === null || isArray(n.value));
 
 // A sweep that was walked again.
 class Rewalk extends Arrivals {
@@ -55,5 +78,6 @@ class Rewalk extends Arrivals {
 }
 
 // The order in which a walk goes wrong: from the inputs, so that a node sends before all has come.
-export const wrongOrder = (sweep) => [...new Set(sweep.messages.map((m) => m.node))].sort((a, b) => a - b);
+export const wrongOrder = (sweep) =>
+  [...new Set(sweep.messages.map((m) => m.node))].sort((a, b) => a - b);
 export const rightOrder = (sweep) => [...new Set(sweep.messages.map((m) => m.node))];
