@@ -523,6 +523,27 @@ def test_less_motion_where_it_is_asked_for(browser: Any, studio: str):
         assert counter(page) == "8 / 9"
 
 
+def test_the_nodes_of_a_step_are_in_view(browser: Any, studio: str):
+    """On a telephone, where the whole graph is not: at first, and where the window changes."""
+    with opened(browser, studio + "#page=break", viewport={"width": 390, "height": 740}) as page:
+        for width in (390, 340):
+            page.set_viewport_size({"width": width, "height": 740})
+            settled(page)
+            assert cards_in_view(page) == 2
+        page.set_viewport_size({"width": 390, "height": 740})
+
+
+def cards_in_view(page: Any) -> int:
+    """How many cards of this step are wholly on the stage."""
+    return page.evaluate("""() => {
+        const stage = document.querySelector(".stage").getBoundingClientRect();
+        const inside = (b) => b.left >= stage.left && b.right <= stage.right
+            && b.top >= stage.top && b.bottom <= stage.bottom;
+        return [...document.querySelectorAll(".card.now .body")]
+            .filter((c) => inside(c.getBoundingClientRect())).length;
+    }""")
+
+
 TABS = ("expr", "network", "gpt", "break&slip=V6", "trace")
 
 

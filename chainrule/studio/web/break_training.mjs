@@ -80,10 +80,9 @@ export function lossFigure(right, wrong) {
     h(
       "figcaption",
       null,
-      swatch("right"),
-      `right: ${end(right)} `,
-      wrong && swatch("wrong"),
-      wrong ? `with the slip: ${end(wrong)}` : `loss over ${STEPS} steps`,
+      `Loss over ${STEPS} steps of training. `,
+      h("span", {class: "key"}, swatch("right"), `right: ${end(right)}`),
+      wrong && h("span", {class: "key"}, swatch("wrong"), `with the slip: ${end(wrong)}`),
     ),
   ];
 }

@@ -91,13 +91,14 @@ export class ParameterNormsPanel {
 
   // `history` {steps, norms: for each step that of each parameter}.
   draw(history) {
-    const c = chartColours();
-    const colours = [c.contrast, c.look, c.accent, c.good, c.soft, c.ink, c.bad];
+    const {contrast, accent, good, ink} = chartColours();
+    const colours = [contrast, accent, good, ink]; // embedding, attention, mlp, head
     const steps = history?.steps ?? [];
     const lines = this.names.map((label, i) => ({
       xs: steps,
       ys: smoothedNorms((history?.norms ?? []).map((n) => n[i])),
-      colour: colours[i % colours.length],
+      colour: colours[Math.floor(i / 2) % colours.length],
+      dash: i % 2 ? [5, 3] : [],
       label,
       width: 1.5,
     }));

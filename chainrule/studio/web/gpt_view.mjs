@@ -42,7 +42,6 @@ export class GptView extends TrainingView {
       "div",
       {class: "t-bar"},
       this.buttonGroup(),
-      this.factRow(facts),
       h(
         "div",
         {class: "t-fields"},
@@ -52,6 +51,7 @@ export class GptView extends TrainingView {
         ),
         numberField("Learning rate", {min: 0, max: 10}, rate, (v) => on.change({rate: v})),
       ),
+      this.factRow(facts),
     );
   }
 

@@ -14,7 +14,7 @@ const MARGIN = 12;
 const SCALAR = {short: 12, exact: 24}; // characters, so that a card keeps its size while numbers change
 const LEAST = 96;
 const MOST = 250;
-const TALL = 62;
+const TALL = 66;
 const FLAT = 34;
 
 // `digits` is "short" or "exact".
@@ -101,7 +101,7 @@ function cardNumbers(node, box, {value, gradient, gradientArray, come}) {
   const parts = [
     s(
       "text",
-      {class: value === null ? "value faint" : "value", x: MARGIN, y: 39},
+      {class: value === null ? "value faint" : "value", x: MARGIN, y: 40},
       value === null ? "·" : clip(value, room),
     ),
   ];
@@ -109,7 +109,7 @@ function cardNumbers(node, box, {value, gradient, gradientArray, come}) {
     parts.push(
       s(
         "text",
-        {class: "grad", x: MARGIN, y: 55},
+        {class: "grad", x: MARGIN, y: 57},
         clip(`∂ ${gradient}${come ? ` ${come}` : ""}`, room),
       ),
     );

@@ -25,6 +25,7 @@ export class GraphView {
     this.view = {x: 0, y: 0, scale: 1};
     this.version = 0;
     this.digits = "short";
+    this.subjects = []; // the nodes that are followed
     this.layers = new GraphLayers(this);
     this.canvas = h("canvas", {class: "far", "aria-hidden": "true"});
     this.svg = s(
@@ -71,8 +72,10 @@ export class GraphView {
     [this.canvas.width, this.canvas.height] = [w * density, t * density];
     const first = !this.boxes;
     if (first || this.across !== isAcross(this.depth, this.room)) this.arrange();
-    if (first || !this.moved) this.fit();
-    if (first && this.wanted) this.follow(this.wanted);
+    if (first || !this.moved) {
+      this.fit();
+      this.follow(this.subjects);
+    }
     this.paint();
   }
 
@@ -161,13 +164,12 @@ export class GraphView {
 
   // Show these nodes: unfold what they are in, fold what a step before had unfolded.
   follow(ids) {
-    if (!this.boxes) {
-      this.wanted = ids;
-      return;
-    }
+    this.subjects = ids;
+    if (!this.boxes) return;
     if (this.folds.show(ids)) this.arrange();
-    if (ids.length) this.reveal(ids[0]);
+    for (const id of [...ids].reverse()) this.reveal(id); // the first is in view for certain
   }
+
   // --- Painting
 
   refresh() {

@@ -6,7 +6,7 @@ import {GraphView} from "./graph_view.mjs";
 import {stepPanel} from "./inspector.mjs";
 import {nodePanel} from "./node_panel.mjs";
 import {exact, short} from "./numbers.mjs";
-import {edgeLook, marksNow, nodeLook} from "./player_looks.mjs";
+import {edgeLook, marksNow, nodeLook, nodesOfStep} from "./player_looks.mjs";
 import {playerControls, SPEEDS} from "./player_controls.mjs";
 import {canWalkAgain, stepsOf, walkAgain, wrongOrder} from "./walk.mjs";
 
@@ -150,11 +150,7 @@ export class Player {
   }
   showStep() {
     const {step} = this;
-    if (this.chosen !== null) this.graph.follow([this.chosen]);
-    else if (step)
-      this.graph.follow(
-        step.kind === "message" ? [step.message.target, step.message.node] : [step.node],
-      );
+    this.graph.follow(this.chosen === null ? nodesOfStep(step) : [this.chosen]);
   }
   goToMessage(m) {
     this.goTo(this.backwardAt + 2 + m.index);

@@ -39,12 +39,13 @@ export function marksNow(player) {
   if (player.wrong && sweep !== right)
     for (const [id, gradient] of sweep.gradients)
       if (player.gradientNow(id) && differ(gradient, right.gradients.get(id))) wrong.add(id);
-  return {now: new Set(nodesOf(step)), wrong};
+  return {now: new Set(nodesOfStep(step)), wrong};
 }
 
-function nodesOf(step) {
+// The node whose gradient grows comes first.
+export function nodesOfStep(step) {
   if (!step) return [];
-  return step.kind === "message" ? [step.message.node, step.message.target] : [step.node];
+  return step.kind === "message" ? [step.message.target, step.message.node] : [step.node];
 }
 
 const differ = (a, b) =>

@@ -51,14 +51,15 @@ class TracePage {
 }
 
 const HOW_TO_RECORD = [
-  "chainrule play train.py              # one step of an unmodified script",
+  "# one step of an unmodified script",
+  "chainrule play train.py",
   "",
-  "# or in Python",
+  "# or, in Python, any function of yours",
   "import chainrule as cr",
   "",
-  "trace = cr.record(step, x, y)        # any function of yours",
-  'trace.save("step.html")              # one file, which plays',
-  'trace.save("step.json")              # to be opened here',
+  "trace = cr.record(step, x, y)",
+  'trace.save("step.html")  # a page',
+  'trace.save("step.json")  # to open here',
 ].join("\n");
 
 function howToRecord() {
