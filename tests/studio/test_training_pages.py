@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
-from chainrule.studio.play import studio_page
 from tests.studio.axe import check_page
-from tests.studio.chromium import address, launched, needs_chromium, opened
+from tests.studio.chromium import address, needs_chromium, opened
 
 pytestmark = needs_chromium
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+@pytest.fixture
+def pages(studio: str) -> dict[str, str]:
     """Addresses of the two pages; settings are appended."""
-    file = tmp_path_factory.mktemp("pages") / "studio.html"
-    file.write_text(studio_page(), encoding="utf-8")
-    return {name: f"{file.as_uri()}#page={name}" for name in ("network", "gpt")}
+    return {name: f"{studio}#page={name}" for name in ("network", "gpt")}
 
 
 def state(page: Any) -> dict[str, str]:
