@@ -105,7 +105,7 @@ def test_an_expression_is_typed_dragged_and_refused(browser: Any, studio: str):
         for text, problem in (
             ("d = a*b +", "The expression ends too early."),
             ("d = foo(a)", "There is no function foo in the op table."),
-            ("x" * 10**6, "This is 1000000 characters long; 4000 are the most."),
+            ("x" * 10**5, "This is 100000 characters long; 4000 are the most."),
         ):
             field.fill(text)
             assert problem in page.locator(".problem").inner_text()
@@ -224,6 +224,8 @@ def test_an_element_opens_into_its_sum(browser: Any, files: Path):
         before = url = ""
         for step in range(int(counter(page).split("/")[1]), 0, -1):
             page.get_by_label("step", exact=True).fill(str(step))
+            if sentence(page).startswith("Forward"):
+                break
             if "Backward: matmul" not in sentence(page):
                 continue
             cells = page.locator('.panel button.cell[aria-label^="contribution"]')

@@ -167,14 +167,14 @@ def test_going_back_gives_the_same_run_again(tmp_path: Path):
       const back = trainer.step, again = [];
       while (trainer.step < 400) again.push(trainer.train());
       trainer.change({...trainer.settings, rate: 1e9, optimizer: "sgd", activation: "linear"});
-      for (let i = 0; i < 500 && !trainer.stopped; i++) trainer.train();
-      const {stopped} = trainer;
+      for (let i = 0; i < 500 && !trainer.stopReason; i++) trainer.train();
+      const {stopReason} = trainer;
       trainer.rewind(200);
-      print({back, losses: losses.slice(200), again, stopped,
+      print({back, losses: losses.slice(200), again, stopReason,
              good: Number.isFinite(trainer.losses().train)});
     """, settings=BASE, data=DATA)  # fmt: skip
     assert found["back"] == 200 and found["again"] == found["losses"]
-    assert "no finite number" in found["stopped"] and found["good"]
+    assert "no finite number" in found["stopReason"] and found["good"]
 
 
 @needs_node
@@ -218,11 +218,11 @@ def native_losses(steps: int) -> list[float]:
 def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(
-        "chainrule.studio.modules._compiled", lambda names: {n: n.encode() for n in names}
+        "chainrule.studio.modules._compile", lambda names: {n: n.encode() for n in names}
     )
     assert page_modules() == {n: n.encode() for n in MODULES}
     monkeypatch.setattr(
-        "chainrule.studio.modules._compiled", lambda names: dict.fromkeys(names, b"")
+        "chainrule.studio.modules._compile", lambda names: dict.fromkeys(names, b"")
     )
     assert page_modules() == {n: n.encode() for n in MODULES}
     kept = next(tmp_path.rglob("*network2*"))

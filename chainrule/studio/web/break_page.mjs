@@ -29,7 +29,7 @@ class BreakPage {
     const slipButton = (slip) =>
       h(
         "button",
-        {"aria-pressed": "false", onclick: () => this.pressed(slip)},
+        {"aria-pressed": "false", onclick: () => this.press(slip)},
         h("small", null, slip.key),
         ` ${this.title(slip)}`,
       );
@@ -59,7 +59,7 @@ class BreakPage {
 
   // --- One pass with the slip
 
-  pressed(slip) {
+  press(slip) {
     this.choose(this.slip === slip && !this.quiz ? null : slip);
   }
   choose(slip, params = {}) {
@@ -78,10 +78,10 @@ class BreakPage {
     const wrong = brokenPass(this.slip, this.trace, before);
     this.errors = gradientErrors(wrong.gradients, right.gradients);
     const wrongMarks = new Set([...this.errors].filter(([, e]) => e > WRONG).map(([id]) => id));
-    const shown = Object.create(this.trace);
-    shown.sweeps = [wrong];
+    const brokenTrace = Object.create(this.trace);
+    brokenTrace.sweeps = [wrong];
     this.player?.stop();
-    this.player = new Player(shown, {
+    this.player = new Player(brokenTrace, {
       params,
       wrongMarks,
       onState: () => this.onState(this.state()),
@@ -181,7 +181,7 @@ class BreakPage {
     return {...(this.slip && !this.quiz ? {slip: this.slip.key} : {}), ...this.player?.state()};
   }
   start() {
-    requestAnimationFrame(() => this.player.graph.resized());
+    requestAnimationFrame(() => this.player.graph.resize());
   }
   stop() {
     this.player.stop();

@@ -1,7 +1,7 @@
 // What a slip does to training: the losses of a few steps of SGD, computed in the page, and their curve.
 import {h, s} from "./dom.mjs";
 import {short} from "./numbers.mjs";
-import {replayPlan, replayValues, retraced} from "./replay.mjs";
+import {replayPlan, replayValues, traceWithValues} from "./replay.mjs";
 import {slipRules} from "./slips.mjs";
 import {pullThrough} from "./terms.mjs";
 import {rightOrder, walkAgain} from "./walk.mjs";
@@ -21,26 +21,28 @@ export class SlipTraining {
     Object.assign(this, {trace, table, parameters});
     this.sweep = trace.sweeps.at(-1);
     this.plan = replayPlan(trace, this.sweep, table);
-    this.known = new Map();
+    this.lossesBySlip = new Map();
   }
   losses(slip) {
     const key = slip?.key ?? "";
-    if (!this.known.has(key)) this.known.set(key, this.train(slip));
-    return this.known.get(key);
+    if (!this.lossesBySlip.has(key)) this.lossesBySlip.set(key, this.train(slip));
+    return this.lossesBySlip.get(key);
   }
 
   train(slip) {
     const values = new Map(this.parameters.map((p) => [p.id, p.value]));
     const losses = [];
-    let kept;
+    let lastGradients;
     for (let step = 0; step < STEPS; step++) {
       const now = replayValues(this.trace, this.plan, this.table, values);
       losses.push(now[this.sweep.result].data[0]);
       if (!Number.isFinite(losses.at(-1))) break;
-      const moved = retraced(this.trace, this.sweep, this.table, now);
-      const {gradients} = brokenPass(slip, moved, slip?.keeps ? kept : undefined);
-      kept = new Map(this.parameters.map((p) => [p.id, gradients.get(p.id)]).filter(([, g]) => g));
-      for (const [id, g] of kept) {
+      const traceNow = traceWithValues(this.trace, this.sweep, this.table, now);
+      const {gradients} = brokenPass(slip, traceNow, slip?.keeps ? lastGradients : undefined);
+      lastGradients = new Map(
+        this.parameters.map((p) => [p.id, gradients.get(p.id)]).filter(([, g]) => g),
+      );
+      for (const [id, g] of lastGradients) {
         const old = values.get(id);
         values.set(id, {...old, data: old.data.map((x, i) => x - RATE * g.data[i])});
       }

@@ -69,7 +69,7 @@ export function rgb(colour) {
 // an image holds them.
 export function divergingColours(low, middle, high, strength = 1) {
   const key = [low, middle, high, strength].join();
-  if (!divergingKnown.has(key)) {
+  if (!divergingScales.has(key)) {
     const ends = [rgb(low), rgb(middle), rgb(high)];
     const colours = Array.from({length: 256}, (_, i) => {
       const v = i / 127.5 - 1;
@@ -81,8 +81,8 @@ export function divergingColours(low, middle, high, strength = 1) {
       colours,
       ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0,
     );
-    divergingKnown.set(key, colours);
+    divergingScales.set(key, colours);
   }
-  return divergingKnown.get(key);
+  return divergingScales.get(key);
 }
-const divergingKnown = new Map();
+const divergingScales = new Map();

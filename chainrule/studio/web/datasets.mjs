@@ -120,7 +120,7 @@ export const POINT_SETS = {
   },
 };
 
-const rounded = (v) => Math.floor(v * 1000 + 0.5) / 1000;
+const toThreeDigits = (v) => Math.floor(v * 1000 + 0.5) / 1000;
 
 export function pointSet({kind, points, noise, seed}) {
   const set = POINT_SETS[kind];
@@ -132,8 +132,8 @@ export function pointSet({kind, points, noise, seed}) {
     const dx = noise * bell(random);
     const dy = noise * bell(random);
     const extra = set.numbers ? 0.3 * noise * bell(random) : 0;
-    x.push(rounded(a + dx), rounded(b + dy));
-    y.push(set.numbers ? rounded(label + extra) : label);
+    x.push(toThreeDigits(a + dx), toThreeDigits(b + dy));
+    y.push(set.numbers ? toThreeDigits(label + extra) : label);
   }
   return {x: Float64Array.from(x), y: Float64Array.from(y), numbers: Boolean(set.numbers)};
 }
@@ -172,7 +172,7 @@ export function randomPython() {
 
 // Lines of numbers "x, y, label". Returns the points and one sentence where something is to be said.
 export function pastedPoints(text, most = POINTS_MOST) {
-  const kept = [];
+  const sample = [];
   let unreadable = 0;
   let first = 0;
   let line = 0;
@@ -197,10 +197,10 @@ export function pastedPoints(text, most = POINTS_MOST) {
       continue;
     }
     total++; // a uniform sample of all lines: each of them is kept with the same probability
-    if (kept.length < most) kept.push(numbers);
+    if (sample.length < most) sample.push(numbers);
     else {
       const place = Math.floor(random() * total);
-      if (place < most) kept[place] = numbers;
+      if (place < most) sample[place] = numbers;
     }
   }
   const notes = [];
@@ -219,17 +219,17 @@ export function pastedPoints(text, most = POINTS_MOST) {
       points: null,
       note: notes[0] ?? "There is no point in it: paste lines of three numbers, x, y and a label.",
     };
-  const labels = [...new Set(kept.map((p) => p[2]))].sort((a, b) => a - b);
+  const labels = [...new Set(sample.map((p) => p[2]))].sort((a, b) => a - b);
   const classes = labels.length === 2;
-  const span = Math.max(...kept.map((p) => Math.max(Math.abs(p[0]), Math.abs(p[1])))) || 1;
+  const span = Math.max(...sample.map((p) => Math.max(Math.abs(p[0]), Math.abs(p[1])))) || 1;
   const scale = span > PLANE ? 2.8 / span : 1;
   if (scale !== 1)
     notes.push(
       `Coordinates are multiplied by ${Number(scale.toPrecision(3))}, so that all points can be seen.`,
     );
-  const x = new Float64Array(2 * kept.length);
-  const y = new Float64Array(kept.length);
-  kept.forEach(([a, b, label], i) => {
+  const x = new Float64Array(2 * sample.length);
+  const y = new Float64Array(sample.length);
+  sample.forEach(([a, b, label], i) => {
     x[2 * i] = a * scale;
     x[2 * i + 1] = b * scale;
     y[i] = classes ? labels.indexOf(label) : label;
@@ -240,7 +240,7 @@ export function pastedPoints(text, most = POINTS_MOST) {
 // Which points are for training: a shuffle, of which the first part trains.
 export function splitPoints({x, y, numbers}, heldOut, seed) {
   const n = y.length;
-  const order = shuffled(n, seed);
+  const order = permutation(n, seed);
   const train = Math.max(1, n - Math.round(heldOut * n));
   const pick = (from, to) => {
     const rows = order.slice(from, to);
@@ -252,7 +252,7 @@ export function splitPoints({x, y, numbers}, heldOut, seed) {
   return {train: pick(0, train), test: pick(train, n), numbers};
 }
 
-export function shuffled(n, seed) {
+export function permutation(n, seed) {
   const random = studioRandom(seed);
   const order = Array.from({length: n}, (_, i) => i);
   for (let i = n - 1; i > 0; i--) {

@@ -26,17 +26,17 @@ export function setLabel(element, text) {
 
 // Changes what is in `place`; a control that had the focus and is made anew gets it back, else `place`.
 export function keepingFocus(place, change) {
-  const had =
+  const focusedName =
     place.contains(document.activeElement) && document.activeElement !== place
       ? controlName(document.activeElement)
       : null;
   change();
-  if (had === null || place.contains(document.activeElement)) return;
+  if (focusedName === null || place.contains(document.activeElement)) return;
   const controls = [
     ...place.querySelectorAll("button, select, input, textarea, summary, [tabindex]"),
   ];
   const same =
-    controls.find((e) => controlName(e) === had) ??
+    controls.find((e) => controlName(e) === focusedName) ??
     controls.find((e) => e.matches("button.primary"));
   (same ?? place).focus({preventScroll: true});
 }

@@ -19,7 +19,7 @@ export function elementSum({trace, sweep, show}, m, flat) {
   } catch (error) {
     return h("p", {class: "note"}, error.message);
   }
-  const recorded = m.contribution.data[flat];
+  const total = m.contribution.data[flat];
   const at = `[${unravel(flat, m.contribution.shape).join(", ")}]`;
   const shape = trace.nodes[m.node].shape;
   const title = `element ${at} = sum of ${countOf(terms.length, "term", "terms")}`;
@@ -34,11 +34,11 @@ export function elementSum({trace, sweep, show}, m, flat) {
         "table",
         {class: "sum"},
         ...termRows(terms, shape, show),
-        ...restRow(roundingOf(terms, recorded), show),
-        totalRow("total", `contribution${at}`, show(recorded)),
+        ...restRow(roundingOf(terms, total), show),
+        totalRow("total", `contribution${at}`, show(total)),
       ),
     ),
-    elementCertificateView(m.certificate, flat, recorded, show),
+    elementCertificateView(m.certificate, flat, total, show),
   );
 }
 
@@ -47,10 +47,10 @@ const totalRow = (kind, text, number) =>
   h("tr", {class: kind}, h("td", {colspan: 5}, text), numberCell(number));
 
 function termRows(terms, shape, show) {
-  const sorted = terms
+  const bySize = terms
     .map((t) => ({...t, product: termProduct(t)}))
     .sort((a, b) => Math.abs(b.product) - Math.abs(a.product));
-  const rows = sorted
+  const rows = bySize
     .slice(0, MOST_TERMS)
     .map((t) =>
       h(
@@ -64,7 +64,7 @@ function termRows(terms, shape, show) {
         numberCell(show(t.product)),
       ),
     );
-  const rest = sorted.slice(MOST_TERMS);
+  const rest = bySize.slice(MOST_TERMS);
   if (rest.length)
     rows.push(
       totalRow(

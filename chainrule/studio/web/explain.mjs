@@ -34,11 +34,12 @@ export function sentenceOf(trace, sweep, step, count, digits) {
     const node = trace.nodes[step.node];
     const name = trace.nameOf(step.node);
     const formula = formulaWithNames(trace, node);
-    const notRun =
+    const missingBackward =
       !sweep && trace.nodes.findLast((n) => n.kind === "op") === node
         ? " Backward has not run in this recording."
         : "";
-    return `Forward: ${name}${name === formula ? "" : ` = ${formula}`} = ${text(node.value)}.${notRun}`;
+    const equation = name === formula ? name : `${name} = ${formula}`;
+    return `Forward: ${equation} = ${text(node.value)}.${missingBackward}`;
   }
   if (step.kind === "seed") {
     const gradient = text(sweep.running(step.node, 0));

@@ -56,13 +56,13 @@ function tokensOf(text) {
 
 // [{name, tree}], where a tree is {kind: "number" | "name" | "call", …}; `known(name)` gives the
 // {arguments} of a function or null.
-export function parseExpression(text, known) {
-  return new Parser(tokensOf(text), known).program();
+export function parseExpression(text, functionNamed) {
+  return new Parser(tokensOf(text), functionNamed).program();
 }
 
 class Parser {
-  constructor(tokens, known) {
-    Object.assign(this, {tokens, known, i: 0, depth: 0});
+  constructor(tokens, functionNamed) {
+    Object.assign(this, {tokens, functionNamed, i: 0, depth: 0});
   }
   get now() {
     return this.tokens[this.i];
@@ -83,12 +83,12 @@ class Parser {
       while (this.is(";", "\n")) this.take();
       if (this.now.kind === "end") break;
       statements.push(this.statement());
-      if (!this.is(";", "\n") && this.now.kind !== "end") this.unexpected();
+      if (!this.is(";", "\n") && this.now.kind !== "end") this.failAtToken();
     }
     if (!statements.length) this.fail("Type an expression, such as relu(a*b + d).", 0);
     return statements;
   }
-  unexpected() {
+  failAtToken() {
     const {text} = this.now;
     if (text === "^") this.fail("A power is written ** here, as in Python: x**2.");
     if (text === "=") this.fail("Only a name can stand before =.");
@@ -98,7 +98,7 @@ class Parser {
   statement() {
     if (this.now.kind === "name" && this.tokens[this.i + 1].text === "=") {
       const {text: name, at} = this.take();
-      if (this.known(name))
+      if (this.functionNamed(name))
         this.fail(`${name} is a function of the op table and cannot be assigned to.`, at);
       this.take();
       return {name, tree: this.sum()};
@@ -164,20 +164,21 @@ class Parser {
     if (this.is("(")) {
       this.take();
       const tree = this.sum();
-      if (!this.is(")")) this.now.kind === "end" ? this.fail("A ) is missing.") : this.unexpected();
+      if (!this.is(")"))
+        this.now.kind === "end" ? this.fail("A ) is missing.") : this.failAtToken();
       this.take();
       return tree;
     }
-    if (token.kind !== "name") this.unexpected();
+    if (token.kind !== "name") this.failAtToken();
     this.take();
     return this.is("(") ? this.application(token) : this.variable(token);
   }
   variable({text, at}) {
-    if (this.known(text)) this.fail(`${text} is a function: write ${text}(x).`, at);
+    if (this.functionNamed(text)) this.fail(`${text} is a function: write ${text}(x).`, at);
     return {kind: "name", name: text, at};
   }
   application({text, at}) {
-    const entry = this.known(text);
+    const entry = this.functionNamed(text);
     if (!entry) this.fail(`There is no function ${text} in the op table.`, at);
     this.take();
     const xs = [this.sum()];
@@ -185,7 +186,7 @@ class Parser {
       this.take();
       xs.push(this.sum());
     }
-    if (!this.is(")")) this.now.kind === "end" ? this.fail("A ) is missing.") : this.unexpected();
+    if (!this.is(")")) this.now.kind === "end" ? this.fail("A ) is missing.") : this.failAtToken();
     this.take();
     if (xs.length !== entry.arguments)
       this.fail(

@@ -152,11 +152,11 @@ class ExpressionPage {
     if (this.player && !params.step && !params.fresh) this.player.reload(trace);
     else {
       this.player?.stop();
-      this.player = new Player(trace, {params, onState: () => this.tellState()});
+      this.player = new Player(trace, {params, onState: () => this.reportState()});
       this.holder.replaceChildren(this.player.root);
     }
     this.numbers(trace);
-    this.tellState();
+    this.reportState();
   }
 
   // --- inputs, their gradients, and what a nudge does
@@ -240,12 +240,13 @@ class ExpressionPage {
     for (const {name, gradient, nudged} of this.lines) {
       const id = trace.nodes.findIndex((n) => n.kind === "input" && n.label === name);
       const g = sweep.gradients.get(id)?.data[0];
-      const then = valueOfExpression(this.table, this.statements, {
+      const nudgedResult = valueOfExpression(this.table, this.statements, {
         ...this.values,
         [name]: this.values[name] + NUDGE,
       });
       gradient.textContent = g === undefined ? "none" : show(g);
-      nudged.textContent = `${short(y, 6)} → ${short(then, 6)}, slope ${short((then - y) / NUDGE, 5)}`;
+      const slope = (nudgedResult - y) / NUDGE;
+      nudged.textContent = `${short(y, 6)} → ${short(nudgedResult, 6)}, slope ${short(slope, 5)}`;
     }
     this.why.replaceChildren(
       ...stopsOfGradient(trace, sweep).map((text) => h("p", {class: "note"}, text)),
@@ -263,17 +264,17 @@ class ExpressionPage {
     const values = Object.fromEntries(this.names.map((n) => [`v.${n}`, String(this.values[n])]));
     return {e: this.field.value, ...values, ...this.player.state()};
   }
-  tellState() {
+  reportState() {
     if (this.lines && this.player) {
-      if (this.shown !== this.player.digits) {
-        this.shown = this.player.digits;
+      if (this.shownDigits !== this.player.digits) {
+        this.shownDigits = this.player.digits;
         this.numbers(this.player.trace);
       }
       this.onState(this.state());
     }
   }
   start() {
-    requestAnimationFrame(() => this.player.graph.resized());
+    requestAnimationFrame(() => this.player.graph.resize());
   }
   stop() {
     this.player.stop();

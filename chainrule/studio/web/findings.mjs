@@ -28,7 +28,7 @@ export function findingsList(trace, {wrong, victims}, go) {
     ),
   );
   if (!rows.length) return null;
-  const spoiled = victims.size
+  const victimText = victims.size
     ? ` ${countOf(victims.size, "gradient is", "gradients are")} spoiled by it.`
     : "";
   return h(
@@ -37,7 +37,7 @@ export function findingsList(trace, {wrong, victims}, go) {
     h(
       "p",
       null,
-      `${rows.length === 1 ? "One rule is" : `${rows.length} rules are`} wrong in this backward pass.${spoiled}`,
+      `${rows.length === 1 ? "One rule is" : `${rows.length} rules are`} wrong in this backward pass.${victimText}`,
     ),
     h("ul", null, ...rows),
   );

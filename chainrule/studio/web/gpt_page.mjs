@@ -125,4 +125,4 @@ class GptPage extends TrainingPage {
   }
 }
 
-export const gptPage = (given) => new GptPage(given);
+export const gptPage = (options) => new GptPage(options);

@@ -27,13 +27,13 @@ export class GptTrainer {
     this.step = 0;
     this.losses = [];
     this.history = new StepTable(5, 600, ["norms"]);
-    this.stopped = "";
+    this.stopReason = "";
     this.random = studioRandom(42);
   }
 
   change(settings) {
     this.settings = {...this.settings, ...settings};
-    this.stopped = "";
+    this.stopReason = "";
   }
 
   // The last token, at both ends of every name.
@@ -72,11 +72,11 @@ export class GptTrainer {
     if (this.history.isDue(this.step)) this.history.add(this.step, {norms: this.norms()});
     this.step++;
     if (!Number.isFinite(this.loss))
-      this.stopped =
+      this.stopReason =
         `The loss is no finite number at step ${this.step - 1}. ` +
         "Lower the learning rate, then reset.";
     else if (this.step >= steps)
-      this.stopped =
+      this.stopReason =
         `${steps.toLocaleString("en")} steps are done, and the learning rate has come down to 0. ` +
         "Ask for more steps to go on.";
     return this.loss;

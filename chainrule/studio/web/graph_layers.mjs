@@ -19,7 +19,7 @@ export class GraphLayers {
   // Removes everything; whether a card had the focus.
   clear() {
     const hadFocus = this.cardLayer.contains(document.activeElement);
-    for (const kept of [this.cards, this.lines]) kept.clear();
+    for (const elements of [this.cards, this.lines]) elements.clear();
     for (const layer of [this.cardLayer, this.edgeLayer, this.frontLayer]) layer.replaceChildren();
     return hadFocus;
   }
@@ -49,7 +49,7 @@ export class GraphLayers {
         tabindex: -1,
         role: "button",
         "data-key": box.key,
-        onclick: () => graph.pressed(box),
+        onclick: () => graph.press(box),
         onkeydown: (e) => graph.key(e, box),
       });
       card.setAttribute("transform", `translate(${box.x - box.wide / 2} ${box.y - box.tall / 2})`);
@@ -61,13 +61,13 @@ export class GraphLayers {
     card.version = graph.version;
     const {parts, classes, label} = box.group
       ? this.groupContent(box)
-      : nodeCard(graph.trace, box, graph.look(box.node), graph.chosen === box.node);
+      : nodeCard(graph.trace, box, graph.look(box.node), graph.chosenNode === box.node);
     card.setAttribute("class", `card ${classes}`);
     card.setAttribute("aria-label", label);
     card.replaceChildren(...parts);
   }
   groupContent(box) {
-    const {now, wrong} = this.graph.marked();
+    const {now, wrong} = this.graph.marks();
     const has = (set) => set.size > 0 && box.group.nodes.some((i) => set.has(i));
     return groupCard(this.graph.trace, box, {now: has(now), wrong: has(wrong)});
   }
@@ -84,13 +84,13 @@ export class GraphLayers {
       const old = this.lines.get(e.key);
       if (old?.version === graph.version) continue;
       const look = graph.edgeLook(e) ?? {};
-      const shown = `${look.state} ${look.text}`;
-      if (old?.shown === shown) {
+      const lookKey = `${look.state} ${look.text}`;
+      if (old?.lookKey === lookKey) {
         old.version = graph.version;
         continue;
       }
       const line = edgeElement(e, graph.boxes, graph.across, look);
-      Object.assign(line, {version: graph.version, shown});
+      Object.assign(line, {version: graph.version, lookKey});
       this.lines.set(e.key, line);
       old?.remove();
       (look.text ? this.frontLayer : this.edgeLayer).append(line);

@@ -19,8 +19,8 @@ const BAR = 40; // the height of the buttons below
 export class GraphView {
   // `look(id)` and `edgeLook(edge)` say how a node and an edge are now; `now` and `wrong` are sets of
   // nodes; `onChoose(id)` hears of a card that was pressed.
-  constructor(trace, {look, edgeLook, marked, onChoose}) {
-    Object.assign(this, {trace, look, edgeLook, marked, onChoose});
+  constructor(trace, {look, edgeLook, marks, onChoose}) {
+    Object.assign(this, {trace, look, edgeLook, marks, onChoose});
     this.folds = new GraphFolds(trace);
     this.view = {x: 0, y: 0, scale: 1};
     this.version = 0;
@@ -40,7 +40,7 @@ export class GraphView {
     );
     this.element = h("div", {class: "graph"}, this.canvas, this.svg);
     listenToGestures(this.element, this);
-    this.observer = new ResizeObserver(() => this.resized());
+    this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.element);
   }
 
@@ -65,14 +65,14 @@ export class GraphView {
 
   // --- The view
 
-  resized() {
+  resize() {
     const {clientWidth: w, clientHeight: t} = this.element;
     if (!w || !t) return;
     const density = globalThis.devicePixelRatio || 1;
     [this.canvas.width, this.canvas.height] = [w * density, t * density];
     const first = !this.boxes;
     if (first || this.across !== isAcross(this.depth, this.room)) this.arrange();
-    if (first || !this.moved) {
+    if (first || !this.isMoved) {
       this.fit();
       this.follow(this.subjects);
     }
@@ -89,7 +89,7 @@ export class GraphView {
     );
     const scale = this.boxes.length > NEAR ? whole : Math.max(whole, READABLE);
     const at = (room, size) => (size * scale < room - 8 ? (room - size * scale) / 2 : 16);
-    this.moved = false;
+    this.isMoved = false;
     this.view = {scale, x: at(w, wide), y: at(t - BAR, tall) + (tall * scale < t - BAR ? 0 : 6)};
     this.paint();
   }
@@ -99,7 +99,7 @@ export class GraphView {
     const [wide, tall] = this.extent;
     const scale = Math.min(LARGEST_FIT, (w - 32) / Math.max(1, wide), (t - 40) / Math.max(1, tall));
     this.view = {scale, x: (w - wide * scale) / 2, y: (t - tall * scale) / 2};
-    this.moved = true;
+    this.isMoved = true;
     this.paint();
   }
 
@@ -111,13 +111,13 @@ export class GraphView {
       x: cx - ((cx - v.x) * scale) / v.scale,
       y: cy - ((cy - v.y) * scale) / v.scale,
     };
-    this.moved = true;
+    this.isMoved = true;
     this.paint();
   }
   move(dx, dy) {
     this.view.x += dx;
     this.view.y += dy;
-    this.moved = true;
+    this.isMoved = true;
     this.paint();
   }
 
@@ -145,7 +145,7 @@ export class GraphView {
   toggle(group) {
     this.folds.toggle(group.key);
     this.arrange();
-    this.focused = this.boxes[this.boxOf[group.nodes[0]]].key;
+    this.focusedKey = this.boxes[this.boxOf[group.nodes[0]]].key;
     this.reveal(group.nodes[0]);
   }
   // Folds a group that is open, as its key says.
@@ -212,7 +212,7 @@ export class GraphView {
     this.layers.focus(this.focusKey());
   }
   kindOf(b) {
-    const {now, wrong} = this.marked();
+    const {now, wrong} = this.marks();
     if (b.group) return "group";
     return now.has(b.node) ? "now" : wrong.has(b.node) ? "wrong" : this.trace.nodes[b.node].kind;
   }
@@ -221,28 +221,28 @@ export class GraphView {
 
   // The card that Tab comes to.
   focusKey() {
-    return this.focused && this.boxes[this.boxNumber(this.focused)]
-      ? this.focused
+    return this.focusedKey && this.boxes[this.boxNumber(this.focusedKey)]
+      ? this.focusedKey
       : this.boxes.at(-1)?.key;
   }
   boxNumber(key) {
-    if (this.numbered !== this.boxes) {
-      this.numbered = this.boxes;
+    if (this.numberedBoxes !== this.boxes) {
+      this.numberedBoxes = this.boxes;
       this.numbers = new Map(this.boxes.map((b, i) => [b.key, i]));
     }
     return this.numbers.get(key);
   }
 
-  pressed(box) {
-    this.focused = box.key;
+  press(box) {
+    this.focusedKey = box.key;
     if (box.group) this.toggle(box.group);
     else this.onChoose(box.node);
   }
   choose(id) {
-    this.chosen = id;
+    this.chosenNode = id;
     if (id !== null && this.boxes) {
       this.follow([id]);
-      this.focused = `n${id}`;
+      this.focusedKey = `n${id}`;
     }
     this.refresh();
   }
@@ -251,11 +251,11 @@ export class GraphView {
     if (e.key === "Enter" || e.key === " ") {
       e.preventDefault();
       e.stopPropagation();
-      return this.pressed(box);
+      return this.press(box);
     }
     if (e.key === "Backspace" && box.parent !== this.folds.root) {
       e.preventDefault();
-      this.focused = box.parent.key;
+      this.focusedKey = box.parent.key;
       return this.fold(box.parent.key);
     }
     if (!e.key.startsWith("Arrow")) return;
@@ -263,9 +263,9 @@ export class GraphView {
     e.stopPropagation();
     const next = neighbourOf(this, this.boxNumber(box.key), e.key);
     if (next === undefined) return;
-    this.focused = this.boxes[next].key;
+    this.focusedKey = this.boxes[next].key;
     this.reveal(this.boxes[next].group?.nodes[0] ?? this.boxes[next].node);
     this.paintNow();
-    this.layers.focus(this.focused);
+    this.layers.focus(this.focusedKey);
   }
 }

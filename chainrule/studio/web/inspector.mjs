@@ -104,12 +104,15 @@ function arrayEquation(player, m, upstream) {
         parts.push(part(`${trace.nameOf(id)}, the other factor`, trace.nodes[id].value));
     });
   if (!m.contribution) return [...parts, h("p", {class: "note"}, "Nothing is sent.")];
-  const chosen = player.element?.message === m ? player.element.flat : null;
+  const chosenElement = player.element?.message === m ? player.element.flat : null;
   const onPick = isArray(m.contribution) ? (flat) => player.openElement(m, flat) : null;
   parts.push(
-    part("contribution: choose an element to see its sum", m.contribution, {chosen, onPick}),
+    part("contribution: choose an element to see its sum", m.contribution, {
+      chosen: chosenElement,
+      onPick,
+    }),
   );
-  if (chosen !== null) parts.push(elementSum(player, m, chosen));
+  if (chosenElement !== null) parts.push(elementSum(player, m, chosenElement));
   return parts;
 }
 

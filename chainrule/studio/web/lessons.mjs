@@ -213,13 +213,13 @@ export class LessonBar {
 }
 
 export function lessonChooser(show) {
-  const chosen = () => {
+  const onChoice = () => {
     if (select.value) show(select.value);
     select.value = "";
   };
   const select = h(
     "select",
-    {"aria-label": "lessons", class: "lessons", onchange: chosen},
+    {"aria-label": "lessons", class: "lessons", onchange: onChoice},
     h("option", {value: ""}, "Lessons"),
     ...LESSONS.map((l) => h("option", {value: l.key}, l.title)),
   );

@@ -30,14 +30,14 @@ export class NetworkDiagram {
   }
 
   // `weights` are null where lines stay as they are.
-  draw({weights, surface, settings}, chosen) {
+  draw({weights, surface, settings}, unit) {
     const {g, width, height} = sizedCanvas(this.canvas);
     const colours = chartColours();
-    const {size, columns} = (this.placed = this.places(settings.widths, width, height));
+    const {size, columns} = (this.layout = this.places(settings.widths, width, height));
     if (weights) this.lines(sizedCanvas(this.under).g, [...weights.layers, weights.last], colours);
     const n = surface.size / 2;
     const shades = [...inputShades(n), surface.pictures];
-    const strip = this.strip.drawn(
+    const strip = this.strip.draw(
       shades,
       n,
       divergingColours(colours.contrast, colours.ground, colours.accent, 0.85),
@@ -51,7 +51,7 @@ export class NetworkDiagram {
       g.rect(left + 0.5, top + 0.5, size - 1, size - 1);
     }
     g.stroke();
-    const at = chosen && columns[chosen[0]]?.[chosen[1]];
+    const at = unit && columns[unit[0]]?.[unit[1]];
     if (!at) return;
     Object.assign(g, {strokeStyle: colours.ink, lineWidth: 2.5});
     g.strokeRect(
@@ -63,7 +63,7 @@ export class NetworkDiagram {
   }
 
   lines(g, layers, colours) {
-    const {size, columns} = this.placed;
+    const {size, columns} = this.layout;
     layers.forEach(({w}, l) =>
       w.forEach((row, i) =>
         row.forEach((v, j) => {
@@ -91,7 +91,7 @@ export class NetworkDiagram {
 
   // The unit at a place of the canvas as [column, index].
   at(x, y) {
-    const {size, columns} = this.placed ?? {columns: []};
+    const {size, columns} = this.layout ?? {columns: []};
     for (let c = 0; c < columns.length; c++)
       for (let i = 0; i < columns[c].length; i++)
         if (
@@ -119,7 +119,7 @@ class ShadeStrip {
   }
 
   // `parts` are arrays of shades, of one picture or of several after each other.
-  drawn(parts, n, colours) {
+  draw(parts, n, colours) {
     const count = parts.reduce((sum, p) => sum + p.length, 0) / (n * n);
     const {canvas} = this;
     if (canvas.width !== n * count || canvas.height !== n || !this.image) {
@@ -146,16 +146,16 @@ export class SurfacePlot {
   }
 
   // What the chosen unit makes of the plane, under the points.
-  draw({surface, points, chosen, squared, plane}) {
+  draw({surface, points, unit, squared, plane}) {
     const colours = chartColours();
     const shades = divergingColours(colours.contrast, colours.ground, colours.accent, 0.62);
     if (surface) {
-      const large = chosen?.[0] === 0 ? inputShades(surface.size)[chosen[1]] : surface.large;
-      this.strip.drawn([large], surface.size, shades);
+      const large = unit?.[0] === 0 ? inputShades(surface.size)[unit[1]] : surface.large;
+      this.strip.draw([large], surface.size, shades);
     }
-    const drawn = [points, this.canvas.clientWidth, colours, squared];
-    if (this.drawnPoints?.every((x, i) => x === drawn[i])) return;
-    this.drawnPoints = drawn;
+    const content = [points, this.canvas.clientWidth, colours, squared];
+    if (this.drawnPoints?.every((x, i) => x === content[i])) return;
+    this.drawnPoints = content;
     this.drawPoints(points, colours, squared, plane);
   }
 

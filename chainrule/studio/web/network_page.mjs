@@ -87,11 +87,11 @@ class NetworkPage extends TrainingPage {
 
   change(changes, message) {
     Object.assign(this.settings, changes);
-    const changed = (...names) => names.some((name) => name in changes);
-    if (changed("data", "points", "noise", "split", "seed")) this.points = this.splitOfPoints();
-    if (changed("init", "seed", "data")) this.pastCurves = [];
+    const hasChanged = (...names) => names.some((name) => name in changes);
+    if (hasChanged("data", "points", "noise", "split", "seed")) this.points = this.splitOfPoints();
+    if (hasChanged("init", "seed", "data")) this.pastCurves = [];
     if (!this.worker) return;
-    if (changed("data")) this.begin();
+    if (hasChanged("data")) this.begin();
     else this.changeTrainer();
     this.view.showSettings(this.settings);
     if (message) this.view.say(message);
@@ -186,13 +186,13 @@ class NetworkPage extends TrainingPage {
   }
 
   state() {
-    const own = this.settings.data === "own" ? pointsToAddress(this.own) : null;
+    const ownText = this.settings.data === "own" ? pointsToAddress(this.own) : null;
     return {
       ...networkAddress(this.settings),
       ...(this.step ? {step: String(Math.min(this.step, ADVANCE_MOST))} : {}),
-      ...(own === null ? {} : {own}),
+      ...(ownText === null ? {} : {own: ownText}),
     };
   }
 }
 
-export const networkPage = (given) => new NetworkPage(given);
+export const networkPage = (options) => new NetworkPage(options);

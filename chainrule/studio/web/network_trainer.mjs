@@ -2,7 +2,7 @@
 // Runs in a worker; the page sends the text of this file's functions there (training_worker.mjs).
 //
 // A layer that is not there has mask 0 and skip 1: it hands on what it gets.
-import {shuffled, studioRandom} from "./datasets.mjs";
+import {permutation, studioRandom} from "./datasets.mjs";
 import {moduleMemory} from "./module_memory.mjs";
 import {ParameterLayout, initialWeights} from "./network_parameters.mjs";
 import {StepTable} from "./step_table.mjs";
@@ -66,7 +66,7 @@ export class NetworkTrainer {
     this.engines = {};
     for (const [capacity, pair] of Object.entries(pairs))
       this.engines[capacity] = pair.map((module) => moduleMemory(module));
-    this.stopped = "";
+    this.stopReason = "";
   }
 
   get capacity() {
@@ -91,7 +91,7 @@ export class NetworkTrainer {
     this.settings = settings;
     this.points = points;
     this.step = 0;
-    this.stopped = "";
+    this.stopReason = "";
     this.curve = new StepTable(20, 1000, ["train", "test", "norms"]);
     this.snapshots = new StepTable(100, 64, ["states"]);
     this.startFrom(initialWeights(settings, studioRandom(settings.seed + 7919)));
@@ -116,7 +116,7 @@ export class NetworkTrainer {
     const before = this.settings;
     this.settings = settings;
     this.points = points;
-    this.stopped = "";
+    this.stopReason = "";
     if (settings.init !== before.init || settings.seed !== before.seed) {
       this.begin(settings, points);
       return;
@@ -156,7 +156,7 @@ export class NetworkTrainer {
     this.step++;
     this.loss = engine.arrays.loss[0];
     if (!Number.isFinite(this.loss))
-      this.stopped =
+      this.stopReason =
         `The loss is no finite number at step ${this.step - 1}: the weights have grown beyond ` +
         "all bounds. Lower the learning rate, then reset, or rewind to an earlier step.";
     return this.loss;
@@ -173,7 +173,7 @@ export class NetworkTrainer {
       const rows =
         size === n
           ? Array.from({length: n}, (_, i) => i)
-          : shuffled(n, this.settings.seed + 104729 + epoch);
+          : permutation(n, this.settings.seed + 104729 + epoch);
       this.order = {key, rows};
     }
     return this.order.rows.slice((k % per) * size, (k % per) * size + size);
@@ -253,7 +253,7 @@ export class NetworkTrainer {
     const {step, settings, origin, points} = this;
     const {theta, mean, square} = this.engine.arrays;
     const arrays = {theta: theta.slice(), mean: mean.slice(), square: square.slice()};
-    this.snapshots.add(step, {states: {step, settings, origin, points, stopped: "", arrays}});
+    this.snapshots.add(step, {states: {step, settings, origin, points, stopReason: "", arrays}});
   }
 
   // Go to the last snapshot that is not later; what came after is forgotten. Returns its settings.

@@ -74,7 +74,7 @@ function gradientPart(player, id, due) {
   const {sweep, digits} = player;
   const gradient = player.gradientNow(id);
   if (gradient) {
-    const isWhole = due.every((m) => m.index < player.sent) && !sweep.again;
+    const isWhole = due.every((m) => m.index < player.sentCount) && !sweep.again;
     const certificate = isWhole ? sweep.certificates?.get(id) : null;
     return [
       certificateView(certificate, "This gradient", "the result", player.show),
@@ -100,7 +100,7 @@ function contributionList(player, due) {
       {class: "link", onclick: () => player.goToMessage(d)},
       `from ${trace.nameOf(d.node)}`,
     );
-  const isSent = (d) => d.index < player.sent;
+  const isSent = (d) => d.index < player.sentCount;
   return shortTable(
     due.map((d) => [
       isSent(d) ? "" : "later",

@@ -6,9 +6,9 @@ const ADDRESS_MOST = 150; // more points than this do not go into an address
 // `label` is 0 or 1. null where there is no room.
 export function withPoint({x, y, numbers}, [left, up, label]) {
   if (y.length >= POINTS_MOST) return null;
-  const rounded = [left, up].map((v) => Math.round(v * 1000) / 1000);
+  const coordinates = [left, up].map((v) => Math.round(v * 1000) / 1000);
   const value = numbers ? 2 * label - 1 : label;
-  return ownPoints([...x, ...rounded], [...y, value], numbers);
+  return ownPoints([...x, ...coordinates], [...y, value], numbers);
 }
 
 export function withoutLast({x, y, numbers}, count) {

@@ -25,7 +25,7 @@ export class Player {
 
   load(trace, params = {}) {
     this.trace = trace;
-    this.chosen = null;
+    this.chosenNode = null;
     this.slice = null;
     this.element = null;
     const number = Number(params.sweep ?? trace.sweeps.length - 1);
@@ -40,7 +40,7 @@ export class Player {
     this.graph = new GraphView(trace, {
       look: (id) => nodeLook(this, id),
       edgeLook: (e) => edgeLook(this, e),
-      marked: () => this.marked,
+      marks: () => this.marks,
       onChoose: (id) => this.chooseNode(id),
     });
     this.controls.stage.replaceChildren(this.graph.element, this.controls.view);
@@ -54,12 +54,12 @@ export class Player {
     );
     this.controls.sweepLabel.hidden = trace.sweeps.length < 2;
     if (params.node !== undefined && trace.nodes[Number(params.node)])
-      this.chosen = Number(params.node);
+      this.chosenNode = Number(params.node);
     if (["back", "forth"].includes(params.slice)) this.setSlice(params.slice, true);
-    const [message, flat] = (params.element ?? "").split(".").map(Number);
-    const opened = this.step?.message;
-    if (opened && opened.index === message && flat >= 0 && flat < opened.contribution?.data?.length)
-      this.element = {message: opened, flat};
+    const [index, flat] = (params.element ?? "").split(".").map(Number);
+    const message = this.step?.message;
+    if (message?.index === index && flat >= 0 && flat < message.contribution?.data?.length)
+      this.element = {message, flat};
     this.showStep();
     this.update();
   }
@@ -83,14 +83,14 @@ export class Player {
     this.sweep =
       right && this.wrong && this.canWalk ? walkAgain(this.trace, right, wrongOrder(right)) : right;
     this.steps = stepsOf(this.trace, this.sweep);
-    this.certified = new Map();
+    this.verdicts = new Map();
     for (const {node, certificate} of right?.messages ?? [])
       if (
         certificate &&
         certificate.verdict !== "not checked" &&
-        this.certified.get(node) !== "wrong"
+        this.verdicts.get(node) !== "wrong"
       )
-        this.certified.set(node, certificate.verdict === "differs" ? "wrong" : "right");
+        this.verdicts.set(node, certificate.verdict === "differs" ? "wrong" : "right");
     this.findings = findingsOf(this.trace, right);
     const list = findingsList(this.trace, this.findings, (m) => this.goToMessage(m));
     this.controls.findings.replaceChildren(...(list ? [list] : []));
@@ -105,7 +105,7 @@ export class Player {
   get step() {
     return this.steps[this.position - 1] ?? null;
   }
-  get sent() {
+  get sentCount() {
     return Math.max(0, this.position - this.backwardAt - 1);
   }
   // The backward pass has begun.
@@ -116,13 +116,13 @@ export class Player {
     return this.digits === "exact" ? exact : short;
   }
   get sentence() {
-    return sentenceOf(this.trace, this.sweep, this.step, this.sent, this.digits);
+    return sentenceOf(this.trace, this.sweep, this.step, this.sentCount, this.digits);
   }
 
   state() {
     const out = {step: String(this.position)};
-    if (this.chosen !== null) out.node = String(this.chosen);
-    if (this.slice && this.chosen !== null) out.slice = this.slice;
+    if (this.chosenNode !== null) out.node = String(this.chosenNode);
+    if (this.slice && this.chosenNode !== null) out.slice = this.slice;
     if (this.element) out.element = `${this.element.message.index}.${this.element.flat}`;
     if (this.wrong) out.order = "wrong";
     if (this.digits === "exact") out.digits = "exact";
@@ -135,40 +135,40 @@ export class Player {
     return at === undefined || at < this.position;
   }
   gradientNow(id) {
-    return this.isBackward ? this.sweep.running(id, this.sent) : null;
+    return this.isBackward ? this.sweep.running(id, this.sentCount) : null;
   }
 
   // --- what the reader does
 
   goTo(position, {quiet = false} = {}) {
     this.position = Math.max(0, Math.min(this.steps.length, position));
-    this.chosen = null;
+    this.chosenNode = null;
     this.element = null;
-    this.slice = this.sliced = null;
+    this.slice = this.sliceNodes = null;
     this.showStep();
     this.update(quiet);
   }
   showStep() {
     const {step} = this;
-    this.graph.follow(this.chosen === null ? nodesOfStep(step) : [this.chosen]);
+    this.graph.follow(this.chosenNode === null ? nodesOfStep(step) : [this.chosenNode]);
   }
   goToMessage(m) {
     this.goTo(this.backwardAt + 2 + m.index);
   }
   chooseNode(id) {
-    this.chosen = this.chosen === id ? null : id;
+    this.chosenNode = this.chosenNode === id ? null : id;
     this.element = null;
     if (this.slice) this.setSlice(this.slice, true);
-    if (this.chosen === null) this.slice = this.sliced = null;
+    if (this.chosenNode === null) this.slice = this.sliceNodes = null;
     this.update();
   }
   // Shows what `node`, else the chosen one, depends on ("back") or influences ("forth").
-  setSlice(kind, keep = false, node = this.chosen) {
-    this.chosen = node;
+  setSlice(kind, keep = false, node = this.chosenNode) {
+    this.chosenNode = node;
     this.slice = this.slice === kind && !keep ? null : kind;
-    this.sliced =
-      this.slice && this.chosen !== null
-        ? this.trace.slice(this.chosen, this.slice === "forth")
+    this.sliceNodes =
+      this.slice && this.chosenNode !== null
+        ? this.trace.slice(this.chosenNode, this.slice === "forth")
         : null;
     this.update();
   }
@@ -229,7 +229,7 @@ export class Player {
     else if (e.key === "End") this.goTo(this.steps.length);
     else if (e.key === " " && !e.target.matches("button, [role=button]")) this.play(1);
     else if (e.key === "Escape") {
-      this.chosen = this.slice = this.sliced = this.element = null;
+      this.chosenNode = this.slice = this.sliceNodes = this.element = null;
       this.update();
     } else return;
     e.preventDefault();
@@ -247,12 +247,14 @@ export class Player {
     digits.checked = this.digits === "exact";
     if (!quiet || !this.timer)
       sentence.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
-    this.marked = marksNow(this);
+    this.marks = marksNow(this);
     this.graph.setDigits(this.digits);
     keepingFocus(panel, () =>
-      panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this)),
+      panel.replaceChildren(
+        this.chosenNode !== null ? nodePanel(this, this.chosenNode) : stepPanel(this),
+      ),
     );
-    this.graph.choose(this.chosen);
+    this.graph.choose(this.chosenNode);
     this.onState(this.state());
   }
 }

@@ -3,18 +3,22 @@ import {valueText} from "./array_view.mjs";
 import {isArray} from "./arrays.mjs";
 
 export function nodeLook(player, id) {
-  const {show, sweep, marked} = player;
+  const {show, sweep, marks} = player;
   const node = player.trace.nodes[id];
   const gradientArray = player.gradientNow(id);
   const due = sweep?.arriving.get(id) ?? [];
-  const come = due.length > 1 ? due.filter((m) => m.index < player.sent).length : 0;
+  const come = due.length > 1 ? due.filter((m) => m.index < player.sentCount).length : 0;
   const isPartial = gradientArray && come < due.length;
   return {
     value: player.valueNow(id) ? valueText(node.value, show) : null,
     gradient: node.kind === "constant" ? null : gradientText(player, gradientArray, due),
     gradientArray,
     come: isPartial && due.length > 1 ? `(${come} of ${due.length})` : "",
-    state: marked.now.has(id) ? "now" : player.sliced && !player.sliced.has(id) ? "pale" : "",
+    state: marks.now.has(id)
+      ? "now"
+      : player.sliceNodes && !player.sliceNodes.has(id)
+        ? "pale"
+        : "",
     marks: marksOfNode(player, id),
   };
 }
@@ -25,17 +29,17 @@ function gradientText(player, gradient, due) {
   return player.isBackward && due.length ? "–" : null;
 }
 
-function marksOfNode({marked, findings, certified}, id) {
-  if (marked.wrong.has(id)) return ["wrong"];
+function marksOfNode({marks, findings, verdicts}, id) {
+  if (marks.wrong.has(id)) return ["wrong"];
   if (findings.victims.has(id)) return ["victim"];
-  return certified.has(id) ? [certified.get(id)] : [];
+  return verdicts.has(id) ? [verdicts.get(id)] : [];
 }
 
 // The nodes of this step, and those that are wrong.
 export function marksNow(player) {
-  const {step, certified, sweep, right} = player;
+  const {step, verdicts, sweep, right} = player;
   const wrong = new Set(player.wrongMarks ?? []);
-  for (const [id, verdict] of certified) if (verdict === "wrong") wrong.add(id);
+  for (const [id, verdict] of verdicts) if (verdict === "wrong") wrong.add(id);
   if (player.wrong && sweep !== right)
     for (const [id, gradient] of sweep.gradients)
       if (player.gradientNow(id) && differ(gradient, right.gradients.get(id))) wrong.add(id);
@@ -55,7 +59,7 @@ const differ = (a, b) =>
 
 // `pairs` are the messages that an edge stands for: [from, to, place].
 export function edgeLook(player, {pairs}) {
-  const {step, sliced, show} = player;
+  const {step, sliceNodes: sliced, show} = player;
   if (step?.kind === "message" && pairs.some((pair) => carries(pair, step.message))) {
     const {contribution} = step.message;
     return {state: "now", text: contribution ? valueText(contribution, show) : "nothing"};
@@ -69,5 +73,5 @@ export function edgeLook(player, {pairs}) {
 const carries = ([from, to, place], {target, node, place: at}) =>
   from === target && to === node && place === at;
 
-const isSent = ({sweep, sent}, pair) =>
+const isSent = ({sweep, sentCount: sent}, pair) =>
   (sweep.arriving.get(pair[0]) ?? []).some((m) => carries(pair, m) && m.index < sent);

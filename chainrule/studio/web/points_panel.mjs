@@ -8,7 +8,7 @@ import {
   action,
   choice,
   closedPart,
-  labelled,
+  labelledField,
   numberField,
   panel,
   pictureCanvas,
@@ -73,8 +73,8 @@ export class PointsPanel {
       h(
         "div",
         {class: "t-add"},
-        labelled("x", x),
-        labelled("y", y),
+        labelledField("x", x),
+        labelledField("y", y),
         action("Add", add),
         action("Undo", () => onRemove(1)),
         action("Clear", () => onRemove(Infinity)),
@@ -112,7 +112,7 @@ export class PointsPanel {
   }
 
   draw({surface}, points, unit) {
-    this.plot.draw({surface, points, chosen: unit, squared: points.numbers, plane: PLANE});
+    this.plot.draw({surface, points, unit: unit, squared: points.numbers, plane: PLANE});
   }
 
   describe({train, test}, step) {

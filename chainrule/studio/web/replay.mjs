@@ -82,7 +82,7 @@ const COMPUTED = {
 };
 
 // The trace with these values: local derivatives of elementwise ops are computed anew.
-export function retraced(trace, sweep, table, now) {
+export function traceWithValues(trace, sweep, table, now) {
   const local = (m) => {
     if (m.local.form !== "factor") return m.local;
     const node = trace.nodes[m.node];

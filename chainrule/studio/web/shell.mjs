@@ -1,7 +1,7 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
 import {addressOf, readAddress, writeAddress, writeNow} from "./address.mjs";
 import {breakPage} from "./break_page.mjs";
-import {carriedData, inflate} from "./carried.mjs";
+import {pageContent, inflate} from "./page_content.mjs";
 import {h} from "./dom.mjs";
 import {expressionPage} from "./expression_page.mjs";
 import {gptPage} from "./gpt_page.mjs";
@@ -17,10 +17,10 @@ const PAGES = [
     "expr",
     "Expression",
     (shell, params) =>
-      expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)}),
+      expressionPage({table: shell.table, params, onState: (s) => shell.showState("expr", s)}),
   ],
-  ["network", "Network", (shell, params) => networkPage(shell.given(params))],
-  ["gpt", "GPT", (shell, params) => gptPage(shell.given(params))],
+  ["network", "Network", (shell, params) => networkPage(shell.trainingOptions(params))],
+  ["gpt", "GPT", (shell, params) => gptPage(shell.trainingOptions(params))],
   [
     "break",
     "Break it",
@@ -28,9 +28,9 @@ const PAGES = [
       breakPage({
         trace: shell.slips,
         table: shell.table,
-        mistakes: shell.carried.data.mistakes,
+        mistakes: shell.content.data.mistakes,
         params,
-        onState: (s) => shell.changed("break", s),
+        onState: (s) => shell.showState("break", s),
       }),
   ],
   [
@@ -40,12 +40,12 @@ const PAGES = [
       tracePage({
         trace: shell.trace,
         params,
-        onState: (s) => shell.changed("trace", s),
-        onOpen: (text) => shell.opened(text),
+        onState: (s) => shell.showState("trace", s),
+        onOpen: (text) => shell.openText(text),
       }),
   ],
 ];
-const TOLD = 1000; // milliseconds between looks at the state of a page that trains
+const STATE_INTERVAL = 1000; // milliseconds between looks at the state of a page that trains
 
 class Shell {
   constructor(place) {
@@ -54,8 +54,8 @@ class Shell {
   }
 
   async start() {
-    this.carried = await carriedData();
-    const {data, binaries} = this.carried;
+    this.content = await pageContent();
+    const {data, binaries} = this.content;
     this.modules = {};
     for (const [name, text] of Object.entries(binaries)) this.modules[name] = await inflate(text);
     this.table = await OpTable.open(this.modules.ops, data.table);
@@ -63,13 +63,13 @@ class Shell {
     if (data.trace) this.trace = decodeTrace(data.trace);
     this.lessons = new LessonBar(
       (name, params) => this.reopen(name, params),
-      () => this.left(),
+      () => this.focusTab(),
     );
     this.draw();
-    setInterval(() => this.tellState(), TOLD);
-    addEventListener("hashchange", () => this.followed());
+    setInterval(() => this.saveState(), STATE_INTERVAL);
+    addEventListener("hashchange", () => this.followAddress());
     addEventListener("pagehide", () => {
-      this.tellState();
+      this.saveState();
       writeNow();
     });
     const {page, lesson, part, ...params} = readAddress();
@@ -77,10 +77,10 @@ class Shell {
     this.show(PAGES.some(([name]) => name === page) ? page : (data.first ?? "expr"), params);
   }
 
-  given(params) {
+  trainingOptions(params) {
     return {
       modules: this.modules,
-      data: this.carried.data.training,
+      data: this.content.data.training,
       table: this.table,
       params,
       openTrace: (trace) => this.play(trace),
@@ -156,38 +156,38 @@ class Shell {
     const page = this.pages.get(name);
     this.view.replaceChildren(page.element);
     page.start();
-    this.changed(name, page.state());
+    this.showState(name, page.state());
   }
 
   // A page anew, in this state. If it cannot be made, what was there stays.
   reopen(name, params) {
-    const made = PAGES.find(([n]) => n === name)[2](this, params);
+    const page = PAGES.find(([n]) => n === name)[2](this, params);
     this.pages.get(name)?.stop();
-    this.pages.set(name, made);
+    this.pages.set(name, page);
     this.show(name, params);
   }
-  left() {
-    this.tellState();
+  focusTab() {
+    this.saveState();
     this.tabs.get(this.now).focus();
   }
   // The reader changed the address, or followed a link to a state of this page.
-  followed() {
-    if (location.hash === this.own) return;
+  followAddress() {
+    if (location.hash === this.address) return;
     const {page, lesson, part, ...params} = readAddress();
     if (this.lessons.knows(lesson)) this.lessons.show(lesson, Number(part) || 0);
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
 
-  tellState() {
-    this.changed(this.now, this.pages.get(this.now).state());
+  saveState() {
+    this.showState(this.now, this.pages.get(this.now).state());
   }
 
-  changed(name, state) {
+  showState(name, state) {
     if (name !== this.now) return;
     state = {...state, ...this.lessons.state()};
     const address = addressOf({page: name, ...state});
-    if (address === this.own) return;
-    this.own = address;
+    if (address === this.address) return;
+    this.address = address;
     writeAddress({page: name, ...state});
   }
 
@@ -202,7 +202,7 @@ class Shell {
       throw error;
     }
   }
-  opened(text) {
+  openText(text) {
     this.play(decodeTrace(text));
   }
 

@@ -10,8 +10,8 @@ const from = (label, to) => (trace, sweep) =>
   sweep.messages.filter(
     (m) => m.node === node(trace, label) && (to === undefined || m.target === node(trace, to)),
   );
-const scaled = (array, factor) => ({...array, data: array.data.map((x, i) => x * factor(i))});
-const times = (factor) => (m, g, pull) => scaled(pull(m, g), () => factor);
+const scaleArray = (array, factor) => ({...array, data: array.data.map((x, i) => x * factor(i))});
+const times = (factor) => (m, g, pull) => scaleArray(pull(m, g), () => factor);
 const valueOf = (trace, m) => trace.nodes[m.node].value.data;
 
 // g @ W, both of arrays: (rows, n) @ (n, n).
@@ -30,9 +30,9 @@ const firstRow = (m, g) => ({
   data: g.data.slice(0, g.shape[1]),
 });
 const staleSlope = (m, g, pull, trace) =>
-  scaled(g, (i) => 1 - Math.max(0, valueOf(trace, m)[i]) ** 2);
-const oneSided = (m, g, pull, trace) =>
-  scaled(g, (i) => 1 - valueOf(trace, m)[i] * Math.abs(valueOf(trace, m)[i]));
+  scaleArray(g, (i) => 1 - Math.max(0, valueOf(trace, m)[i]) ** 2);
+const oneSidedSlope = (m, g, pull, trace) =>
+  scaleArray(g, (i) => 1 - valueOf(trace, m)[i] * Math.abs(valueOf(trace, m)[i]));
 const ofOnes = (m, g, pull) => pull(m, {...g, data: new Float64Array(g.data.length).fill(1)});
 
 export const SLIPS = [
@@ -140,17 +140,17 @@ export const SLIPS = [
     code: "one_sided",
     where: "h",
     find: from("h"),
-    sends: oneSided,
+    sends: oneSidedSlope,
     line: "a_bar = g * (1 - h * abs(h))",
     right: "a_bar = g * (1 - h**2)",
   },
 ];
 
-// What `walkAgain` is told of a slip, or of none.
+// The rules of a slip, or of none, for `walkAgain`.
 export function slipRules(slip, trace, sweep, pull, before) {
   if (!slip) return {before};
-  const changed = new Set(slip.find(trace, sweep).map((m) => `${m.node}.${m.place}`));
-  const hits = (m) => changed.has(`${m.node}.${m.place}`);
+  const affected = new Set(slip.find(trace, sweep).map((m) => `${m.node}.${m.place}`));
+  const hits = (m) => affected.has(`${m.node}.${m.place}`);
   return {
     before,
     sends: (m, g) => (slip.sends && hits(m) ? slip.sends(m, g, pull, trace) : undefined),

@@ -13,10 +13,10 @@ function resolvedName(name, tensors) {
     .replace(/^(blocks\.\d+)[._]/, "$1.");
   const third = /^(blocks\.\d+\.attn)[._](wq|wk|wv)(\.weight)?$/.exec(plain);
   if (third) return {name: `${third[1]}.qkv.weight`, third: QKV_THIRDS[third[2]]};
-  const swapped = plain
+  const fullName = plain
     .replace(/attn[._]wo$/, "attn.proj")
     .replace(/\.(mlp[._])fc(?=[12])/, ".mlp.fc");
-  const found = [swapped, `${swapped}.weight`].find((n) => tensors.some((t) => t.name === n));
+  const found = [fullName, `${fullName}.weight`].find((n) => tensors.some((t) => t.name === n));
   return found ? {name: found} : null;
 }
 
@@ -91,8 +91,8 @@ function indices(text, n, axis) {
   if (!m) return {error: `"${text}" is no index: write a number or start:stop:step; ${words}.`};
   const step = m[3] === undefined ? 1 : Number(m[3]);
   if (step === 0) return {error: "The step of a slice is not 0."};
-  const bound = (v, missing) => {
-    if (v === undefined) return missing;
+  const bound = (v, fallback) => {
+    if (v === undefined) return fallback;
     const i = Number(v) < 0 ? Number(v) + n : Number(v);
     return step > 0 ? Math.min(Math.max(i, 0), n) : Math.min(Math.max(i, -1), n - 1);
   };
@@ -111,14 +111,14 @@ export function pastedDocuments(text) {
     .filter(Boolean);
   const counts = new Map();
   for (const line of lines) for (const c of line) counts.set(c, (counts.get(c) ?? 0) + 1);
-  const kept = [...counts]
+  const letters = [...counts]
     .sort((a, b) => b[1] - a[1])
     .slice(0, 26)
     .map(([c]) => c)
     .sort();
-  const known = new Set(kept);
+  const letterSet = new Set(letters);
   const notes = [];
-  let documents = lines.map((l) => [...l].filter((c) => known.has(c)).join("")).filter(Boolean);
+  let documents = lines.map((l) => [...l].filter((c) => letterSet.has(c)).join("")).filter(Boolean);
   if (documents.length < 2)
     return {error: "Training needs at least two lines with letters, one name or word a line."};
   if (counts.size > 26)
@@ -132,7 +132,7 @@ export function pastedDocuments(text) {
   const long = documents.filter((d) => d.length > 16).length;
   if (long) notes.push(`${countOf(long, "line is", "lines are")} longer than 16 letters, and cut.`);
   const filler = [..."abcdefghijklmnopqrstuvwxyz"]
-    .filter((c) => !known.has(c))
-    .slice(0, 26 - kept.length);
-  return {documents, alphabet: [...kept, ...filler].join(""), note: notes.join(" ")};
+    .filter((c) => !letterSet.has(c))
+    .slice(0, 26 - letters.length);
+  return {documents, alphabet: [...letters, ...filler].join(""), note: notes.join(" ")};
 }

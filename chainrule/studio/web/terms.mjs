@@ -143,8 +143,8 @@ export function pullThrough(trace, m, g) {
 
 // What is missing between the exact sum of the products and the number that was recorded: the
 // rounding of whoever added them up. Sums and products without error by Dekker and Knuth.
-export function roundingOf(terms, recorded) {
-  const parts = [recorded];
+export function roundingOf(terms, total) {
+  const parts = [total];
   for (const t of terms) {
     const p = termProduct(t);
     if (!Number.isFinite(p)) return NaN;
@@ -181,10 +181,10 @@ export function exactSum(numbers) {
     partials.length = i;
     partials.push(x);
   }
-  return roundedOnce(partials);
+  return roundOnce(partials);
 }
 
-function roundedOnce(partials) {
+function roundOnce(partials) {
   let k = partials.length - 1;
   if (k < 0) return 0;
   let high = partials[k];

@@ -1,13 +1,13 @@
 // A document with one trace and its player, and nothing else.
 import {readAddress, writeAddress} from "./address.mjs";
-import {carriedData} from "./carried.mjs";
+import {pageContent} from "./page_content.mjs";
 import {h} from "./dom.mjs";
 import {Player} from "./player.mjs";
 import {decodeTrace} from "./trace.mjs";
 
 async function showDocument(place) {
   try {
-    const trace = decodeTrace((await carriedData()).data.trace);
+    const trace = decodeTrace((await pageContent()).data.trace);
     const player = new Player(trace, {params: readAddress(), onState: writeAddress});
     place.replaceChildren(
       h(

@@ -43,7 +43,7 @@ class TracePage {
     return this.player?.state() ?? {};
   }
   start() {
-    if (this.player) requestAnimationFrame(() => this.player.graph.resized());
+    if (this.player) requestAnimationFrame(() => this.player.graph.resize());
   }
   stop() {
     this.player?.stop();

@@ -5,7 +5,7 @@ import {PACES} from "./training_settings.mjs";
 
 const PASTED_MOST = 200_000; // characters that a field shows
 
-export function labelled(title, control, more = null) {
+export function labelledField(title, control, more = null) {
   return h("label", {class: "t-field"}, h("span", {class: "t-name"}, title), control, more);
 }
 
@@ -16,7 +16,7 @@ export function choice(title, options, value, onChoice) {
     {onchange: () => onChoice(select.value)},
     options.map(([v, words]) => h("option", {value: v, selected: v === value}, words)),
   );
-  return labelled(title, select);
+  return labelledField(title, select);
 }
 
 // A number with bounds; what is no number, or outside, is put right when the field is left.
@@ -29,14 +29,14 @@ export function numberField(title, {min, max, step = "any"}, value, onNumber) {
     value,
     onchange: () => {
       const n = Number(input.value);
-      const fitted =
+      const inBounds =
         input.value.trim() === "" || !Number.isFinite(n) ? value : Math.min(max, Math.max(min, n));
-      const whole = step === 1 ? Math.round(fitted) : fitted;
+      const whole = step === 1 ? Math.round(inBounds) : inBounds;
       input.value = whole;
       if (whole !== value) onNumber((value = whole));
     },
   });
-  return Object.assign(labelled(title, input), {
+  return Object.assign(labelledField(title, input), {
     show: (v) => {
       value = v;
       input.value = v;
@@ -95,10 +95,10 @@ export function pasteField(name, placeholder, words, onText) {
     placeholder,
     "aria-label": name,
     onpaste: (e) => {
-      const pasted = e.clipboardData?.getData("text") ?? "";
-      if (pasted.length < PASTED_MOST) return;
+      const clipboardText = e.clipboardData?.getData("text") ?? "";
+      if (clipboardText.length < PASTED_MOST) return;
       e.preventDefault();
-      onText(pasted);
+      onText(clipboardText);
     },
   });
   return [text, action(words, () => onText(text.value))];

@@ -2,11 +2,11 @@
 // Runs in a worker; the page sends the text of these functions there (training_worker.mjs).
 
 export function networkFrame(trainer, ask) {
-  const {curve, snapshots, settings, step, loss, stopped, stepsPerEpoch} = trainer;
+  const {curve, snapshots, settings, step, loss, stopReason, stepsPerEpoch} = trainer;
   return {
     step,
     loss,
-    stopped,
+    stopReason,
     stepsPerEpoch,
     settings,
     norms: trainer.norms(),
@@ -53,10 +53,10 @@ export function surfaceShades({size, output, units}, {widths, squared}, large) {
 }
 
 export function gptFrame(trainer, ask) {
-  const {step, stopped, settings, history} = trainer;
+  const {step, stopReason, settings, history} = trainer;
   return {
     step,
-    stopped,
+    stopReason,
     settings,
     name: trainer.name,
     losses: Float64Array.from(trainer.losses.slice(ask.from)),

@@ -33,8 +33,8 @@ export class TrainingPage {
       draw: () => this.drawFresh(),
     });
     this.worker = trainingWorker(loader, {
-      ready: (opened) => {
-        onReady(opened);
+      ready: (description) => {
+        onReady(description);
         this.begin();
         this.ask({type: "setPace", value: this.settings.pace});
         if (this.target) this.ask({type: "advance", count: this.target});
@@ -53,10 +53,10 @@ export class TrainingPage {
     this.worker?.ask(message);
   }
 
-  showState({running, step, stopped, failed, rewound}) {
+  showState({running, step, stopReason, failed, rewound}) {
     Object.assign(this, {running, step});
-    this.view.showRunning(running, stopped, failed);
-    if (stopped) this.view.say(stopped);
+    this.view.showRunning(running, stopReason, failed);
+    if (stopReason) this.view.say(stopReason);
     if (rewound) this.showRewound(rewound, step);
     if (running) this.frames.start();
     else this.refresh();

@@ -54,11 +54,11 @@ export class TrainingView {
     for (const b of this.element.querySelectorAll("button, select, input")) b.disabled = true;
   }
 
-  showRunning(running, stopped, failed) {
+  showRunning(running, stopReason, failed) {
     this.play.textContent = running ? "Pause" : "Train";
     this.play.setAttribute("aria-pressed", String(running));
     this.status.classList.toggle("t-bad", failed);
     if (running) this.say("Training.");
-    else if (!stopped && this.status.textContent === "Training.") this.say("Paused.");
+    else if (!stopReason && this.status.textContent === "Training.") this.say("Paused.");
   }
 }

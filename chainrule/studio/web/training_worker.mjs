@@ -5,7 +5,7 @@
 //   worker → page   {type: "ready" | "state" | "frame" | "failed", …}
 //
 // The page asks for a frame when it has drawn the last one, so that none waits.
-import {shuffled, studioRandom} from "./datasets.mjs";
+import {permutation, studioRandom} from "./datasets.mjs";
 import {GptTrainer} from "./gpt_trainer.mjs";
 import {moduleMemory} from "./module_memory.mjs";
 import {ParameterLayout, initialBound, initialWeights} from "./network_parameters.mjs";
@@ -60,10 +60,10 @@ export class TrainingServer {
     while (this.running && !this.isAhead() && performance.now() - start < 5) {
       this.trainer.train();
       this.done++;
-      if (this.trainer.stopped) this.running = false;
+      if (this.trainer.stopReason) this.running = false;
     }
     this.meter.add(this.done - before);
-    if (this.trainer.stopped) this.sendState();
+    if (this.trainer.stopReason) this.sendState();
     this.schedule();
   }
 
@@ -84,9 +84,9 @@ export class TrainingServer {
   }
 
   sendState(more = {}) {
-    const {step, stopped, loss} = this.trainer;
-    const failed = Boolean(stopped) && !Number.isFinite(loss);
-    this.send("state", {running: this.running, step, stopped, failed, ...more});
+    const {step, stopReason, loss} = this.trainer;
+    const failed = Boolean(stopReason) && !Number.isFinite(loss);
+    this.send("state", {running: this.running, step, stopReason, failed, ...more});
   }
 
   fail({message}) {
@@ -124,7 +124,7 @@ export class TrainingServer {
   }
 
   run() {
-    this.running = !this.trainer.stopped;
+    this.running = !this.trainer.stopReason;
     this.restartClock();
     this.sendState();
     this.schedule();
@@ -138,7 +138,7 @@ export class TrainingServer {
   advance({count, epochs = 0}) {
     this.running = false;
     const steps = epochs ? epochs * this.trainer.stepsPerEpoch : count;
-    for (let i = 0; i < steps && !this.trainer.stopped; i++) this.trainer.train();
+    for (let i = 0; i < steps && !this.trainer.stopReason; i++) this.trainer.train();
     this.sendState();
   }
 
@@ -152,7 +152,7 @@ export class TrainingServer {
 export function trainingWorkerText(loader) {
   const parts = [
     studioRandom,
-    shuffled,
+    permutation,
     moduleMemory,
     StepTable,
     activationNumbers,

@@ -21,15 +21,15 @@ export function stepsOf(trace, sweep) {
 // only if each node is visited after all that use it. `slip` may change what is sent:
 // {sends(message, g) -> contribution, adds(message) -> false where it replaces what had come}.
 export function walkAgain(trace, sweep, visits, slip = {}) {
-  const sent = new Map();
-  for (const m of sweep.messages) sent.set(m.node, [...(sent.get(m.node) ?? []), m]);
+  const outgoing = new Map();
+  for (const m of sweep.messages) outgoing.set(m.node, [...(outgoing.get(m.node) ?? []), m]);
   const totals = new Map([...sweep.more, ...(slip.before ?? [])]);
   const {dtype, shape} = trace.nodes[sweep.result];
   const seed = sweep.seed ?? {dtype, shape, data: new Float64Array(sizeOf(shape)).fill(1)};
   totals.set(sweep.result, seed);
   const messages = [];
   for (const id of visits) {
-    for (const m of sent.get(id) ?? []) {
+    for (const m of outgoing.get(id) ?? []) {
       const zero = {
         dtype: trace.nodes[id].dtype,
         shape: trace.nodes[id].shape,
@@ -71,9 +71,11 @@ class Rewalk extends Arrivals {
   }
   // Where a slip overwrites, what has come is the latest.
   running(id, count) {
-    const come = (this.arriving.get(id) ?? []).filter((m) => m.index < count && m.contribution);
-    if (!come.length) return this.seedOf(id);
-    return come.at(-1).total;
+    const contributions = (this.arriving.get(id) ?? []).filter(
+      (m) => m.index < count && m.contribution,
+    );
+    if (!contributions.length) return this.seedOf(id);
+    return contributions.at(-1).total;
   }
 }
 
