@@ -515,19 +515,24 @@ def test_less_motion_where_it_is_asked_for(browser: Any, studio: str):
 
 def test_the_nodes_of_a_step_are_in_view(browser: Any, studio: str):
     """On a telephone, where the whole graph is not: at first, and where the window changes."""
-    with opened(browser, studio + "#page=break", viewport={"width": 390, "height": 740}) as page:
-        for width in (390, 340):
-            page.set_viewport_size({"width": width, "height": 740})
-            settled(page)
-            assert cards_in_view(page) == 2
+    with opened(browser, studio, viewport={"width": 390, "height": 900}) as page:
+        for place in ("page=break", "lesson=paths&part=3"):
+            page.evaluate(f"location.hash = '{place}'")
+            for width in (390, 360):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.locator(".card.now").nth(1).wait_for()
+                settled(page)
+                assert cards_in_view(page) == 2, (place, width)
 
 
 def cards_in_view(page: Any) -> int:
-    """How many cards of this step are wholly on the stage."""
+    """How many cards of this step are wholly on the stage, and not below its buttons."""
     return page.evaluate("""() => {
-        const stage = document.querySelector(".stage").getBoundingClientRect();
+        const [stage, bar] = [".stage", ".zoombar"].map(
+            (name) => document.querySelector(name).getBoundingClientRect());
+        const isBelow = (b) => b.right > bar.left && b.bottom > bar.top;
         const inside = (b) => b.left >= stage.left && b.right <= stage.right
-            && b.top >= stage.top && b.bottom <= stage.bottom;
+            && b.top >= stage.top && b.bottom <= stage.bottom && !isBelow(b);
         return [...document.querySelectorAll(".card.now .body")]
             .filter((c) => inside(c.getBoundingClientRect())).length;
     }""")

@@ -21,5 +21,5 @@ export function neighbourOf({boxes, edges, across}, i, key) {
 // Where a graph of this size begins, so that no more than a margin of the room stays empty.
 export function withinRoom(at, size, room) {
   if (size <= room - 32) return Math.max(16, Math.min(at, room - size - 16));
-  return Math.max(room - size - 56, Math.min(at, 24));
+  return Math.max(room - size - 16, Math.min(at, 24));
 }

@@ -136,7 +136,7 @@ export class GraphView {
     if (y < my || y > t - my) v.y += t / 2 - y;
     const [wide, tall] = this.extent;
     v.x = withinRoom(v.x, wide * v.scale, w);
-    v.y = withinRoom(v.y, tall * v.scale, t);
+    v.y = withinRoom(v.y, tall * v.scale, t - BAR);
     this.paint();
   }
 
