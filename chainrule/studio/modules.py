@@ -27,13 +27,12 @@ _FOLDERS: Final = ("", "data", "models", "nn", "optim", "studio")
 def page_modules() -> dict[str, bytes]:
     """The modules by name."""
     folder, names = cache.folder(), _entry_names()
-    found = {m: None if folder is None else folder.get(names[m]) for m in MODULES}
-    missing = [m for m, data in found.items() if data is None]
-    made = _compiled(missing)
+    cached = {m: None if folder is None else folder.get(names[m]) for m in MODULES}
+    compiled = _compile([m for m, data in cached.items() if data is None])
     if folder is not None:
-        for m, data in made.items():
+        for m, data in compiled.items():
             folder.put(names[m], data)
-    return {m: data if data is not None else made[m] for m, data in found.items()}
+    return {m: data if data is not None else compiled[m] for m, data in cached.items()}
 
 
 def _entry_names() -> dict[str, str]:
@@ -46,8 +45,8 @@ def _entry_names() -> dict[str, str]:
     return {m: f"{digest.hexdigest()}-{m}" for m in MODULES}
 
 
-def _compiled(names: Sequence[str]) -> dict[str, bytes]:
-    """Modules made now, by two processes where both have something to do."""
+def _compile(names: Sequence[str]) -> dict[str, bytes]:
+    """Compile these modules, by two processes where both have something to do."""
     beside = [m for m in names if m in _BESIDE]
     here = [m for m in names if m not in beside]
     with tempfile.TemporaryDirectory() as name:

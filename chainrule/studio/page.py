@@ -76,7 +76,7 @@ def style_sheet(names: Sequence[str]) -> str:
     )
 
 
-def packed(data: bytes) -> str:
+def pack(data: bytes) -> str:
     """Bytes as a page carries them: deflated, in base64."""
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
@@ -102,11 +102,11 @@ def script_parts(
     entry: str, data: Mapping[str, Any], binaries: Mapping[str, bytes]
 ) -> tuple[str, str]:
     """What a page carries, and the code of the module `entry`."""
-    carried = {
-        "data": packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()),
-        "binaries": {name: packed(b) for name, b in binaries.items()},
+    content = {
+        "data": pack(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()),
+        "binaries": {name: pack(b) for name, b in binaries.items()},
     }
-    text = json.dumps(carried, separators=(",", ":"))
+    text = json.dumps(content, separators=(",", ":"))
     return (
         f'<script type="application/json" id="carried">{text}</script>',
         f'<script type="module">{joined_code(entry)}</script>',

@@ -22,7 +22,7 @@ def player_place(number: int) -> str:
     )
 
 
-def _scoped(part: str) -> str:
+def _in_scope(part: str) -> str:
     """The report's own parts have its style; players have theirs."""
     return part if part.startswith("<details") else f'<div class="{SCOPE}">{part}</div>'
 
@@ -31,5 +31,5 @@ def report_page(title: str, parts: Sequence[str], traces: Mapping[int, Trace]) -
     """The whole document; `parts` have places for the players of `traces`."""
     data = {"traces": {str(i): to_dict(t) for i, t in traces.items()}}
     styles = f"{style_sheet(['studio.css', 'report.css'])}\n{STYLE}"
-    body = ["<main>", *[_scoped(part) for part in parts], "</main>"]
+    body = ["<main>", *[_in_scope(part) for part in parts], "</main>"]
     return document(title, styles, [*body, *script_parts("report_document.mjs", data, {})], POLICY)

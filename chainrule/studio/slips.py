@@ -47,13 +47,13 @@ def slip_trace() -> Trace:
     angles = np.arange(ROWS) * 2 * np.pi / CLASSES
     x = np.stack([np.cos(angles), np.sin(angles)], 1) * rng.uniform(0.6, 1.4, (ROWS, 1))
     y = np.eye(CLASSES)[np.arange(ROWS) % CLASSES]
-    drawn: list[Any] = [
+    weights: list[Any] = [
         np.round(rng.normal(size=s) * 0.7, 2)
         for s in ((FEATURES, CLASSES), (CLASSES,), (CLASSES, CLASSES), (CLASSES,))
     ]
-    parameters = [tensor(p, dtype=np.float64, requires_grad=True) for p in drawn]
-    given = [tensor(np.round(x, 2), dtype=np.float64), tensor(y, dtype=np.float64)]
-    trace = record(small_network, *given, *parameters, certify=False)  # the page walks it again
+    parameters = [tensor(w, dtype=np.float64, requires_grad=True) for w in weights]
+    points = [tensor(np.round(x, 2), dtype=np.float64), tensor(y, dtype=np.float64)]
+    trace = record(small_network, *points, *parameters, certify=False)  # the page walks it again
     labels = iter(LABELS)
     nodes = [n if n.kind != "op" else replace(n, label=next(labels), line="") for n in trace.nodes]
     return replace(trace, name="a small network", nodes=tuple(nodes), lines={})

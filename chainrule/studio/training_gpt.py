@@ -42,15 +42,15 @@ def gpt_step(rng: Random, dtype: Any = np.float64) -> tuple[Callable[..., Any], 
 
     def step(tokens: Any, targets: Any) -> Any:
         # tokens and targets (1, T)
-        looks: list[Any] = []
+        weights: list[Any] = []
         hooks = [
-            block.attn.register_forward_pre_hook(lambda m, args: looks.append(m.weights(args[0])))
+            block.attn.register_forward_pre_hook(lambda m, args: weights.append(m.weights(args[0])))
             for block in model.blocks
         ]
         logits = model(tokens)
         for hook in hooks:
             hook.remove()
-        attention = cr.stack(looks)  # (layers, 1, heads, T, T)
+        attention = cr.stack(weights)  # (layers, 1, heads, T, T)
         loss = cr.cross_entropy(logits, targets)
         adam.zero_grad()
         loss.backward()

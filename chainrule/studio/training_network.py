@@ -1,7 +1,7 @@
 """One training step of a network on points, for all settings of the page in one program.
 
 A module has `layers` hidden layers of `WIDTH` units each, which read `WIDTH` features. What is
-chosen in the page are numbers that a call is given, so nothing is compiled again:
+chosen in the page are numbers that a call reads, so nothing is compiled again:
 
     y_l = mask_l * activation(y_{l-1} @ W_l + b_l) + skip_l * y_{l-1}
 
@@ -53,7 +53,7 @@ def network_step(layers: int) -> Callable[..., Any]:
             weight, bias = _layer(theta, l)
             z = hidden[-1] @ weight + bias
             e = cr.exp(cr.clip(activation["slope"] * z, -_LIMIT, _LIMIT))
-            value = _activated(z, e, activation)
+            value = _activate(z, e, activation)
             hidden.append(mask[l] * value + skip[l] * hidden[-1])
             exponentials.append(e)
         last = count - WIDTH - 1
@@ -62,9 +62,9 @@ def network_step(layers: int) -> Callable[..., Any]:
         theta.grad = None
         loss.backward()
         _update(theta, mean, square, update)
-        # exponentials are results so that they are kept for the backward pass, not made again
-        units, kept = cr.stack(hidden[1:]), cr.stack(exponentials)
-        return loss, output, units, kept
+        # exponentials are results, so that the backward pass reads them and computes none again
+        units, exponential = cr.stack(hidden[1:]), cr.stack(exponentials)
+        return loss, output, units, exponential
 
     return step
 
@@ -76,7 +76,7 @@ def _layer(theta: Any, l: int) -> tuple[Any, Any]:
     return cr.reshape(theta[at:middle], (WIDTH, WIDTH)), theta[middle:end]
 
 
-def _activated(z: Any, e: Any, a: Any) -> Any:
+def _activate(z: Any, e: Any, a: Any) -> Any:
     return a["gain"] / (1 + e) + a["offset"] + a["linear"] * z + a["positive"] * cr.relu(z)
 
 

@@ -21,6 +21,6 @@ def check_page(page: Any, what: str) -> None:
     for scheme, options in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
         found = page.evaluate(RUN, options)
-        said = [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
-        assert not found, (what, scheme, said)
+        problems = [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
+        assert not found, (what, scheme, problems)
     page.emulate_media(color_scheme="light")

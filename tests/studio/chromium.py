@@ -34,26 +34,26 @@ class Browser:
 
 @final
 class Tab:
-    """A page, and what it complained of or asked for."""
+    """A page, its complaints, and the addresses that it asked for."""
 
     def __init__(self, page: Any, before: str) -> None:
         self.page = page
-        self.wrong: list[str] = []
-        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
         page.set_default_timeout(10_000)
-        page.on("console", self._said)
-        page.on("pageerror", lambda e: self.wrong.append(str(e)))
-        page.on("request", self._requested)
+        page.on("console", self._add_message)
+        page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        page.on("request", self._add_request)
         if before:
             page.add_init_script(before)
 
-    def _said(self, m: Any) -> None:
+    def _add_message(self, m: Any) -> None:
         if m.type in ("error", "warning"):
-            self.wrong.append(m.text)
+            self.complaints.append(m.text)
 
-    def _requested(self, r: Any) -> None:
+    def _add_request(self, r: Any) -> None:
         if not r.url.startswith(("file:", "blob:", "about:", "data:")):
-            self.asked.append(r.url)
+            self.requests.append(r.url)
 
 
 @contextmanager
@@ -88,13 +88,13 @@ def opened(
     browser: Browser, url: str, before: str = "", ready: str = DRAWN, **options: Any
 ) -> Iterator[Any]:
     """A page at `url`, offline, which must neither complain nor ask for anything."""
-    tab = browser.tab(
-        before, {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
-    )
-    tab.wrong.clear()
-    tab.asked.clear()
+    options = {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
+    tab = browser.tab(before, options)
+    tab.page.set_viewport_size(options["viewport"])
+    tab.complaints.clear()
+    tab.requests.clear()
     visit(tab.page, url, ready)
     yield tab.page
-    assert not tab.wrong, tab.wrong
-    assert not tab.asked, tab.asked
+    assert not tab.complaints, tab.complaints
+    assert not tab.requests, tab.requests
     tab.page.goto("about:blank")

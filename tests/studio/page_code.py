@@ -45,16 +45,14 @@ def run_code(folder: Path, modules: Sequence[str], script: str, **values: Any) -
         (folder / "ops.wasm").write_bytes(op_module())
         values = {**values, "tableData": table_data()}
         file = json.dumps(str(folder / "ops.wasm"))
-        opened = f"const table = await OpTable.open(fs.readFileSync({file}), tableData);"
-        script = f"{opened}\n{script}"
-    answer, given = folder / "answer.json", folder / "given.json"
-    given.write_text(json.dumps(values), encoding="utf-8")
+        opening = f"const table = await OpTable.open(fs.readFileSync({file}), tableData);"
+        script = f"{opening}\n{script}"
+    answer, values_file = folder / "answer.json", folder / "values.json"
+    values_file.write_text(json.dumps(values), encoding="utf-8")
     parts.append(f"const answer = {json.dumps(str(answer))};")
     if values:
-        names = ", ".join(values)
-        parts.append(
-            f"const {{{names}}} = JSON.parse(fs.readFileSync({json.dumps(str(given))}, 'utf8'));"
-        )
+        names, file = ", ".join(values), json.dumps(str(values_file))
+        parts.append(f"const {{{names}}} = JSON.parse(fs.readFileSync({file}, 'utf8'));")
     file = folder / "code.mjs"
     file.write_text("\n".join([*parts, script]), encoding="utf-8")
     done = subprocess.run(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import chainrule as cr
 from chainrule.studio.op_table import every_function, functions, table_data
@@ -231,15 +230,20 @@ def test_python_that_is_shown_prints_the_same_numbers(tmp_path: Path):
     assert exact_pairs > 0.6 * total
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("f = relu(a*b + d)", [4, -3, 2, 1]),
-    ("b = a + a", [6, 2]),
-    ("d = a*b + a", [8, 4, 2]),
-    ("y = (3x + 1)**2", [16, 24]),
-])  # fmt: skip
-def test_small_cases_are_exact(tmp_path: Path, text: str, expected: list[float]):
-    [found] = run_code(tmp_path, MODULES, KNOWN + RUN, cases=[(text, CASES[text])])
-    assert [number(found["value"]), *[number(g) for _, g in found["gradients"]]] == expected
+EXACT: dict[str, list[float]] = {
+    "f = relu(a*b + d)": [4, -3, 2, 1],
+    "b = a + a": [6, 2],
+    "d = a*b + a": [8, 4, 2],
+    "y = (3x + 1)**2": [16, 24],
+}
+"""Results, then gradients of the inputs in order, of some of `CASES`."""
+
+
+def test_small_cases_are_exact(tmp_path: Path):
+    asked = [(text, CASES[text]) for text in EXACT]
+    found = run_code(tmp_path, MODULES, KNOWN + RUN, cases=asked)
+    numbers = [[number(f["value"]), *[number(g) for _, g in f["gradients"]]] for f in found]
+    assert dict(zip(EXACT, numbers, strict=True)) == EXACT
 
 
 TABLE = """

@@ -64,10 +64,15 @@ def test_what_is_imported_is_there_and_used(module: str):
             assert re.search(used, body), (module, name)
 
 
+@pytest.mark.parametrize("file", sorted([p.name for p in WEB.iterdir()]))
+def test_a_file_is_short_and_so_are_its_lines(file: str):
+    lines = web_file(file).splitlines()
+    assert len(lines) <= 300, len(lines)
+    assert [n for n, line in enumerate(lines, 1) if len(line) > 120] == []
+
+
 def test_every_module_is_in_a_page():
-    elsewhere = {"training_worker.mjs", "gpt_trainer.mjs", "network_trainer.mjs"}  # workers
-    found = {m for entry in ENTRIES for m in modules_in_order(entry)}
-    assert set(MODULES) - found <= elsewhere
+    assert set(MODULES) == {m for entry in ENTRIES for m in modules_in_order(entry)}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

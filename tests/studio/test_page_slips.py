@@ -23,7 +23,7 @@ const plan = replayPlan(trace, sweep, table);
 const named = trace.nodes.filter((n) => ["W1", "b1", "W2", "b2"].includes(n.label));
 const values = new Map(named.map((n) => [n.id, {...n.value, data: n.value.data.map((x, i) => x + 0.1 * Math.sin(3 * i + n.id))}]));
 const now = replayValues(trace, plan, table, values);
-const moved = retraced(trace, sweep, table, now);
+const moved = traceWithValues(trace, sweep, table, now);
 const loss = (with_) => replayValues(trace, plan, table, with_)[sweep.result].data[0];
 const differences = named.map((n) => Array.from(n.value.data, (_, i) => {
   const at = (h) => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,19 +12,13 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.studio.play import embedded, studio_page, trace_page
+from chainrule.studio.play import embedded, trace_page
 from chainrule.traces.files import to_json
 from chainrule.traces.trace import Trace
 from tests.studio.axe import check_page
-from tests.studio.chromium import address, launched, needs_chromium, opened, visit
+from tests.studio.chromium import address, needs_chromium, opened, visit
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 def network() -> Trace:
@@ -50,18 +43,12 @@ def not_run() -> Trace:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("studio")
+    folder = tmp_path_factory.mktemp("files")
     trace = network()
-    (folder / "studio.html").write_text(studio_page(), encoding="utf-8")
     (folder / "trace.html").write_text(trace_page(trace), encoding="utf-8")
     (folder / "bare.html").write_text(trace_page(not_run()), encoding="utf-8")
     (folder / "trace.json").write_text(to_json(trace), encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def studio(files: Path) -> str:
-    return (files / "studio.html").as_uri()
 
 
 # --- What a reader sees ---------------------------------------------------------------------------
@@ -118,7 +105,7 @@ def test_an_expression_is_typed_dragged_and_refused(browser: Any, studio: str):
         for text, problem in (
             ("d = a*b +", "The expression ends too early."),
             ("d = foo(a)", "There is no function foo in the op table."),
-            ("x" * 10**6, "This is 1000000 characters long; 4000 are the most."),
+            ("x" * 10**5, "This is 100000 characters long; 4000 are the most."),
         ):
             field.fill(text)
             assert problem in page.locator(".problem").inner_text()
@@ -237,6 +224,8 @@ def test_an_element_opens_into_its_sum(browser: Any, files: Path):
         before = url = ""
         for step in range(int(counter(page).split("/")[1]), 0, -1):
             page.get_by_label("step", exact=True).fill(str(step))
+            if sentence(page).startswith("Forward"):
+                break
             if "Backward: matmul" not in sentence(page):
                 continue
             cells = page.locator('.panel button.cell[aria-label^="contribution"]')
@@ -500,8 +489,9 @@ def test_a_browser_without_simd_is_told(browser: Any, studio: str):
 
 
 @pytest.mark.parametrize("name", ["trace", "studio"])
-def test_a_page_plays_in_a_notebook_s_frame(browser: Any, files: Path, name: str):
-    document = (files / f"{name}.html").read_text(encoding="utf-8")
+def test_a_page_plays_in_a_notebook_s_frame(browser: Any, files: Path, studio: str, name: str):
+    url = studio if name == "studio" else (files / "trace.html").as_uri()
+    document = Path(url.removeprefix("file://")).read_text(encoding="utf-8")
     frame = files / f"frame_{name}.html"
     frame.write_text(f"<!doctype html><title>x</title>{embedded(document)}", encoding="utf-8")
     with opened(browser, frame.as_uri()) as page:
@@ -521,6 +511,31 @@ def test_less_motion_where_it_is_asked_for(browser: Any, studio: str):
         settled(page)
         assert page.locator(".pulse").first.is_hidden()
         assert counter(page) == "8 / 9"
+
+
+def test_the_nodes_of_a_step_are_in_view(browser: Any, studio: str):
+    """On a telephone, where the whole graph is not: at first, and where the window changes."""
+    with opened(browser, studio, viewport={"width": 390, "height": 900}) as page:
+        for place in ("page=break", "lesson=paths&part=3"):
+            page.evaluate(f"location.hash = '{place}'")
+            for width in (390, 360):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.locator(".card.now").nth(1).wait_for()
+                settled(page)
+                assert cards_in_view(page) == 2, (place, width)
+
+
+def cards_in_view(page: Any) -> int:
+    """How many cards of this step are wholly on the stage, and not below its buttons."""
+    return page.evaluate("""() => {
+        const [stage, bar] = [".stage", ".zoombar"].map(
+            (name) => document.querySelector(name).getBoundingClientRect());
+        const isBelow = (b) => b.right > bar.left && b.bottom > bar.top;
+        const inside = (b) => b.left >= stage.left && b.right <= stage.right
+            && b.top >= stage.top && b.bottom <= stage.bottom && !isBelow(b);
+        return [...document.querySelectorAll(".card.now .body")]
+            .filter((c) => inside(c.getBoundingClientRect())).length;
+    }""")
 
 
 TABS = ("expr", "network", "gpt", "break&slip=V6", "trace")
@@ -551,7 +566,7 @@ def check_width(page: Any, what: str) -> None:
 
 def test_axe_finds_nothing(browser: Any, studio: str, files: Path):
     with opened(browser, studio, color_scheme="light") as page:
-        for tab in TABS:
+        for tab in set(TABS) - {"network", "gpt"}:  # those are checked when they have trained
             page.evaluate(f"location.hash = 'page={tab}'")
             check_page(page, tab)
         page.evaluate("location.hash = 'lesson=paths&part=3'")

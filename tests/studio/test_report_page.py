@@ -12,7 +12,7 @@ from chainrule import verify
 from chainrule.traces.check import check_trace
 from chainrule.traces.findings import trace_of_finding
 from chainrule.verify.reporting.report import Report
-from tests.studio.chromium import launched, needs_chromium, opened
+from tests.studio.chromium import needs_chromium, opened
 from tests.traces.programs import check_file, check_terms
 
 X, W = np.random.default_rng(0).normal(size=(3, 4)), np.random.default_rng(1).normal(size=(4, 2))
@@ -54,10 +54,10 @@ def test_a_finding_is_a_trace(report: Report):
 
 
 @needs_chromium
-def test_findings_open_in_the_player(report: Report, tmp_path: Path):
+def test_findings_open_in_the_player(browser: Any, report: Report, tmp_path: Path):
     (tmp_path / "report.html").write_text(report.to_html(), encoding="utf-8")
     url = (tmp_path / "report.html").as_uri()
-    with launched() as browser, opened(browser, url, ready=".player") as page:
+    with opened(browser, url, ready=".player") as page:
         assert page.locator(".player").count() == 1
         page.locator("details.play > summary").nth(1).click()
         page.locator(".player").nth(1).wait_for()

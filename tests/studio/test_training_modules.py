@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,15 +56,17 @@ def run_node(folder: Path, script: str, **values: Any) -> Any:
 
 TRAIN = """
 const trainer = await network_trainer.NetworkTrainer.make(load, modules);
-const points = datasets.splitPoints(datasets.pointSet(data), 0.2, data.seed);
-trainer.begin(settings, points);
-for (let i = 0; i < before; i++) trainer.train();
-if (changes) trainer.change({...settings, ...changes}, points);
-for (let i = 0; i <= 100; i++) trainer.train();
-const {curve, origin} = trainer;
-const python = network_script.networkPython(
-  {data, points, settings: trainer.settings, origin, until: before + 100, every: 20});
-print({python, curve: curve.steps.map((s, i) => [s, curve.train[i], curve.test[i]])});
+print(cases.map(({settings, data, before, changes}) => {
+  const points = datasets.splitPoints(datasets.pointSet(data), 0.2, data.seed);
+  trainer.begin(settings, points);
+  for (let i = 0; i < before; i++) trainer.train();
+  if (changes) trainer.change({...settings, ...changes}, points);
+  for (let i = 0; i <= 100; i++) trainer.train();
+  const {curve, origin} = trainer;
+  const python = network_script.networkPython(
+    {data, points, settings: trainer.settings, origin, until: before + 100, every: 20});
+  return {python, curve: curve.steps.map((s, i) => [s, curve.train[i], curve.test[i]])};
+}));
 """
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -83,40 +84,47 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def check_program(folder: Path, found: Any, first: int) -> None:
-    """The program that the page shows prints the curve of the page."""
-    (folder / "shown.py").write_text(found["python"], encoding="utf-8")
-    done = subprocess.run([sys.executable, "shown.py"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    printed = [line.split() for line in done.stdout.splitlines()]
+CHANGES = {"widths": [6, 5, 5], "residual": True, "activation": "sigmoid", "rate": 0.02}
+KINDS = ("circles", "xor", "spirals", "plane", "hills")
+
+
+def case(
+    settings: dict[str, Any], data: dict[str, Any], before: int = 0, changes: Any = None
+) -> dict[str, Any]:
+    """What trains: `before` steps, then with `changes`."""
+    return {"settings": BASE | settings, "data": DATA | data, "before": before, "changes": changes}
+
+
+PROGRAMS = {
+    **{name: case(settings, {}) for name, settings in SETTINGS.items()},
+    **{
+        kind: case({"squared": kind in ("plane", "hills")}, {"kind": kind, "seed": 11})
+        for kind in KINDS
+    },
+    "a change while it runs": case({}, {}, 40, CHANGES),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of each case the curve of the page, and the program that the page shows."""
+    cases = list(PROGRAMS.values())
+    found = run_node(tmp_path_factory.mktemp("programs"), TRAIN, cases=cases)
+    return dict(zip(PROGRAMS, found, strict=True))
+
+
+@needs_node
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_that_is_shown_prints_the_losses_of_the_page(
+    trained: dict[str, Any], name: str, capsys: pytest.CaptureFixture[str]
+):
+    found = trained[name]
+    exec(compile(found["python"], "shown.py", "exec"), {"__name__": "__main__"})
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     got = [[int(line[0]), float(line[2]), float(line[4])] for line in printed]
-    want = [row for row in found["curve"] if row[0] >= first]
+    want = [row for row in found["curve"] if row[0] >= PROGRAMS[name]["before"]]
     assert len(got) == len(want) >= 5
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=2e-12)  # twelve digits are printed
-
-
-@needs_node
-@pytest.mark.parametrize("case", SETTINGS)
-def test_the_program_that_is_shown_prints_the_losses_of_the_page(case: str, tmp_path: Path):
-    settings = BASE | SETTINGS[case]
-    found = run_node(tmp_path, TRAIN, settings=settings, data=DATA, before=0, changes=None)
-    check_program(tmp_path, found, 0)
-
-
-@needs_node
-def test_a_change_while_it_runs_is_in_the_program(tmp_path: Path):
-    changes = {"widths": [6, 5, 5], "residual": True, "activation": "sigmoid", "rate": 0.02}
-    found = run_node(tmp_path, TRAIN, settings=BASE, data=DATA, before=40, changes=changes)
-    check_program(tmp_path, found, 40)
-
-
-@needs_node
-@pytest.mark.parametrize("kind", ["circles", "xor", "spirals", "plane", "hills"])
-def test_every_set_of_points_is_the_same_in_python(kind: str, tmp_path: Path):
-    data = DATA | {"kind": kind, "seed": 11}
-    settings = BASE | {"squared": kind in ("plane", "hills")}
-    found = run_node(tmp_path, TRAIN, settings=settings, data=data, before=0, changes=None)
-    check_program(tmp_path, found, 0)
 
 
 @needs_node
@@ -159,14 +167,14 @@ def test_going_back_gives_the_same_run_again(tmp_path: Path):
       const back = trainer.step, again = [];
       while (trainer.step < 400) again.push(trainer.train());
       trainer.change({...trainer.settings, rate: 1e9, optimizer: "sgd", activation: "linear"});
-      for (let i = 0; i < 500 && !trainer.stopped; i++) trainer.train();
-      const {stopped} = trainer;
+      for (let i = 0; i < 500 && !trainer.stopReason; i++) trainer.train();
+      const {stopReason} = trainer;
       trainer.rewind(200);
-      print({back, losses: losses.slice(200), again, stopped,
+      print({back, losses: losses.slice(200), again, stopReason,
              good: Number.isFinite(trainer.losses().train)});
     """, settings=BASE, data=DATA)  # fmt: skip
     assert found["back"] == 200 and found["again"] == found["losses"]
-    assert "no finite number" in found["stopped"] and found["good"]
+    assert "no finite number" in found["stopReason"] and found["good"]
 
 
 @needs_node
@@ -210,11 +218,11 @@ def native_losses(steps: int) -> list[float]:
 def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(
-        "chainrule.studio.modules._compiled", lambda names: {n: n.encode() for n in names}
+        "chainrule.studio.modules._compile", lambda names: {n: n.encode() for n in names}
     )
     assert page_modules() == {n: n.encode() for n in MODULES}
     monkeypatch.setattr(
-        "chainrule.studio.modules._compiled", lambda names: dict.fromkeys(names, b"")
+        "chainrule.studio.modules._compile", lambda names: dict.fromkeys(names, b"")
     )
     assert page_modules() == {n: n.encode() for n in MODULES}
     kept = next(tmp_path.rglob("*network2*"))

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
-from chainrule.studio.play import studio_page
 from tests.studio.axe import check_page
-from tests.studio.chromium import address, launched, needs_chromium, opened
+from tests.studio.chromium import address, needs_chromium, opened
 
 pytestmark = needs_chromium
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+@pytest.fixture
+def pages(studio: str) -> dict[str, str]:
     """Addresses of the two pages; settings are appended."""
-    file = tmp_path_factory.mktemp("pages") / "studio.html"
-    file.write_text(studio_page(), encoding="utf-8")
-    return {name: f"{file.as_uri()}#page={name}" for name in ("network", "gpt")}
+    return {name: f"{studio}#page={name}" for name in ("network", "gpt")}
 
 
 def state(page: Any) -> dict[str, str]:
@@ -69,7 +59,7 @@ def test_a_network_trains_pauses_and_goes_back(browser: Any, pages: dict[str, st
         page.get_by_label("go back to a step").focus()
         page.keyboard.press("Home")
         wait_for_step(page, 0, "=")
-        assert "the old curve stays" in page.locator(".t-said").inner_text()
+        assert "the old curve stays" in page.locator(".t-status").inner_text()
         page.get_by_label("Learning rate").select_option("0.1")
         press(page, "One step")
         wait_for_step(page, 1, "=")
@@ -97,7 +87,7 @@ def test_layers_and_units_change_while_it_runs(browser: Any, pages: dict[str, st
 
 def test_points_are_drawn_and_pasted(browser: Any, pages: dict[str, str]):
     with opened(browser, pages["network"]) as page:
-        said = page.locator(".t-said")
+        said = page.locator(".t-status")
         page.locator(".t-surface").click(position={"x": 20, "y": 20})
         page.get_by_text("301 points of your own.").wait_for()
         page.get_by_text("Draw your own").click()
@@ -239,6 +229,8 @@ def test_it_fits_a_telephone_and_keeps_still(browser: Any, pages: dict[str, str]
     with opened(browser, pages[name], COUNT_FRAMES, **narrow) as page:
         press(page, "Train")
         wait_for_step(page, 50)
+        for summary in page.locator("summary").all():
+            summary.click()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.evaluate("frames.length = 0")
         page.wait_for_timeout(1000)

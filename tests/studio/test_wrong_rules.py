@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import chainrule as cr
-from chainrule.studio.play import studio_page, trace_page
-from tests.studio.chromium import launched, needs_chromium, opened
+from chainrule.studio.play import trace_page
+from tests.studio.chromium import needs_chromium, opened
 
 pytestmark = needs_chromium
 
@@ -28,12 +26,6 @@ class Doubled(cr.Function):
     def backward(ctx: Any, *gs: Any) -> Any:
         """Wrong on purpose."""
         return gs[0] * 2.0
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launched() as found:
-        yield found
 
 
 def wrong_program(w: Any, x: Any) -> Any:
@@ -71,9 +63,8 @@ def test_a_right_program_has_no_findings(browser: Any, tmp_path: Path):
         assert page.locator(".findings").count() == 0 and page.locator(".card.wrong").count() == 0
 
 
-def test_a_step_of_training_opens_in_the_player(browser: Any, tmp_path: Path):
-    (tmp_path / "studio.html").write_text(studio_page(), "utf-8")
-    url = f"{(tmp_path / 'studio.html').as_uri()}#page=network&widths=3,3&residual=1&step=20"
+def test_a_step_of_training_opens_in_the_player(browser: Any, studio: str):
+    url = f"{studio}#page=network&widths=3,3&residual=1&step=20"
     with opened(browser, url) as page:
         page.locator(".t-fact-step b").get_by_text("20", exact=True).wait_for()
         page.get_by_role("button", name="Play this step").click()

@@ -1,6 +1,6 @@
 // The state of the page in its address, after the #: `page=expr&step=7&node=3`.
 
-const ADDRESS_PAUSE = 150;  // milliseconds: browsers stop a page that writes its address all the time
+const ADDRESS_PAUSE = 150; // milliseconds: browsers stop a page that writes its address all the time
 let addressTimer = null;
 let addressToWrite = null;
 
@@ -23,6 +23,8 @@ export function writeNow() {
   addressTimer = null;
   try {
     if (addressToWrite !== null) history.replaceState(null, "", addressToWrite);
-  } catch { /* a page within a notebook has no address of its own */ }
+  } catch {
+    /* a page within a notebook has no address of its own */
+  }
 }
 addEventListener("pagehide", writeNow);

@@ -19,13 +19,26 @@ export function s(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// What a reader of the screen hears of an element.
+export function setLabel(element, text) {
+  element.setAttribute("aria-label", text);
+}
+
 // Changes what is in `place`; a control that had the focus and is made anew gets it back, else `place`.
 export function keepingFocus(place, change) {
-  const had = place.contains(document.activeElement) && document.activeElement !== place ? controlName(document.activeElement) : null;
+  const focusedName =
+    place.contains(document.activeElement) && document.activeElement !== place
+      ? controlName(document.activeElement)
+      : null;
   change();
-  if (had === null || place.contains(document.activeElement)) return;
-  const controls = [...place.querySelectorAll("button, select, input, textarea, summary, [tabindex]")];
-  const same = controls.find((e) => controlName(e) === had) ?? controls.find((e) => e.matches("button.primary"));
+  if (focusedName === null || place.contains(document.activeElement)) return;
+  const controls = [
+    ...place.querySelectorAll("button, select, input, textarea, summary, [tabindex]"),
+  ];
+  const same =
+    controls.find((e) => controlName(e) === focusedName) ??
+    controls.find((e) => e.matches("button.primary"));
   (same ?? place).focus({preventScroll: true});
 }
-const controlName = (e) => `${e.localName} ${e.dataset.name ?? e.getAttribute("aria-label") ?? e.textContent}`;
+const controlName = (e) =>
+  `${e.localName} ${e.dataset.name ?? e.getAttribute("aria-label") ?? e.textContent}`;

@@ -9,7 +9,8 @@ const APPLIED = {
 };
 
 // Whether a rule is said in words: elements are moved or added up, and nothing is multiplied.
-export const isSentence = ({local: {rule, form}}) => (rule === "1" || rule === "coefficient") && form in APPLIED;
+export const isSentence = ({local: {rule, form}}) =>
+  (rule === "1" || rule === "coefficient") && form in APPLIED;
 
 // The rule with the names of this node's inputs: "b" becomes "w", say.
 export function ruleWithNames(trace, message) {
@@ -25,21 +26,36 @@ export const formulaWithNames = (trace, node) => withNames(node.formula, labelsO
 export function sentenceOf(trace, sweep, step, count, digits) {
   const show = digits === "exact" ? exact : short;
   const text = (x) => valueText(x, show);
-  if (!step) return sweep ? "At the start: the inputs are known, nothing is computed yet." : "Backward has not run in this recording: there are values, and no gradients.";
+  if (!step)
+    return sweep
+      ? "At the start: the inputs are known, nothing is computed yet."
+      : "Backward has not run in this recording: there are values, and no gradients.";
   if (step.kind === "forward") {
     const node = trace.nodes[step.node];
     const name = trace.nameOf(step.node);
     const formula = formulaWithNames(trace, node);
-    const notRun = !sweep && trace.nodes.findLast((n) => n.kind === "op") === node ? " Backward has not run in this recording." : "";
-    return `Forward: ${name}${name === formula ? "" : ` = ${formula}`} = ${text(node.value)}.${notRun}`;
+    const missingBackward =
+      !sweep && trace.nodes.findLast((n) => n.kind === "op") === node
+        ? " Backward has not run in this recording."
+        : "";
+    const equation = name === formula ? name : `${name} = ${formula}`;
+    return `Forward: ${equation} = ${text(node.value)}.${missingBackward}`;
   }
-  if (step.kind === "seed")
-    return `Backward begins: the gradient of ${trace.nameOf(step.node)} with respect to itself is ${text(sweep.running(step.node, 0))}.`;
+  if (step.kind === "seed") {
+    const gradient = text(sweep.running(step.node, 0));
+    const name = trace.nameOf(step.node);
+    return `Backward begins: the gradient of ${name} with respect to itself is ${gradient}.`;
+  }
   const m = step.message;
   const running = sweep.running(m.target, count);
   const due = sweep.arriving.get(m.target);
   const nth = due.filter((d) => d.index < count).length;
-  const sum = due.length === 1 ? "" : nth === 1 ? `, the first of ${due.length} that add up` : `; with what had come, ${text(running)}${nth === due.length ? ", complete" : ""}`;
+  const sum =
+    due.length === 1
+      ? ""
+      : nth === 1
+        ? `, the first of ${due.length} that add up`
+        : `; with what had come, ${text(running)}${nth === due.length ? ", complete" : ""}`;
   return `Backward: ${trace.nameOf(m.node)} sends ${text(m.contribution)} to ${trace.nameOf(m.target)}${sum}.`;
 }
 
@@ -49,5 +65,8 @@ export function summedAxes(trace, message) {
   const out = trace.nodes[message.node].shape;
   const shape = trace.nodes[message.target].shape;
   const lead = out.length - shape.length;
-  return out.map((n, k) => [n, k]).filter(([n, k]) => k < lead || shape[k - lead] !== n).map(([n, k]) => ({axis: k, size: n}));
+  return out
+    .map((n, k) => [n, k])
+    .filter(([n, k]) => k < lead || shape[k - lead] !== n)
+    .map(([n, k]) => ({axis: k, size: n}));
 }

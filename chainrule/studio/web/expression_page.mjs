@@ -24,7 +24,11 @@ export function expressionPage({table, params, onState}) {
 class ExpressionPage {
   constructor(table, params, onState) {
     Object.assign(this, {table, onState});
-    this.signs = Object.fromEntries(Object.entries(table.functions).filter(([, f]) => f.sign).map(([name, f]) => [name, f.sign]));
+    this.signs = Object.fromEntries(
+      Object.entries(table.functions)
+        .filter(([, f]) => f.sign)
+        .map(([name, f]) => [name, f.sign]),
+    );
     this.values = Object.create(null);
     for (const [name, text] of Object.entries(params)) {
       const x = Number(text);
@@ -32,41 +36,77 @@ class ExpressionPage {
     }
     this.build();
     const [, text, values] = EXAMPLES[0];
-    this.typed(params.e ?? text, params, params.e ? {} : values);
+    this.read(params.e ?? text, params, params.e ? {} : values);
     if (!this.player) this.beginAgain(params.e, text, values);
   }
 
   build() {
-    this.field = h("textarea", {rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "expression", class: "expression",
-      oninput: () => this.typed(this.field.value)});
+    this.field = h("textarea", {
+      rows: 1,
+      spellcheck: "false",
+      autocapitalize: "off",
+      autocomplete: "off",
+      "aria-label": "expression",
+      class: "expression",
+      oninput: () => this.read(this.field.value),
+    });
     this.problem = h("p", {class: "problem bad", role: "alert"});
     this.inputs = h("div", {class: "inputs"});
     this.why = h("div", {class: "why"});
     this.holder = h("div", {class: "playerplace"});
     this.python = h("pre", {tabindex: 0});
-    const copy = h("button", {onclick: () => navigator.clipboard?.writeText(this.python.textContent)}, "Copy");
-    const functions = Object.entries(this.table.functions).filter(([, f]) => !f.sign).map(([name]) => name).sort();
-    this.element = h("div", {class: "page"},
-      h("div", {class: "examples row"}, h("span", {class: "soft"}, "Type an expression, or take"), ...EXAMPLES.map(([title, text, values]) =>
-        h("button", {onclick: () => this.take(text, values)}, title))),
+    const copy = h(
+      "button",
+      {onclick: () => navigator.clipboard?.writeText(this.python.textContent)},
+      "Copy",
+    );
+    const functions = Object.entries(this.table.functions)
+      .filter(([, f]) => !f.sign)
+      .map(([name]) => name)
+      .sort();
+    this.element = h(
+      "div",
+      {class: "page"},
+      h(
+        "div",
+        {class: "examples row"},
+        h("span", {class: "soft"}, "Type an expression, or take"),
+        ...EXAMPLES.map(([title, text, values]) =>
+          h("button", {onclick: () => this.take(text, values)}, title),
+        ),
+      ),
       h("div", null, this.field, this.problem),
-      this.inputs, this.why, this.holder,
+      this.inputs,
+      this.why,
+      this.holder,
       h("details", null, h("summary", null, "Show me the Python"), this.python, copy),
-      h("details", null, h("summary", null, `The ${functions.length} functions`), h("p", {class: "functions"}, functions.join("  ")), h("p", {class: "soft"}, "Operators + − * / **, numbers, names; several lines or ; for several statements; the last one is differentiated.")));
+      h(
+        "details",
+        null,
+        h("summary", null, `The ${functions.length} functions`),
+        h("p", {class: "functions"}, functions.join("  ")),
+        h(
+          "p",
+          {class: "soft"},
+          "Operators + − * / **, numbers, names; several lines or ; for several statements; " +
+            "the last one is differentiated.",
+        ),
+      ),
+    );
   }
 
   // An address that cannot be read: the first example is shown, and what is wrong with the text.
   beginAgain(unread, text, values) {
     this.take(text, values);
-    this.typed(unread);
+    this.read(unread);
   }
   take(text, values) {
     this.values = Object.assign(Object.create(null), values);
     this.field.value = text;
-    this.typed(text, {fresh: true});
+    this.read(text, {fresh: true});
   }
 
-  typed(text, params = {}, values = {}) {
+  read(text, params = {}, values = {}) {
     if (this.field.value !== text) this.field.value = text;
     this.field.rows = Math.min(8, text.split("\n").length);
     let statements;
@@ -82,27 +122,41 @@ class ExpressionPage {
     this.complain("");
     this.statements = statements;
     this.names = inputNames(statements);
-    this.names.forEach((name, i) => { this.values[name] ??= values[name] ?? [2, -3, 10, 1, 0.5][i % 5]; });
+    this.names.forEach((name, i) => {
+      this.values[name] ??= values[name] ?? [2, -3, 10, 1, 0.5][i % 5];
+    });
     this.rows();
-    this.computed(params);
+    this.showTrace(params);
   }
 
   complain(message, at) {
     this.problem.textContent = message;
     this.field.setAttribute("aria-invalid", String(Boolean(message)));
-    if (message && at !== undefined && at < this.field.value.length) this.problem.append(h("code", null, `${this.field.value.slice(Math.max(0, at - 12), at)}▸${this.field.value.slice(at, at + 12)}`));
+    if (message && at !== undefined && at < this.field.value.length)
+      this.problem.append(
+        h(
+          "code",
+          null,
+          `${this.field.value.slice(Math.max(0, at - 12), at)}▸${this.field.value.slice(at, at + 12)}`,
+        ),
+      );
   }
 
-  computed(params) {
-    const trace = traceOfExpression(this.table, this.statements, this.values, this.field.value.trim());
+  showTrace(params) {
+    const trace = traceOfExpression(
+      this.table,
+      this.statements,
+      this.values,
+      this.field.value.trim(),
+    );
     if (this.player && !params.step && !params.fresh) this.player.reload(trace);
     else {
       this.player?.stop();
-      this.player = new Player(trace, {params, onState: () => this.told()});
+      this.player = new Player(trace, {params, onState: () => this.reportState()});
       this.holder.replaceChildren(this.player.root);
     }
     this.numbers(trace);
-    this.told();
+    this.reportState();
   }
 
   // --- inputs, their gradients, and what a nudge does
@@ -110,30 +164,73 @@ class ExpressionPage {
   rows() {
     this.lines = this.names.map((name) => this.row(name));
     const cell = (role, kind, ...children) => h("div", {role, class: kind}, ...children);
-    const head = ["input", "value", "drag", "gradient", `add ${NUDGE}: result, slope`].map((t) => cell("columnheader", "soft", t));
+    const head = ["input", "value", "drag", "gradient", `add ${NUDGE}: result, slope`].map((t) =>
+      cell("columnheader", "soft", t),
+    );
     const row = (...cells) => h("div", {role: "row", class: "inputrow"}, ...cells);
-    this.inputs.replaceChildren(h("div", {role: "table", class: "inputtable", "aria-label": "inputs"}, row(...head), ...this.lines.map((r) => row(
-      cell("rowheader", "inputname", r.name), cell("cell", "", r.number), cell("cell", "inputslider", r.slider),
-      cell("cell", "grad", r.gradient), cell("cell", "nudge", r.nudged)))));
+    this.inputs.replaceChildren(
+      h(
+        "div",
+        {role: "table", class: "inputtable", "aria-label": "inputs"},
+        row(...head),
+        ...this.lines.map((r) =>
+          row(
+            cell("rowheader", "inputname", r.name),
+            cell("cell", "", r.number),
+            cell("cell", "inputslider", r.slider),
+            cell("cell", "grad", r.gradient),
+            cell("cell", "nudge", r.nudged),
+          ),
+        ),
+      ),
+    );
   }
   row(name) {
     const x = this.values[name];
     const reach = Math.max(10, 2 * Math.abs(x));
-    const number = h("input", {type: "number", step: "any", value: x, "aria-label": `value of ${name}`, oninput: () => this.moved(name, number.valueAsNumber, slider)});
-    const slider = h("input", {type: "range", min: -reach, max: reach, step: reach / 1000, value: x, "aria-label": `drag ${name}`,
-      oninput: () => { number.value = Number(slider.value); this.moved(name, slider.valueAsNumber); }});
-    return {name, number, slider, gradient: h("output", {"aria-label": `gradient of ${name}`}), nudged: h("output", {"aria-label": `difference of ${name}`})};
+    const number = h("input", {
+      type: "number",
+      step: "any",
+      value: x,
+      "aria-label": `value of ${name}`,
+      oninput: () => this.changeValue(name, number.valueAsNumber, slider),
+    });
+    const slider = h("input", {
+      type: "range",
+      min: -reach,
+      max: reach,
+      step: reach / 1000,
+      value: x,
+      "aria-label": `drag ${name}`,
+      oninput: () => {
+        number.value = Number(slider.value);
+        this.changeValue(name, slider.valueAsNumber);
+      },
+    });
+    return {
+      name,
+      number,
+      slider,
+      gradient: h("output", {"aria-label": `gradient of ${name}`}),
+      nudged: h("output", {"aria-label": `difference of ${name}`}),
+    };
   }
 
-  moved(name, x, slider) {
-    if (!Number.isFinite(x)) return this.complain(`The value of ${name} is no number; the last one, ${short(this.values[name])}, still holds.`);
+  changeValue(name, x, slider) {
+    if (!Number.isFinite(x))
+      return this.complain(
+        `The value of ${name} is no number; the last one, ${short(this.values[name])}, still holds.`,
+      );
     this.complain("");
     this.values[name] = x;
     if (slider) {
-      if (Math.abs(x) > slider.max) { slider.max = 2 * Math.abs(x); slider.min = -slider.max; }
+      if (Math.abs(x) > slider.max) {
+        slider.max = 2 * Math.abs(x);
+        slider.min = -slider.max;
+      }
       slider.value = x;
     }
-    this.computed({});
+    this.showTrace({});
   }
 
   numbers(trace) {
@@ -143,12 +240,22 @@ class ExpressionPage {
     for (const {name, gradient, nudged} of this.lines) {
       const id = trace.nodes.findIndex((n) => n.kind === "input" && n.label === name);
       const g = sweep.gradients.get(id)?.data[0];
-      const then = valueOfExpression(this.table, this.statements, {...this.values, [name]: this.values[name] + NUDGE});
+      const nudgedResult = valueOfExpression(this.table, this.statements, {
+        ...this.values,
+        [name]: this.values[name] + NUDGE,
+      });
       gradient.textContent = g === undefined ? "none" : show(g);
-      nudged.textContent = `${short(y, 6)} → ${short(then, 6)}, slope ${short((then - y) / NUDGE, 5)}`;
+      const slope = (nudgedResult - y) / NUDGE;
+      nudged.textContent = `${short(y, 6)} → ${short(nudgedResult, 6)}, slope ${short(slope, 5)}`;
     }
-    this.why.replaceChildren(...closed(trace, sweep).map((text) => h("p", {class: "note"}, text)));
-    this.python.textContent = pythonOf(this.statements, this.names.map((n) => [n, this.values[n]]), this.signs);
+    this.why.replaceChildren(
+      ...stopsOfGradient(trace, sweep).map((text) => h("p", {class: "note"}, text)),
+    );
+    this.python.textContent = pythonOf(
+      this.statements,
+      this.names.map((n) => [n, this.values[n]]),
+      this.signs,
+    );
   }
 
   // --- the state in the address
@@ -157,19 +264,33 @@ class ExpressionPage {
     const values = Object.fromEntries(this.names.map((n) => [`v.${n}`, String(this.values[n])]));
     return {e: this.field.value, ...values, ...this.player.state()};
   }
-  told() {
-    if (this.lines && this.player) { if (this.shown !== this.player.digits) { this.shown = this.player.digits; this.numbers(this.player.trace); } this.onState(this.state()); }
+  reportState() {
+    if (this.lines && this.player) {
+      if (this.shownDigits !== this.player.digits) {
+        this.shownDigits = this.player.digits;
+        this.numbers(this.player.trace);
+      }
+      this.onState(this.state());
+    }
   }
-  start() { requestAnimationFrame(() => this.player.graph.resized()); }
-  stop() { this.player.stop(); }
+  start() {
+    requestAnimationFrame(() => this.player.graph.resize());
+  }
+  stop() {
+    this.player.stop();
+  }
 }
 
 // Where the gradient stops, and why.
-function closed(trace, sweep) {
+function stopsOfGradient(trace, sweep) {
   const stops = (m) => m.local.values.data[0] === 0 && sweep.gradients.get(m.node).data[0] !== 0;
   return sweep.messages.filter(stops).map((m) => {
     const from = trace.nodes[m.node];
     const at = from.inputs.map((i) => short(trace.nodes[i].value.data[0])).join(" and ");
-    return `${trace.nameOf(m.node)} passes nothing back to ${trace.nameOf(m.target)}: its local derivative, ${ruleWithNames(trace, m)}, is 0 where ${from.inputs.length > 1 ? "its inputs are" : "its input is"} ${at}.`;
+    const inputs = from.inputs.length > 1 ? "its inputs are" : "its input is";
+    return (
+      `${trace.nameOf(m.node)} passes nothing back to ${trace.nameOf(m.target)}: ` +
+      `its local derivative, ${ruleWithNames(trace, m)}, is 0 where ${inputs} ${at}.`
+    );
   });
 }

@@ -1,6 +1,7 @@
 // What the certificates of a sweep say as a whole: which rules are wrong, and which gradients they
 // spoil: those of everything to which a wrong contribution was handed on.
 import {h} from "./dom.mjs";
+import {countOf} from "./numbers.mjs";
 
 // {wrong: Map of node → its first message that differs, victims: Set of nodes}
 export function findingsOf(trace, sweep) {
@@ -18,16 +19,44 @@ export function findingsOf(trace, sweep) {
 
 // A line for each wrong rule; `go(message)` shows the message.
 export function findingsList(trace, {wrong, victims}, go) {
-  const rows = [...wrong.values()].map((m) => h("li", null,
-    h("button", {class: "link", onclick: () => go(m)}, trace.nameOf(m.node)), `: ${m.certificate.slip || "its contributions differ from differences of its value"}`));
+  const rows = [...wrong.values()].map((m) =>
+    h(
+      "li",
+      null,
+      h("button", {class: "link", onclick: () => go(m)}, trace.nameOf(m.node)),
+      `: ${m.certificate.slip || "its contributions differ from differences of its value"}`,
+    ),
+  );
   if (!rows.length) return null;
-  const spoiled = victims.size ? ` ${victims.size} ${victims.size === 1 ? "gradient is" : "gradients are"} spoiled by it.` : "";
-  return h("div", {class: "findings bad", role: "status"},
-    h("p", null, `${rows.length === 1 ? "One rule is" : `${rows.length} rules are`} wrong in this backward pass.${spoiled}`), h("ul", null, ...rows));
+  const victimText = victims.size
+    ? ` ${countOf(victims.size, "gradient is", "gradients are")} spoiled by it.`
+    : "";
+  return h(
+    "div",
+    {class: "findings bad", role: "status"},
+    h(
+      "p",
+      null,
+      `${rows.length === 1 ? "One rule is" : `${rows.length} rules are`} wrong in this backward pass.${victimText}`,
+    ),
+    h("ul", null, ...rows),
+  );
 }
 
 export function correctionOf({slip, before, after}) {
   if (!slip) return null;
-  return h("section", {class: "part"}, h("h3", null, `The verifier's finding: ${slip}`),
-    before && after ? h("pre", {class: "diff", tabindex: 0}, h("span", {class: "bad"}, `- ${before}`), "\n", h("span", {class: "good"}, `+ ${after}`)) : null);
+  return h(
+    "section",
+    {class: "part"},
+    h("h3", null, `The verifier's finding: ${slip}`),
+    before && after
+      ? h(
+          "pre",
+          {class: "diff", tabindex: 0},
+          h("span", {class: "bad"}, `- ${before}`),
+          "\n",
+          h("span", {class: "good"}, `+ ${after}`),
+        )
+      : null,
+  );
 }

@@ -1,141 +1,128 @@
 // The page "GPT": microgpt learns names, live; any tensor or its gradient, attention, samples.
+import {Interval} from "./frame_loop.mjs";
 import {GptView} from "./gpt_view.mjs";
+import {countOf} from "./numbers.mjs";
 import {pastedDocuments, selectedTensor} from "./tensor_selector.mjs";
-import {CURVES_EACH, PACES, openTraining} from "./training_controls.mjs";
-import {trainingObstacle} from "./training_worker.mjs";
+import {TrainingPage} from "./training_page.mjs";
+import {changedSettings, readNumbers, stepOf} from "./training_settings.mjs";
 
-const GPT_DEFAULTS = {steps: 1000, rate: 0.01, temperature: 0.5, pace: 300, tensor: "h.0.attn.wq.grad", name: ""};
-const ALPHABET = "abcdefghijklmnopqrstuvwxyz", SAMPLE_EACH = 400;
+const GPT_DEFAULTS = {
+  steps: 1000,
+  rate: 0.01,
+  temperature: 0.5,
+  pace: 300,
+  tensor: "h.0.attn.wq.grad",
+  name: "",
+};
+const GPT_BOUNDS = {steps: [1, 100000], rate: [0, 10], temperature: [0, 5]};
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz";
+const SAMPLE_INTERVAL = 400; // milliseconds
+const SAMPLES = 12;
 
-export function gptSettings(params) {
-  const s = {...GPT_DEFAULTS}, bounds = {steps: [1, 100000], rate: [0, 10], temperature: [0, 5]};
-  for (const [name, [least, most]] of Object.entries(bounds)) {
-    const v = Number(params[name]);
-    if (params[name] && v >= least && v <= most) s[name] = name === "steps" ? Math.round(v) : v;
-  }
-  if (PACES.includes(Number(params.pace ?? NaN))) s.pace = Number(params.pace);
-  if (params.tensor) s.tensor = params.tensor.slice(0, 100);
-  if (params.name) s.name = params.name.slice(0, 16);
-  return s;
+function gptSettings(params) {
+  const settings = {...GPT_DEFAULTS};
+  readNumbers(settings, params, GPT_BOUNDS);
+  settings.steps = Math.round(settings.steps);
+  if (params.tensor) settings.tensor = params.tensor.slice(0, 100);
+  if (params.name) settings.name = params.name.slice(0, 16);
+  return settings;
 }
 
-class GptPage {
+class GptPage extends TrainingPage {
   constructor({modules, data, params}) {
+    super();
     this.settings = gptSettings(params);
-    this.target = Math.min(this.settings.steps, Math.max(0, Math.round(Number(params.step) || 0)));
+    this.target = stepOf(params, this.settings.steps);
     this.documents = data.names.split("\n");
     this.alphabet = ALPHABET;
     this.losses = [];
-    this.sampled = 0;
+    this.tensors = [];
+    this.sampleInterval = new Interval(SAMPLE_INTERVAL);
     this.view = new GptView(this.settings, this.handlers());
-    const obstacle = trainingObstacle();
-    if (obstacle) this.view.refuse(obstacle);
-    else openTraining(this, "gpt", data.loader, {gpt: modules.gpt}, ({tensors}) => {
+    this.open("gpt", data.loader, {gpt: modules.gpt}, ({tensors}) => {
       this.tensors = tensors;
-      this.view.tensors(tensors);
+      this.view.showTensors(tensors);
       this.select(this.settings.tensor);
     });
   }
 
-  told({running, step, stopped}) {
-    this.step = step;
-    this.running = running;
-    this.view.running(running, stopped);
-    if (stopped) this.view.say(stopped);
-    if (running) this.frames.start();
-    else this.refresh();
-  }
+  // --- frames ----------------------------------------------------------------------------
 
-  wanted() {
-    const now = performance.now(), sample = now - this.sampled > SAMPLE_EACH;
-    if (sample) this.sampled = now;
-    const history = now - (this.curved ?? 0) > CURVES_EACH;
-    if (history) this.curved = now;
+  wanted(all) {
+    const {name, temperature} = this.settings;
     return {
-      from: this.losses.length, history, tensor: this.selected?.name, attention: this.settings.name || true,
-      samples: sample ? 12 : 0, temperature: this.settings.temperature,
+      from: this.losses.length,
+      history: this.curveInterval.due(all),
+      tensor: this.selection?.name,
+      attention: name || true,
+      samples: this.sampleInterval.due(all) ? SAMPLES : 0,
+      temperature,
     };
   }
 
-  take(frame) {
+  merge(frame) {
     if (frame.from === this.losses.length) for (const v of frame.losses) this.losses.push(v);
     if (frame.step < this.losses.length) this.losses.length = frame.step;
-    const before = this.frame;
-    this.frame = {...frame, samples: frame.samples ?? before?.samples ?? null, history: frame.history ?? before?.history ?? null};
-    this.fresh ||= Boolean(frame.history);
+    const {samples = null, history = null} = this.frame ?? {}; // not part of each frame
+    this.frame = {...frame, samples: frame.samples ?? samples, history: frame.history ?? history};
+    this.freshCurves ||= Boolean(frame.history);
   }
 
-  drawFresh() {  // what has come since it was drawn last
-    this.redraw(this.fresh);
-    this.fresh = false;
-    if (!this.running) this.frames.stop();
+  redraw(curves = true) {
+    if (this.frame) this.view.draw(this.frame, this.losses, this.selection, curves);
   }
 
-  redraw(curves = true) { if (this.frame) this.view.draw(this.frame, this.losses, this.selected, curves); }
-
-  refresh() {
-    this.frames.stop();
-    this.worker.ask({type: "frame", ask: {...this.wanted(), samples: 12, history: true}});
-  }
+  // --- settings --------------------------------------------------------------------------
 
   begin() {
     this.losses = [];
     this.frame = null;
-    const {documents, alphabet} = this, {steps, rate} = this.settings;
-    this.worker?.ask({type: "begin", args: [{documents, alphabet, steps, rate}]});
+    const {documents, alphabet} = this;
+    const {steps, rate} = this.settings;
+    this.ask({type: "begin", args: [{documents, alphabet, steps, rate}]});
   }
 
   select(text) {
-    const found = selectedTensor(text, this.tensors ?? []);
-    this.view.selectorError(found.error ?? "");
-    if (found.error) return;
+    const selection = selectedTensor(text, this.tensors);
+    this.view.tensor.showError(selection.error ?? "");
+    if (selection.error) return;
     this.settings.tensor = text;
-    this.selected = found;
+    this.selection = selection;
     if (this.frame) this.refresh();
   }
 
   handlers() {
     return {
-      run: () => this.worker?.ask({type: this.running ? "pause" : "run"}),
-      advance: (count) => this.worker?.ask({type: "advance", count}),
-      reset: () => { this.worker?.ask({type: "pause"}); this.begin(); this.view.say("Back at step 0, with the first weights."); },
-      change: (changes) => {
-        Object.assign(this.settings, changes);
-        if ("pace" in changes) this.worker?.ask({type: "pace", value: changes.pace});
-        else if ("steps" in changes || "rate" in changes) this.worker?.ask({type: "change", args: [changes]});
-        else if (this.worker) this.refresh();
-      },
+      ...this.trainingHandlers(),
+      change: (changes) => this.change(changes),
       select: (text) => this.select(text),
       paste: (text) => this.paste(text),
-      redraw: () => this.redraw(),
     };
   }
 
-  paste(text) {
-    const found = pastedDocuments(text);
-    if (found.error) { this.view.say(found.error); return; }
-    Object.assign(this, {documents: found.documents, alphabet: found.alphabet});
-    this.worker?.ask({type: "pause"});
-    this.begin();
-    this.view.say(`${found.documents.length.toLocaleString("en")} lines to learn from. ${found.note}`.trim());
+  change(changes) {
+    Object.assign(this.settings, changes);
+    if ("steps" in changes || "rate" in changes) this.ask({type: "change", args: [changes]});
+    else if (this.worker) this.refresh();
   }
 
-  start() { if (this.worker && this.frame) this.refresh(); }
-
-  stop() {
-    this.frames?.stop();
-    this.worker?.ask({type: "pause"});
+  paste(text) {
+    const {documents, alphabet, note, error} = pastedDocuments(text);
+    if (error) {
+      this.view.say(error);
+      return;
+    }
+    Object.assign(this, {documents, alphabet});
+    this.ask({type: "pause"});
+    this.begin();
+    const count = countOf(documents.length, "line", "lines");
+    this.view.say(`${count} to learn from. ${note}`.trim());
   }
 
   state() {
-    const out = {};
-    for (const [name, v] of Object.entries(this.settings)) if (v !== GPT_DEFAULTS[name]) out[name] = String(v);
-    if (this.step) out.step = String(this.step);
-    return out;
+    const step = this.step ? {step: String(this.step)} : {};
+    return {...changedSettings(this.settings, GPT_DEFAULTS), ...step};
   }
 }
 
-export function gptPage(given) {
-  const page = new GptPage(given);
-  return {element: page.view.element, start: () => page.start(), stop: () => page.stop(), state: () => page.state()};
-}
+export const gptPage = (options) => new GptPage(options);

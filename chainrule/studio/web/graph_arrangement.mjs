@@ -5,16 +5,21 @@ import {layoutGraph} from "./layout.mjs";
 
 const GAPS = {across: {along: 54, across: 20, edge: 14}, down: {along: 40, across: 22, edge: 16}};
 
-// `room` is the width and height of the screen, `digits` "short" or "exact". Gives {boxes, boxOf, edges, across, depth, extent}.
+// `room` is the width and height of the screen, `digits` "short" or "exact".
+// Gives {boxes, boxOf, edges, across, depth, extent}.
 export function arrangeBoxes(trace, root, open, room, digits) {
   const {boxes, boxOf, edges} = visibleBoxes(trace, root, open);
   for (const box of boxes) Object.assign(box, cardSize(trace, box, digits));
   const depth = depthOf(boxes, edges);
   const across = isAcross(depth, room);
-  const sizes = boxes.map((b) => (across ? {along: b.wide, across: b.tall} : {along: b.tall, across: b.wide}));
+  const sizes = boxes.map((b) =>
+    across ? {along: b.wide, across: b.tall} : {along: b.tall, across: b.wide},
+  );
   const drawn = layoutGraph(sizes, edges, across ? GAPS.across : GAPS.down);
   const point = (a, c) => (across ? [a, c] : [c, a]);
-  boxes.forEach((b, i) => { [b.x, b.y] = point(drawn.centers[i].along, drawn.centers[i].across); });
+  boxes.forEach((b, i) => {
+    [b.x, b.y] = point(drawn.centers[i].along, drawn.centers[i].across);
+  });
   edges.forEach((e, k) => {
     const [from, to] = [boxes[e.from], boxes[e.to]];
     e.bends = drawn.bends[k].map((b) => [point(b.from, b.across), point(b.to, b.across)]);
@@ -22,7 +27,14 @@ export function arrangeBoxes(trace, root, open, room, digits) {
     e.span = spanOf([[from.x, from.y], ...e.bends.flat(), [to.x, to.y]]);
   });
   choosePorts(boxes, edges, across);
-  return {boxes, boxOf, edges, across, depth, extent: point(drawn.extent.along, drawn.extent.across)};
+  return {
+    boxes,
+    boxOf,
+    edges,
+    across,
+    depth,
+    extent: point(drawn.extent.along, drawn.extent.across),
+  };
 }
 
 // From left to right where that fits, else from top to bottom.
@@ -49,10 +61,13 @@ function choosePorts(boxes, edges, across) {
     if (!arriving.has(e.to)) arriving.set(e.to, []);
     arriving.get(e.to).push(e);
   }
-  const before = (e) => (e.bends.length ? e.bends.at(-1)[1][across ? 1 : 0] : boxes[e.from][across ? "y" : "x"]);
+  const before = (e) =>
+    e.bends.length ? e.bends.at(-1)[1][across ? 1 : 0] : boxes[e.from][across ? "y" : "x"];
   for (const siblings of arriving.values()) {
     siblings.sort((p, q) => before(p) - before(q));
-    siblings.forEach((e, rank) => { e.port = siblings.length < 9 ? (rank + 1) / (siblings.length + 1) - 0.5 : 0; });
+    siblings.forEach((e, rank) => {
+      e.port = siblings.length < 9 ? (rank + 1) / (siblings.length + 1) - 0.5 : 0;
+    });
   }
 }
 

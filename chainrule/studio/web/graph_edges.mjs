@@ -5,7 +5,9 @@ import {s} from "./dom.mjs";
 export function edgePoints(e, boxes, across) {
   const [a, b] = [boxes[e.from], boxes[e.to]];
   const start = across ? [a.x + a.wide / 2, a.y] : [a.x, a.y + a.tall / 2];
-  const end = across ? [b.x - b.wide / 2, b.y + e.port * b.tall * 0.7] : [b.x + e.port * b.wide * 0.7, b.y - b.tall / 2];
+  const end = across
+    ? [b.x - b.wide / 2, b.y + e.port * b.tall * 0.7]
+    : [b.x + e.port * b.wide * 0.7, b.y - b.tall / 2];
   return [start, ...e.bends.flat(), end];
 }
 
@@ -14,7 +16,9 @@ export function edgeCurve(points, across) {
   for (let k = 1; k < points.length; k++) {
     const [[ax, ay], [bx, by]] = [points[k - 1], points[k]];
     const [mx, my] = [(ax + bx) / 2, (ay + by) / 2];
-    path += across ? `C${mx} ${ay} ${mx} ${by} ${bx} ${by}` : `C${ax} ${my} ${bx} ${my} ${bx} ${by}`;
+    path += across
+      ? `C${mx} ${ay} ${mx} ${by} ${bx} ${by}`
+      : `C${ax} ${my} ${bx} ${my} ${bx} ${by}`;
   }
   return path;
 }
@@ -25,21 +29,38 @@ export function edgeElement(e, boxes, across, look) {
   const d = edgeCurve(points, across);
   const parts = [s("path", {class: `edge ${look.state ?? ""}`, d})];
   if (look.text) parts.push(...edgeLabel(look.text, middleOf(points)));
-  if (look.state === "now") parts.push(s("circle", {class: "pulse", r: 5},
-    s("animateMotion", {dur: "0.7s", repeatCount: 1, fill: "freeze", path: d, keyPoints: "1;0", keyTimes: "0;1", calcMode: "linear"})));
+  if (look.state === "now")
+    parts.push(
+      s(
+        "circle",
+        {class: "pulse", r: 5},
+        s("animateMotion", {
+          dur: "0.7s",
+          repeatCount: 1,
+          fill: "freeze",
+          path: d,
+          keyPoints: "1;0",
+          keyTimes: "0;1",
+          calcMode: "linear",
+        }),
+      ),
+    );
   return s("g", null, ...parts);
 }
 
 // The middle of the longest piece, which no card covers.
 function middleOf(points) {
   let best = 1;
-  const length = (k) => Math.hypot(points[k][0] - points[k - 1][0], points[k][1] - points[k - 1][1]);
+  const length = (k) =>
+    Math.hypot(points[k][0] - points[k - 1][0], points[k][1] - points[k - 1][1]);
   for (let k = 2; k < points.length; k++) if (length(k) > length(best)) best = k;
   return [0, 1].map((axis) => (points[best - 1][axis] + points[best][axis]) / 2);
 }
 
 function edgeLabel(text, [x, y]) {
   const wide = text.length * 7.3 + 14;
-  return [s("rect", {class: "edgebox", x: x - wide / 2, y: y - 10, width: wide, height: 20, rx: 6}),
-    s("text", {class: "edgetext", x, y: y + 4, "text-anchor": "middle"}, text)];
+  return [
+    s("rect", {class: "edgebox", x: x - wide / 2, y: y - 10, width: wide, height: 20, rx: 6}),
+    s("text", {class: "edgetext", x, y: y + 4, "text-anchor": "middle"}, text),
+  ];
 }

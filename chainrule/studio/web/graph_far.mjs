@@ -1,7 +1,15 @@
 // The graph from afar: more boxes than text could be read on, drawn on a canvas.
 
 // `kindOf(box)` names a colour of FILLS.
-const FILLS = {op: "accent", input: "leaf_rim", parameter: "good", constant: "soft", group: "accent", wrong: "bad", now: "contrast"};
+const FILLS = {
+  op: "accent",
+  input: "leaf_rim",
+  parameter: "good",
+  constant: "soft",
+  group: "accent",
+  wrong: "bad",
+  now: "contrast",
+};
 
 export function paintFar(canvas, {x, y, scale}, boxes, edges, all, kindOf) {
   const context = canvas.getContext("2d");
@@ -15,13 +23,17 @@ export function paintFar(canvas, {x, y, scale}, boxes, edges, all, kindOf) {
   context.beginPath();
   for (const e of edges) {
     context.moveTo(all[e.from].x, all[e.from].y);
-    for (const [a, b] of e.bends) { context.lineTo(...a); context.lineTo(...b); }
+    for (const [a, b] of e.bends) {
+      context.lineTo(...a);
+      context.lineTo(...b);
+    }
     context.lineTo(all[e.to].x, all[e.to].y);
   }
   context.stroke();
   context.globalAlpha = 1;
   const paths = {};
-  for (const b of boxes) (paths[kindOf(b)] ??= new Path2D()).rect(b.x - b.wide / 2, b.y - b.tall / 2, b.wide, b.tall);
+  for (const b of boxes)
+    (paths[kindOf(b)] ??= new Path2D()).rect(b.x - b.wide / 2, b.y - b.tall / 2, b.wide, b.tall);
   for (const [kind, fill] of Object.entries(FILLS)) {
     if (!paths[kind]) continue;
     context.fillStyle = colour(fill);

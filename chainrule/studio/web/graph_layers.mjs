@@ -19,11 +19,13 @@ export class GraphLayers {
   // Removes everything; whether a card had the focus.
   clear() {
     const hadFocus = this.cardLayer.contains(document.activeElement);
-    for (const kept of [this.cards, this.lines]) kept.clear();
+    for (const elements of [this.cards, this.lines]) elements.clear();
     for (const layer of [this.cardLayer, this.edgeLayer, this.frontLayer]) layer.replaceChildren();
     return hadFocus;
   }
-  focus(key) { this.cards.get(key)?.focus({preventScroll: true}); }
+  focus(key) {
+    this.cards.get(key)?.focus({preventScroll: true});
+  }
 
   // These boxes and edges; `entry` is the card that Tab comes to.
   paint(boxes, edges, entry) {
@@ -42,8 +44,14 @@ export class GraphLayers {
     const {graph} = this;
     let card = this.cards.get(box.key);
     if (!card) {
-      card = s("g", {class: "card", tabindex: -1, role: "button", "data-key": box.key,
-        onclick: () => graph.pressed(box), onkeydown: (e) => graph.key(e, box)});
+      card = s("g", {
+        class: "card",
+        tabindex: -1,
+        role: "button",
+        "data-key": box.key,
+        onclick: () => graph.press(box),
+        onkeydown: (e) => graph.key(e, box),
+      });
       card.setAttribute("transform", `translate(${box.x - box.wide / 2} ${box.y - box.tall / 2})`);
       this.cards.set(box.key, card);
       this.cardLayer.append(card);
@@ -51,14 +59,15 @@ export class GraphLayers {
     card.setAttribute("tabindex", box.key === entry ? 0 : -1);
     if (card.version === graph.version) return;
     card.version = graph.version;
-    const {parts, classes, label} = box.group ? this.groupContent(box)
-      : nodeCard(graph.trace, box, graph.look(box.node), graph.chosen === box.node);
+    const {parts, classes, label} = box.group
+      ? this.groupContent(box)
+      : nodeCard(graph.trace, box, graph.look(box.node), graph.chosenNode === box.node);
     card.setAttribute("class", `card ${classes}`);
     card.setAttribute("aria-label", label);
     card.replaceChildren(...parts);
   }
   groupContent(box) {
-    const {now, wrong} = this.graph.marked();
+    const {now, wrong} = this.graph.marks();
     const has = (set) => set.size > 0 && box.group.nodes.some((i) => set.has(i));
     return groupCard(this.graph.trace, box, {now: has(now), wrong: has(wrong)});
   }
@@ -66,15 +75,22 @@ export class GraphLayers {
   paintEdges(edges) {
     const {graph} = this;
     const keep = new Set(edges.map((e) => e.key));
-    for (const [key, line] of this.lines) if (!keep.has(key)) { line.remove(); this.lines.delete(key); }
+    for (const [key, line] of this.lines)
+      if (!keep.has(key)) {
+        line.remove();
+        this.lines.delete(key);
+      }
     for (const e of edges) {
       const old = this.lines.get(e.key);
       if (old?.version === graph.version) continue;
       const look = graph.edgeLook(e) ?? {};
-      const shown = `${look.state} ${look.text}`;
-      if (old?.shown === shown) { old.version = graph.version; continue; }
+      const lookKey = `${look.state} ${look.text}`;
+      if (old?.lookKey === lookKey) {
+        old.version = graph.version;
+        continue;
+      }
       const line = edgeElement(e, graph.boxes, graph.across, look);
-      Object.assign(line, {version: graph.version, shown});
+      Object.assign(line, {version: graph.version, lookKey});
       this.lines.set(e.key, line);
       old?.remove();
       (look.text ? this.frontLayer : this.edgeLayer).append(line);

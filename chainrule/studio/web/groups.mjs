@@ -5,11 +5,14 @@
 
 // The tree: {key, title, path, children: [group | node id], nodes, count}. The root is open.
 export function buildGroups(trace) {
-  const leaves = new Map();  // by the first op that they go with; -1: with none
+  const leaves = new Map(); // by the first op that they go with; -1: with none
   const ops = [];
   for (const {id, kind} of trace.nodes) {
-    if (kind === "op") { ops.push(id); continue; }
-    const user = kind === "input" ? -1 : trace.users[id][0] ?? -1;
+    if (kind === "op") {
+      ops.push(id);
+      continue;
+    }
+    const user = kind === "input" ? -1 : (trace.users[id][0] ?? -1);
     if (!leaves.has(user)) leaves.set(user, []);
     leaves.get(user).push(id);
   }
@@ -35,7 +38,8 @@ function addRuns(out, run, begin, end, depth, prefix) {
     const key = `${prefix}/${name}@${ops[i]}`;
     const children = [];
     addRuns(children, run, i, last, depth + 1, key);
-    if (children.length > 1) out.push({key, title: name, path: paths[ops[i]].slice(0, depth + 1), children});
+    if (children.length > 1)
+      out.push({key, title: name, path: paths[ops[i]].slice(0, depth + 1), children});
     else out.push(children[0]);
     i = last;
   }
@@ -52,7 +56,13 @@ function compressRepeats(group) {
     if (end - i > 2) {
       const parts = children.slice(i, end);
       const title = `${parts[0].title} … ${parts.at(-1).title}`;
-      out.push({key: `${parts[0].key}…`, title, path: group.path, children: parts, count: parts.length});
+      out.push({
+        key: `${parts[0].key}…`,
+        title,
+        path: group.path,
+        children: parts,
+        count: parts.length,
+      });
     } else for (let k = i; k < end; k++) out.push(children[k]);
     i = end;
   }
@@ -120,7 +130,9 @@ export function parentKeys(root, count) {
   const around = new Array(count).fill(null);
   const visit = (group, parent) => {
     const own = group === root ? null : {key: group.key, parent};
-    for (const child of group.children) if (typeof child === "number") around[child] = own; else visit(child, own);
+    for (const child of group.children)
+      if (typeof child === "number") around[child] = own;
+      else visit(child, own);
   };
   visit(root, null);
   return around;

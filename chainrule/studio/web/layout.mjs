@@ -7,13 +7,16 @@
 // 4 places: four sweeps in which each layer settles as near to its neighbours as order and room
 //   allow (least squares by pooling adjacent violators), so that what belongs together is in line.
 // The same graph gives the same drawing. `along` runs from layer to layer, `across` within one.
-const LONGEST = 40;  // an edge over more layers is drawn without bends: nobody could follow it
+const LONGEST = 40; // an edge over more layers is drawn without bends: nobody could follow it
 
 export function layoutGraph(sizes, edges, gap = {along: 56, across: 18, edge: 12}) {
   const count = sizes.length;
   const layer = layersOf(count, edges);
-  const net = {layer, above: [], below: [], real: count};  // above: towards inputs
-  for (let i = 0; i < count; i++) { net.above.push([]); net.below.push([]); }
+  const net = {layer, above: [], below: [], real: count}; // above: towards inputs
+  for (let i = 0; i < count; i++) {
+    net.above.push([]);
+    net.below.push([]);
+  }
   const chains = edges.map((e) => addChain(net, e));
   const layers = [];
   net.layer.forEach((l, i) => (layers[l] ??= []).push(i));
@@ -27,8 +30,15 @@ export function layoutGraph(sizes, edges, gap = {along: 56, across: 18, edge: 12
     high = Math.max(high, x + room[i] / 2);
   });
   const {start, depth, end} = layerDepths(layers, sizes, gap.along);
-  const center = (i) => ({along: start[net.layer[i]] + depth[net.layer[i]] / 2, across: across[i] - low});
-  const bend = (i) => ({from: start[net.layer[i]], to: start[net.layer[i]] + depth[net.layer[i]], across: across[i] - low});
+  const center = (i) => ({
+    along: start[net.layer[i]] + depth[net.layer[i]] / 2,
+    across: across[i] - low,
+  });
+  const bend = (i) => ({
+    from: start[net.layer[i]],
+    to: start[net.layer[i]] + depth[net.layer[i]],
+    across: across[i] - low,
+  });
   return {
     centers: sizes.map((_, i) => center(i)),
     bends: chains.map((chain) => chain.map(bend)),
@@ -39,7 +49,9 @@ export function layoutGraph(sizes, edges, gap = {along: 56, across: 18, edge: 12
 // Where each layer begins, how deep it is, and where the last one ends.
 function layerDepths(layers, sizes, gap) {
   const start = [];
-  const depth = layers.map((members) => members.reduce((m, i) => (i < sizes.length ? Math.max(m, sizes[i].along) : m), 0));
+  const depth = layers.map((members) =>
+    members.reduce((m, i) => (i < sizes.length ? Math.max(m, sizes[i].along) : m), 0),
+  );
   let at = 0;
   depth.forEach((d, l) => {
     start[l] = at;
@@ -52,7 +64,11 @@ function layersOf(count, edges) {
   const inputs = Array.from({length: count}, () => []);
   const users = Array.from({length: count}, () => []);
   const waits = new Int32Array(count);
-  for (const {from, to} of edges) { inputs[to].push(from); users[from].push(to); waits[to]++; }
+  for (const {from, to} of edges) {
+    inputs[to].push(from);
+    users[from].push(to);
+    waits[to]++;
+  }
   const layer = new Array(count).fill(0);
   const ready = [];
   for (let i = 0; i < count; i++) if (!waits[i]) ready.push(i);
@@ -92,14 +108,22 @@ function addChain(net, {from, to}) {
 
 function orderLayers(net, layers) {
   const place = new Float64Array(net.layer.length);
-  const number = (members) => members.forEach((i, p) => { place[i] = p; });
+  const number = (members) =>
+    members.forEach((i, p) => {
+      place[i] = p;
+    });
   layers.forEach(number);
   for (let sweep = 0; sweep < 4; sweep++) {
     const down = sweep % 2 === 0;
     const near = down ? net.above : net.below;
     for (let k = 0; k < layers.length; k++) {
       const members = layers[down ? k : layers.length - 1 - k];
-      const mean = new Map(members.map((i) => [i, near[i].length ? near[i].reduce((s, j) => s + place[j], 0) / near[i].length : place[i]]));
+      const mean = new Map(
+        members.map((i) => [
+          i,
+          near[i].length ? near[i].reduce((s, j) => s + place[j], 0) / near[i].length : place[i],
+        ]),
+      );
       members.sort((a, b) => mean.get(a) - mean.get(b) || a - b);
       number(members);
     }
@@ -108,7 +132,14 @@ function orderLayers(net, layers) {
 
 function settleLayers(net, layers, room) {
   const across = new Array(net.layer.length).fill(0);
-  for (const members of layers) settle(members, members.map(() => 0), members.map(() => 1), room, across);
+  for (const members of layers)
+    settle(
+      members,
+      members.map(() => 0),
+      members.map(() => 1),
+      room,
+      across,
+    );
   for (let sweep = 0; sweep < 4; sweep++) {
     const down = sweep % 2 === 0;
     const near = down ? net.above : net.below;
@@ -148,5 +179,6 @@ function settle(members, wish, weight, room, across) {
     blocks.push(block);
   });
   let k = 0;
-  for (const [mean, , n] of blocks) for (let end = k + n; k < end; k++) across[members[k]] = mean + offsets[k];
+  for (const [mean, , n] of blocks)
+    for (let end = k + n; k < end; k++) across[members[k]] = mean + offsets[k];
 }

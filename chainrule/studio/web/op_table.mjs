@@ -9,7 +9,10 @@ export class OpTable {
     Object.assign(this, {step, functions, aliases});
     this.first = {};
     let next = 0;
-    for (const [name, f] of Object.entries(functions)) { this.first[name] = next; next += 1 + f.arguments; }
+    for (const [name, f] of Object.entries(functions)) {
+      this.first[name] = next;
+      next += 1 + f.arguments;
+    }
   }
   // The name in the table of what a reader types, or null.
   named(name) {

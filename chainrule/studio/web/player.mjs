@@ -1,5 +1,4 @@
 // The player: steps through a trace, forward and backward, message by message.
-import {valueText} from "./array_view.mjs";
 import {h, keepingFocus} from "./dom.mjs";
 import {sentenceOf} from "./explain.mjs";
 import {findingsList, findingsOf} from "./findings.mjs";
@@ -7,7 +6,7 @@ import {GraphView} from "./graph_view.mjs";
 import {stepPanel} from "./inspector.mjs";
 import {nodePanel} from "./node_panel.mjs";
 import {exact, short} from "./numbers.mjs";
-import {isArray} from "./arrays.mjs";
+import {edgeLook, marksNow, nodeLook, nodesOfStep} from "./player_looks.mjs";
 import {playerControls, SPEEDS} from "./player_controls.mjs";
 import {canWalkAgain, stepsOf, walkAgain, wrongOrder} from "./walk.mjs";
 
@@ -26,29 +25,41 @@ export class Player {
 
   load(trace, params = {}) {
     this.trace = trace;
-    this.chosen = null;
+    this.chosenNode = null;
     this.slice = null;
     this.element = null;
     const number = Number(params.sweep ?? trace.sweeps.length - 1);
     this.sweepNumber = trace.sweeps[number] ? number : trace.sweeps.length - 1;
     this.wrong = params.order === "wrong";
     this.useSweep();
-    this.position = Math.max(0, Math.min(this.steps.length, Number(params.step ?? this.steps.length) || 0));
+    this.position = Math.max(
+      0,
+      Math.min(this.steps.length, Number(params.step ?? this.steps.length) || 0),
+    );
     this.graph?.observer.disconnect();
-    this.graph = new GraphView(trace, {look: (id) => this.look(id), edgeLook: (e) => this.edgeLook(e),
-      marked: () => this.marked, onChoose: (id) => this.chooseNode(id)});
+    this.graph = new GraphView(trace, {
+      look: (id) => nodeLook(this, id),
+      edgeLook: (e) => edgeLook(this, e),
+      marks: () => this.marks,
+      onChoose: (id) => this.chooseNode(id),
+    });
     this.controls.stage.replaceChildren(this.graph.element, this.controls.view);
-    this.controls.fold.hidden = !this.graph.hasGroups;
-    const nameOf = (s, i) => `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`;
-    this.controls.sweep.replaceChildren(...trace.sweeps.map((s, i) =>
-      h("option", {value: i, selected: i === this.sweepNumber}, nameOf(s, i))));
+    this.controls.fold.hidden = !this.graph.folds.hasGroups;
+    const nameOf = (s, i) =>
+      `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`;
+    this.controls.sweep.replaceChildren(
+      ...trace.sweeps.map((s, i) =>
+        h("option", {value: i, selected: i === this.sweepNumber}, nameOf(s, i)),
+      ),
+    );
     this.controls.sweepLabel.hidden = trace.sweeps.length < 2;
-    if (params.node !== undefined && trace.nodes[Number(params.node)]) this.chosen = Number(params.node);
+    if (params.node !== undefined && trace.nodes[Number(params.node)])
+      this.chosenNode = Number(params.node);
     if (["back", "forth"].includes(params.slice)) this.setSlice(params.slice, true);
-    const [message, flat] = (params.element ?? "").split(".").map(Number);
-    const opened = this.step?.message;
-    if (opened && opened.index === message && flat >= 0 && flat < opened.contribution?.data?.length)
-      this.element = {message: opened, flat};
+    const [index, flat] = (params.element ?? "").split(".").map(Number);
+    const message = this.step?.message;
+    if (message?.index === index && flat >= 0 && flat < message.contribution?.data?.length)
+      this.element = {message, flat};
     this.showStep();
     this.update();
   }
@@ -69,30 +80,49 @@ export class Player {
     const right = this.trace.sweeps[this.sweepNumber] ?? null;
     this.right = right;
     this.canWalk = right && canWalkAgain(this.trace, right);
-    this.sweep = right && this.wrong && this.canWalk ? walkAgain(this.trace, right, wrongOrder(right)) : right;
+    this.sweep =
+      right && this.wrong && this.canWalk ? walkAgain(this.trace, right, wrongOrder(right)) : right;
     this.steps = stepsOf(this.trace, this.sweep);
-    this.certified = new Map();
+    this.verdicts = new Map();
     for (const {node, certificate} of right?.messages ?? [])
-      if (certificate && certificate.verdict !== "not checked" && this.certified.get(node) !== "wrong")
-        this.certified.set(node, certificate.verdict === "differs" ? "wrong" : "right");
+      if (
+        certificate &&
+        certificate.verdict !== "not checked" &&
+        this.verdicts.get(node) !== "wrong"
+      )
+        this.verdicts.set(node, certificate.verdict === "differs" ? "wrong" : "right");
     this.findings = findingsOf(this.trace, right);
     const list = findingsList(this.trace, this.findings, (m) => this.goToMessage(m));
     this.controls.findings.replaceChildren(...(list ? [list] : []));
     this.madeAt = new Map();
-    this.steps.forEach((s, i) => { if (s.kind === "forward") this.madeAt.set(s.node, i); });
+    this.steps.forEach((s, i) => {
+      if (s.kind === "forward") this.madeAt.set(s.node, i);
+    });
     const first = this.steps.findIndex((s) => s.kind === "seed");
     this.backwardAt = first < 0 ? Infinity : first;
   }
 
-  get step() { return this.steps[this.position - 1] ?? null; }
-  get sent() { return Math.max(0, this.position - this.backwardAt - 1); }
-  get show() { return this.digits === "exact" ? exact : short; }
-  get sentence() { return sentenceOf(this.trace, this.sweep, this.step, this.sent, this.digits); }
+  get step() {
+    return this.steps[this.position - 1] ?? null;
+  }
+  get sentCount() {
+    return Math.max(0, this.position - this.backwardAt - 1);
+  }
+  // The backward pass has begun.
+  get isBackward() {
+    return Boolean(this.sweep) && this.position > this.backwardAt;
+  }
+  get show() {
+    return this.digits === "exact" ? exact : short;
+  }
+  get sentence() {
+    return sentenceOf(this.trace, this.sweep, this.step, this.sentCount, this.digits);
+  }
 
   state() {
     const out = {step: String(this.position)};
-    if (this.chosen !== null) out.node = String(this.chosen);
-    if (this.slice && this.chosen !== null) out.slice = this.slice;
+    if (this.chosenNode !== null) out.node = String(this.chosenNode);
+    if (this.slice && this.chosenNode !== null) out.slice = this.slice;
     if (this.element) out.element = `${this.element.message.index}.${this.element.flat}`;
     if (this.wrong) out.order = "wrong";
     if (this.digits === "exact") out.digits = "exact";
@@ -105,92 +135,41 @@ export class Player {
     return at === undefined || at < this.position;
   }
   gradientNow(id) {
-    if (!this.sweep || this.position <= this.backwardAt) return null;
-    return this.sweep.running(id, this.sent);
-  }
-
-  // --- how nodes and edges look now
-
-  look(id) {
-    const {show} = this;
-    const node = this.trace.nodes[id];
-    const gradientArray = this.gradientNow(id);
-    const due = this.sweep?.arriving.get(id) ?? [];
-    const come = due.length > 1 ? due.filter((m) => m.index < this.sent).length : 0;
-    const waits = this.sweep && this.position > this.backwardAt && due.length > 0;
-    return {
-      value: this.valueNow(id) ? valueText(node.value, show) : null,
-      gradient: node.kind === "constant" ? null : gradientArray ? valueText(gradientArray, show) : waits ? "–" : null,
-      gradientArray,
-      come: gradientArray && come < due.length && due.length > 1 ? `(${come} of ${due.length})` : "",
-      state: this.marked.now.has(id) ? "now" : this.sliced && !this.sliced.has(id) ? "pale" : "",
-      marks: this.markOf(id),
-    };
-  }
-  markOf(id) {
-    if (this.marked.wrong.has(id)) return ["wrong"];
-    if (this.findings.victims.has(id)) return ["victim"];
-    return this.certified.has(id) ? [this.certified.get(id)] : [];
-  }
-  // The nodes of this step, and those that are wrong.
-  marks() {
-    const {step} = this;
-    const now = !step ? [] : step.kind === "message" ? [step.message.node, step.message.target] : [step.node];
-    const wrong = new Set(this.wrongMarks ?? []);
-    for (const [id, verdict] of this.certified) if (verdict === "wrong") wrong.add(id);
-    if (this.wrong && this.sweep !== this.right)
-      for (const id of this.sweep.gradients.keys()) if (this.gradientNow(id) && this.differs(id)) wrong.add(id);
-    return {now: new Set(now), wrong};
-  }
-  differs(id) {
-    const [a, b] = [this.sweep.gradients.get(id), this.right.gradients.get(id)];
-    return isArray(a) && isArray(b) && a.data.some((x, i) => Math.abs(x - b.data[i]) > 1e-9 * Math.max(1, Math.abs(b.data[i])));
-  }
-
-  edgeLook(e) {
-    const step = this.step;
-    if (step?.kind === "message") {
-      const m = step.message;
-      if (e.pairs.some(([from, to, place]) => from === m.target && to === m.node && place === m.place))
-        return {state: "now", text: m.contribution ? valueText(m.contribution, this.show) : "nothing"};
-    }
-    if (step?.kind === "forward" && e.pairs.some(([, to]) => to === step.node)) return {state: "into"};
-    const isBackward = this.sweep && this.position > this.backwardAt;
-    if (isBackward && e.pairs.every(([from, to, place]) => this.wasSent(from, to, place))) return {state: "done"};
-    return this.sliced && e.pairs.every(([from, to]) => !this.sliced.has(from) || !this.sliced.has(to)) ? {state: "pale"} : {};
-  }
-  wasSent(from, to, place) {
-    return (this.sweep.arriving.get(from) ?? []).some((m) => m.node === to && m.place === place && m.index < this.sent);
+    return this.isBackward ? this.sweep.running(id, this.sentCount) : null;
   }
 
   // --- what the reader does
 
   goTo(position, {quiet = false} = {}) {
     this.position = Math.max(0, Math.min(this.steps.length, position));
-    this.chosen = null;
+    this.chosenNode = null;
     this.element = null;
-    this.slice = this.sliced = null;
+    this.slice = this.sliceNodes = null;
     this.showStep();
     this.update(quiet);
   }
   showStep() {
     const {step} = this;
-    if (this.chosen !== null) this.graph.follow([this.chosen]);
-    else if (step) this.graph.follow(step.kind === "message" ? [step.message.target, step.message.node] : [step.node]);
+    this.graph.follow(this.chosenNode === null ? nodesOfStep(step) : [this.chosenNode]);
   }
-  goToMessage(m) { this.goTo(this.backwardAt + 2 + m.index); }
+  goToMessage(m) {
+    this.goTo(this.backwardAt + 2 + m.index);
+  }
   chooseNode(id) {
-    this.chosen = this.chosen === id ? null : id;
+    this.chosenNode = this.chosenNode === id ? null : id;
     this.element = null;
     if (this.slice) this.setSlice(this.slice, true);
-    if (this.chosen === null) this.slice = this.sliced = null;
+    if (this.chosenNode === null) this.slice = this.sliceNodes = null;
     this.update();
   }
   // Shows what `node`, else the chosen one, depends on ("back") or influences ("forth").
-  setSlice(kind, keep = false, node = this.chosen) {
-    this.chosen = node;
+  setSlice(kind, keep = false, node = this.chosenNode) {
+    this.chosenNode = node;
     this.slice = this.slice === kind && !keep ? null : kind;
-    this.sliced = this.slice && this.chosen !== null ? this.trace.slice(this.chosen, this.slice === "forth") : null;
+    this.sliceNodes =
+      this.slice && this.chosenNode !== null
+        ? this.trace.slice(this.chosenNode, this.slice === "forth")
+        : null;
     this.update();
   }
   openElement(message, flat) {
@@ -220,7 +199,8 @@ export class Player {
     if (direction > 0 && this.position === this.steps.length) this.position = 0;
     const tick = () => {
       this.goTo(this.position + direction);
-      if (direction > 0 ? this.position === this.steps.length : this.position === 0) return this.pause();
+      if (direction > 0 ? this.position === this.steps.length : this.position === 0)
+        return this.pause();
       this.timer = setTimeout(tick, SPEEDS[this.speed][1]);
     };
     this.timer = setTimeout(tick, 0);
@@ -231,11 +211,15 @@ export class Player {
     this.timer = null;
     this.update(true);
   }
-  stop() { if (this.timer) this.pause(); }
+  stop() {
+    if (this.timer) this.pause();
+  }
 
   // --- the page
 
-  get root() { return this.controls.root; }
+  get root() {
+    return this.controls.root;
+  }
 
   key(e) {
     if (e.target.matches("input, select, textarea")) return;
@@ -244,8 +228,10 @@ export class Player {
     else if (e.key === "Home") this.goTo(0);
     else if (e.key === "End") this.goTo(this.steps.length);
     else if (e.key === " " && !e.target.matches("button, [role=button]")) this.play(1);
-    else if (e.key === "Escape") { this.chosen = this.slice = this.sliced = this.element = null; this.update(); }
-    else return;
+    else if (e.key === "Escape") {
+      this.chosenNode = this.slice = this.sliceNodes = this.element = null;
+      this.update();
+    } else return;
     e.preventDefault();
   }
 
@@ -259,11 +245,16 @@ export class Player {
     wrongLabel.hidden = !this.canWalk;
     wrong.checked = this.wrong;
     digits.checked = this.digits === "exact";
-    if (!quiet || !this.timer) sentence.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
-    this.marked = this.marks();
+    if (!quiet || !this.timer)
+      sentence.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
+    this.marks = marksNow(this);
     this.graph.setDigits(this.digits);
-    keepingFocus(panel, () => panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this)));
-    this.graph.choose(this.chosen);
+    keepingFocus(panel, () =>
+      panel.replaceChildren(
+        this.chosenNode !== null ? nodePanel(this, this.chosenNode) : stepPanel(this),
+      ),
+    );
+    this.graph.choose(this.chosenNode);
     this.onState(this.state());
   }
 }

@@ -6,9 +6,11 @@ export function traceOfExpression(table, statements, values, title = "expression
   const tape = new Tape(table);
   const named = new Map();
   const build = (tree) => {
-    if (tree.kind === "number") return tape.leaf("constant", String(tree.value), scalarArray(tree.value));
+    if (tree.kind === "number")
+      return tape.leaf("constant", String(tree.value), scalarArray(tree.value));
     if (tree.kind === "call") return tape.apply(tree.name, tree.xs.map(build));
-    if (!named.has(tree.name)) named.set(tree.name, tape.leaf("input", tree.name, scalarArray(values[tree.name] ?? 1)));
+    if (!named.has(tree.name))
+      named.set(tree.name, tape.leaf("input", tree.name, scalarArray(values[tree.name] ?? 1)));
     return named.get(tree.name);
   };
   let result = 0;
@@ -24,8 +26,16 @@ export function traceOfExpression(table, statements, values, title = "expression
 // The value of the program, for finite differences.
 export function valueOfExpression(table, statements, values) {
   const named = new Map(Object.entries(values));
-  const value = (tree) => (tree.kind === "number" ? tree.value : tree.kind === "name" ? named.get(tree.name) ?? 1 : table.compute(tree.name, tree.xs.map(value)).y);
+  const value = (tree) =>
+    tree.kind === "number"
+      ? tree.value
+      : tree.kind === "name"
+        ? (named.get(tree.name) ?? 1)
+        : table.compute(tree.name, tree.xs.map(value)).y;
   let last = 0;
-  for (const {name, tree} of statements) { last = value(tree); if (name) named.set(name, last); }
+  for (const {name, tree} of statements) {
+    last = value(tree);
+    if (name) named.set(name, last);
+  }
   return last;
 }

@@ -1,7 +1,7 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
 import {addressOf, readAddress, writeAddress, writeNow} from "./address.mjs";
 import {breakPage} from "./break_page.mjs";
-import {carriedData, inflate} from "./carried.mjs";
+import {pageContent, inflate} from "./page_content.mjs";
 import {h} from "./dom.mjs";
 import {expressionPage} from "./expression_page.mjs";
 import {gptPage} from "./gpt_page.mjs";
@@ -13,13 +13,39 @@ import {tracePage} from "./trace_page.mjs";
 
 // [name, title, make(shell, params) -> {element, start(), stop(), state()}]
 const PAGES = [
-  ["expr", "Expression", (shell, params) => expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)})],
-  ["network", "Network", (shell, params) => networkPage(shell.given(params))],
-  ["gpt", "GPT", (shell, params) => gptPage(shell.given(params))],
-  ["break", "Break it", (shell, params) => breakPage({trace: shell.slips, table: shell.table, mistakes: shell.carried.data.mistakes, params, onState: (s) => shell.changed("break", s)})],
-  ["trace", "Your program", (shell, params) => tracePage({trace: shell.trace, params, onState: (s) => shell.changed("trace", s), onOpen: (text) => shell.opened(text)})],
+  [
+    "expr",
+    "Expression",
+    (shell, params) =>
+      expressionPage({table: shell.table, params, onState: (s) => shell.showState("expr", s)}),
+  ],
+  ["network", "Network", (shell, params) => networkPage(shell.trainingOptions(params))],
+  ["gpt", "GPT", (shell, params) => gptPage(shell.trainingOptions(params))],
+  [
+    "break",
+    "Break it",
+    (shell, params) =>
+      breakPage({
+        trace: shell.slips,
+        table: shell.table,
+        mistakes: shell.content.data.mistakes,
+        params,
+        onState: (s) => shell.showState("break", s),
+      }),
+  ],
+  [
+    "trace",
+    "Your program",
+    (shell, params) =>
+      tracePage({
+        trace: shell.trace,
+        params,
+        onState: (s) => shell.showState("trace", s),
+        onOpen: (text) => shell.openText(text),
+      }),
+  ],
 ];
-const TOLD = 1000;  // milliseconds between looks at the state of a page that trains
+const STATE_INTERVAL = 1000; // milliseconds between looks at the state of a page that trains
 
 class Shell {
   constructor(place) {
@@ -28,36 +54,81 @@ class Shell {
   }
 
   async start() {
-    this.carried = await carriedData();
-    const {data, binaries} = this.carried;
+    this.content = await pageContent();
+    const {data, binaries} = this.content;
     this.modules = {};
     for (const [name, text] of Object.entries(binaries)) this.modules[name] = await inflate(text);
     this.table = await OpTable.open(this.modules.ops, data.table);
     this.slips = decodeTrace(data.slips);
     if (data.trace) this.trace = decodeTrace(data.trace);
-    this.lessons = new LessonBar((name, params) => this.reopen(name, params), () => this.left());
+    this.lessons = new LessonBar(
+      (name, params) => this.reopen(name, params),
+      () => this.focusTab(),
+    );
     this.draw();
-    setInterval(() => this.tellState(), TOLD);
-    addEventListener("hashchange", () => this.followed());
-    addEventListener("pagehide", () => { this.tellState(); writeNow(); });
+    setInterval(() => this.saveState(), STATE_INTERVAL);
+    addEventListener("hashchange", () => this.followAddress());
+    addEventListener("pagehide", () => {
+      this.saveState();
+      writeNow();
+    });
     const {page, lesson, part, ...params} = readAddress();
     if (this.lessons.knows(lesson)) return this.lessons.show(lesson, Number(part) || 0);
-    this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
+    this.show(PAGES.some(([name]) => name === page) ? page : (data.first ?? "expr"), params);
   }
 
-  given(params) {
-    return {modules: this.modules, data: this.carried.data.training, table: this.table, params, openTrace: (trace) => this.play(trace)};
+  trainingOptions(params) {
+    return {
+      modules: this.modules,
+      data: this.content.data.training,
+      table: this.table,
+      params,
+      openTrace: (trace) => this.play(trace),
+    };
   }
 
   draw() {
-    this.tabs = new Map(PAGES.map(([name, title]) => [name, h("button", {role: "tab", id: `tab-${name}`, "aria-controls": "view", onclick: () => this.show(name), onkeydown: (e) => this.key(e, name)}, title)]));
+    this.tabs = new Map(
+      PAGES.map(([name, title]) => [
+        name,
+        h(
+          "button",
+          {
+            role: "tab",
+            id: `tab-${name}`,
+            "aria-controls": "view",
+            onclick: () => this.show(name),
+            onkeydown: (e) => this.key(e, name),
+          },
+          title,
+        ),
+      ]),
+    );
     this.view = h("div", {id: "view", role: "tabpanel", class: "page"});
-    this.place.replaceChildren(h("div", {class: "shell"},
-      h("header", {class: "masthead"}, h("h1", {class: "brand"}, "chain", h("span", null, "rule")),
-        h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
-        h("div", {class: "row aside"}, lessonChooser((key) => this.lessons.show(key)),
-          h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐"))),
-      this.lessons.element, h("main", {class: "page"}, this.view)));
+    this.place.replaceChildren(
+      h(
+        "div",
+        {class: "shell"},
+        h(
+          "header",
+          {class: "masthead"},
+          h("h1", {class: "brand"}, "chain", h("span", null, "rule")),
+          h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
+          h(
+            "div",
+            {class: "row aside"},
+            lessonChooser((key) => this.lessons.show(key)),
+            h(
+              "button",
+              {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"},
+              "◐",
+            ),
+          ),
+        ),
+        this.lessons.element,
+        h("main", {class: "page"}, this.view),
+      ),
+    );
   }
 
   key(e, name) {
@@ -74,43 +145,49 @@ class Shell {
   show(name, params = {}) {
     if (this.now && this.now !== name) this.pages.get(this.now)?.stop();
     this.now = name;
-    if (!this.pages.has(name)) this.pages.set(name, PAGES.find(([n]) => n === name)[2](this, params));
-    for (const [n, tab] of this.tabs) { tab.setAttribute("aria-selected", String(n === name)); tab.tabIndex = n === name ? 0 : -1; }
+    if (!this.pages.has(name))
+      this.pages.set(name, PAGES.find(([n]) => n === name)[2](this, params));
+    for (const [n, tab] of this.tabs) {
+      tab.setAttribute("aria-selected", String(n === name));
+      tab.tabIndex = n === name ? 0 : -1;
+    }
     this.tabs.get(name).scrollIntoView({block: "nearest", inline: "nearest"});
     this.view.setAttribute("aria-labelledby", `tab-${name}`);
     const page = this.pages.get(name);
     this.view.replaceChildren(page.element);
     page.start();
-    this.changed(name, page.state());
+    this.showState(name, page.state());
   }
 
   // A page anew, in this state. If it cannot be made, what was there stays.
   reopen(name, params) {
-    const made = PAGES.find(([n]) => n === name)[2](this, params);
+    const page = PAGES.find(([n]) => n === name)[2](this, params);
     this.pages.get(name)?.stop();
-    this.pages.set(name, made);
+    this.pages.set(name, page);
     this.show(name, params);
   }
-  left() {
-    this.tellState();
+  focusTab() {
+    this.saveState();
     this.tabs.get(this.now).focus();
   }
   // The reader changed the address, or followed a link to a state of this page.
-  followed() {
-    if (location.hash === this.own) return;
+  followAddress() {
+    if (location.hash === this.address) return;
     const {page, lesson, part, ...params} = readAddress();
     if (this.lessons.knows(lesson)) this.lessons.show(lesson, Number(part) || 0);
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
 
-  tellState() { this.changed(this.now, this.pages.get(this.now).state()); }
+  saveState() {
+    this.showState(this.now, this.pages.get(this.now).state());
+  }
 
-  changed(name, state) {
+  showState(name, state) {
     if (name !== this.now) return;
     state = {...state, ...this.lessons.state()};
     const address = addressOf({page: name, ...state});
-    if (address === this.own) return;
-    this.own = address;
+    if (address === this.address) return;
+    this.address = address;
     writeAddress({page: name, ...state});
   }
 
@@ -125,11 +202,15 @@ class Shell {
       throw error;
     }
   }
-  opened(text) { this.play(decodeTrace(text)); }
+  openText(text) {
+    this.play(decodeTrace(text));
+  }
 
   theme() {
     const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     dispatchEvent(new Event("themechange"));
     this.pages.get(this.now)?.start();
@@ -138,6 +219,18 @@ class Shell {
 
 const shellPlace = document.getElementById("studio");
 new Shell(shellPlace).start().catch((error) => {
-  const simd = /simd|WebAssembly/i.test(error.message) ? " This page needs a browser with WebAssembly and its SIMD instructions: any current one has them." : "";
-  shellPlace.replaceChildren(h("main", {class: "shell"}, h("p", {role: "alert", class: "problem bad"}, `The page cannot start: ${error.message}${simd}`)));
+  const simd = /simd|WebAssembly/i.test(error.message)
+    ? " This page needs a browser with WebAssembly and its SIMD instructions: any current one has them."
+    : "";
+  shellPlace.replaceChildren(
+    h(
+      "main",
+      {class: "shell"},
+      h(
+        "p",
+        {role: "alert", class: "problem bad"},
+        `The page cannot start: ${error.message}${simd}`,
+      ),
+    ),
+  );
 });

@@ -10,16 +10,20 @@ export class Tape {
   constructor(table) {
     this.table = table;
     this.nodes = [];
-    this.locals = new Map();  // by node, its local derivatives by place
+    this.locals = new Map(); // by node, its local derivatives by place
   }
-  value(id) { return this.nodes[id].value; }
+  value(id) {
+    return this.nodes[id].value;
+  }
 
   add(node) {
     const plain = {label: "", line: "", module: "", formula: "", dtype: "float64", inputs: []};
     this.nodes.push({...plain, ...node, shape: node.value.shape});
     return this.nodes.length - 1;
   }
-  leaf(kind, label, value, module = "") { return this.add({kind, op: kind, label, value, module}); }
+  leaf(kind, label, value, module = "") {
+    return this.add({kind, op: kind, label, value, module});
+  }
 
   // An elementwise op of the table; inputs broadcast.
   apply(op, inputs, label = "", module = "") {
@@ -30,9 +34,14 @@ export class Tape {
     const partials = inputs.map(() => new Float64Array(y.length));
     for (let j = 0; j < y.length; j++) {
       const at = unravel(j, shape);
-      const got = this.table.compute(op, xs.map((x) => x.data[ravelFrom(at, x.shape)]));
+      const got = this.table.compute(
+        op,
+        xs.map((x) => x.data[ravelFrom(at, x.shape)]),
+      );
       y[j] = got.y;
-      got.partials.forEach((d, k) => { partials[k][j] = d; });
+      got.partials.forEach((d, k) => {
+        partials[k][j] = d;
+      });
     }
     const id = this.add({kind: "op", op, inputs, label, module, formula, value: arrayOf(y, shape)});
     const factor = (d, k) => ({form: "factor", values: arrayOf(d, shape), rule: rules[k], strong});
@@ -49,10 +58,22 @@ export class Tape {
     for (let i = 0; i < n; i++)
       for (let j = 0; j < m; j++)
         for (let l = 0; l < k; l++) y[i * m + j] += x.data[i * k + l] * w.data[l * m + j];
-    const vector = w.shape.length === 1, value = arrayOf(y, vector ? [n] : [n, m]);
-    const id = this.add({kind: "op", op: "matmul", inputs: [a, b], label, module, formula: "a @ b", value});
+    const vector = w.shape.length === 1;
+    const value = arrayOf(y, vector ? [n] : [n, m]);
+    const id = this.add({
+      kind: "op",
+      op: "matmul",
+      inputs: [a, b],
+      label,
+      module,
+      formula: "a @ b",
+      value,
+    });
     const form = {form: "product", letters: ["ab", vector ? "b" : "bc"], out: vector ? "a" : "ac"};
-    this.locals.set(id, [{...form, place: 0, rule: "g @ bᵀ"}, {...form, place: 1, rule: "aᵀ @ g"}]);
+    this.locals.set(id, [
+      {...form, place: 0, rule: "g @ bᵀ"},
+      {...form, place: 1, rule: "aᵀ @ g"},
+    ]);
     return id;
   }
 
@@ -61,8 +82,17 @@ export class Tape {
     const x = this.value(a);
     const n = x.data.length;
     const value = scalarArray(x.data.reduce((s, v) => s + v, 0) / n);
-    const id = this.add({kind: "op", op: "mean", inputs: [a], label, module, formula: "mean(x)", value});
-    const target = {shape: [n], data: new Int32Array(n)}, coefficients = arrayOf(new Float64Array(n).fill(1 / n), [n]);
+    const id = this.add({
+      kind: "op",
+      op: "mean",
+      inputs: [a],
+      label,
+      module,
+      formula: "mean(x)",
+      value,
+    });
+    const target = {shape: [n], data: new Int32Array(n)};
+    const coefficients = arrayOf(new Float64Array(n).fill(1 / n), [n]);
     this.locals.set(id, [{form: "scatter", target, coefficients, rule: `1 / ${n}`}]);
     return id;
   }
@@ -71,7 +101,9 @@ export class Tape {
   finish(result, name) {
     const bare = new Trace({name, nodes: this.nodes, sweeps: []});
     const needs = this.nodes.map((n) => n.kind === "input" || n.kind === "parameter");
-    this.nodes.forEach((n, id) => { if (n.kind === "op") needs[id] = n.inputs.some((i) => needs[i]); });
+    this.nodes.forEach((n, id) => {
+      if (n.kind === "op") needs[id] = n.inputs.some((i) => needs[i]);
+    });
     const one = this.value(result);
     const seed = {...one, data: new Float64Array(one.data.length).fill(1)};
     const gradients = new Map([[result, seed]]);
@@ -94,8 +126,10 @@ export class Tape {
 
 function broadcastShape(shapes) {
   const most = Math.max(0, ...shapes.map((s) => s.length));
-  return Array.from({length: most}, (_, k) => shapes.reduce((n, s) => {
-    const own = s[k - most + s.length] ?? 1;
-    return own === 1 ? n : own;
-  }, 1));
+  return Array.from({length: most}, (_, k) =>
+    shapes.reduce((n, s) => {
+      const own = s[k - most + s.length] ?? 1;
+      return own === 1 ? n : own;
+    }, 1),
+  );
 }

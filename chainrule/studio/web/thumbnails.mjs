@@ -1,9 +1,9 @@
 // Small pictures of arrays: blue below zero, red above, as deep as the number is large in its array.
 import {isArray, sizeOf} from "./arrays.mjs";
 
-export const THUMBNAIL = 36;  // pixels of the longer side on the screen
-const MOST_CELLS = 18;  // cells of a side; a larger array is sampled
-const LEAST_SIDE = 9;  // pixels of the shorter one
+export const THUMBNAIL = 36; // pixels of the longer side on the screen
+const MOST_CELLS = 18; // cells of a side; a larger array is sampled
+const LEAST_SIDE = 9; // pixels of the shorter one
 const thumbnails = new WeakMap();
 
 export const largestOf = (array) => {
@@ -20,7 +20,8 @@ export function shadeOf(x, top) {
 
 // {url} of the first matrix of an array; null of a number, and of an array that was not kept.
 export function thumbnailOf(array) {
-  if (!isArray(array) || array.complex || array.shape.length === 0 || array.data.length < 2) return null;
+  if (!isArray(array) || array.complex || array.shape.length === 0 || array.data.length < 2)
+    return null;
   if (!thumbnails.has(array)) thumbnails.set(array, {url: pictureUrl(array)});
   return thumbnails.get(array);
 }
@@ -34,11 +35,14 @@ function pictureUrl(array) {
   const [across, down] = [Math.max(each, LEAST_SIDE / wide), Math.max(each, LEAST_SIDE / tall)];
   [canvas.width, canvas.height] = [wide * across, tall * down];
   const context = canvas.getContext("2d");
-  const top = largestOf({data: array.data.subarray ? array.data.subarray(0, sizeOf([rows, columns])) : array.data});
-  for (let i = 0; i < tall; i++) for (let j = 0; j < wide; j++) {
-    const flat = Math.floor(i * rows / tall) * columns + Math.floor(j * columns / wide);
-    context.fillStyle = `rgb(${shadeOf(array.data[flat], top).join(" ")})`;
-    context.fillRect(j * across, i * down, across, down);
-  }
+  const top = largestOf({
+    data: array.data.subarray ? array.data.subarray(0, sizeOf([rows, columns])) : array.data,
+  });
+  for (let i = 0; i < tall; i++)
+    for (let j = 0; j < wide; j++) {
+      const flat = Math.floor((i * rows) / tall) * columns + Math.floor((j * columns) / wide);
+      context.fillStyle = `rgb(${shadeOf(array.data[flat], top).join(" ")})`;
+      context.fillRect(j * across, i * down, across, down);
+    }
   return canvas.toDataURL();
 }

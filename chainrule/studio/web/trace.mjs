@@ -5,11 +5,19 @@
 import {addArrays, isArray, sizeOf} from "./arrays.mjs";
 
 const STORED = {
-  "<f8": Float64Array, "<f4": Float32Array, "<i4": Int32Array, "<i8": BigInt64Array, "|u1": Uint8Array,
+  "<f8": Float64Array,
+  "<f4": Float32Array,
+  "<i4": Int32Array,
+  "<i8": BigInt64Array,
+  "|u1": Uint8Array,
 };
 const LOCAL_ARRAYS = {
-  factor: ["values"], product: [], gather: ["source", "coefficients"], scatter: ["target", "coefficients"],
-  matrix: ["rows", "columns", "values"], opaque: [],
+  factor: ["values"],
+  product: [],
+  gather: ["source", "coefficients"],
+  scatter: ["target", "coefficients"],
+  matrix: ["rows", "columns", "values"],
+  opaque: [],
 };
 export const TRACE_VERSION = 1;
 
@@ -21,19 +29,25 @@ export function decodeTrace(text) {
   } catch {
     throw new Error("This is no trace: it is not JSON.");
   }
-  if (found?.format !== "chainrule trace") throw new Error("This file holds no trace of chainrule.");
+  if (found?.format !== "chainrule trace")
+    throw new Error("This file holds no trace of chainrule.");
   if (found.version !== TRACE_VERSION)
-    throw new Error(`This trace is of version ${found.version}; this page reads version ${TRACE_VERSION}. Record it again.`);
+    throw new Error(
+      `This trace is of version ${found.version}; this page reads version ${TRACE_VERSION}. Record it again.`,
+    );
   try {
     return new Trace(found);
   } catch (error) {
-    const why = error instanceof DamagedTrace ? error.message : "a part of it is missing or of another kind";
+    const why =
+      error instanceof DamagedTrace ? error.message : "a part of it is missing or of another kind";
     throw new Error(`This trace is damaged: ${why}.`);
   }
 }
 
 class DamagedTrace extends Error {}
-const demand = (holds, message) => { if (!holds) throw new DamagedTrace(message()); };
+const demand = (holds, message) => {
+  if (!holds) throw new DamagedTrace(message());
+};
 
 function decodeArray({dtype, stored, shape, data}) {
   demand(Array.isArray(shape) && STORED[stored], () => "an array has no shape or kind");
@@ -41,7 +55,10 @@ function decodeArray({dtype, stored, shape, data}) {
   if (stored === "<i8") numbers = Float64Array.from(numbers, Number);
   const complex = dtype.startsWith("complex");
   const count = sizeOf(shape) * (complex ? 2 : 1);
-  demand(numbers.length === count, () => `an array of shape [${shape}] has ${numbers.length} numbers`);
+  demand(
+    numbers.length === count,
+    () => `an array of shape [${shape}] has ${numbers.length} numbers`,
+  );
   return {dtype, shape, data: numbers, complex};
 }
 
@@ -52,7 +69,7 @@ export class Trace {
     const table = arrays.map(decodeArray);
     const single = new Float64Array(bytesOf(numbers).buffer);
     const get = (x) => {
-      if (typeof x !== "number") return x ?? null;  // a summary, or an array that is decoded already
+      if (typeof x !== "number") return x ?? null; // a summary, or an array that is decoded already
       if (x < 0) {
         demand(-1 - x < single.length, () => `number ${-1 - x} is missing`);
         return {dtype: "float64", shape: [], data: single.subarray(-1 - x, -x)};
@@ -62,11 +79,20 @@ export class Trace {
     };
     this.name = String(name);
     this.lines = lines;
-    this.nodes = nodes.map((n, id) => ({label: "", line: "", module: "", formula: "", ...n, id, value: get(n.value)}));
+    this.nodes = nodes.map((n, id) => ({
+      label: "",
+      line: "",
+      module: "",
+      formula: "",
+      ...n,
+      id,
+      value: get(n.value),
+    }));
     this.nodes.forEach(checkNode);
     this.sweeps = sweeps.map((s) => new Sweep(this, s, get));
     this.users = this.nodes.map(() => []);
-    for (const node of this.nodes) for (const i of new Set(node.inputs)) this.users[i].push(node.id);
+    for (const node of this.nodes)
+      for (const i of new Set(node.inputs)) this.users[i].push(node.id);
   }
   // Its label; else what it computes, if that is short and says it; else its op and number.
   nameOf(id) {
@@ -85,7 +111,11 @@ export class Trace {
     const found = new Set([id]);
     const stack = [id];
     while (stack.length) {
-      for (const i of next(stack.pop())) if (!found.has(i)) { found.add(i); stack.push(i); }
+      for (const i of next(stack.pop()))
+        if (!found.has(i)) {
+          found.add(i);
+          stack.push(i);
+        }
     }
     return found;
   }
@@ -98,15 +128,26 @@ export function withNames(formula, names, result = "") {
 }
 
 function checkNode({id, inputs, shape, value, kind, label, op}) {
-  demand(["input", "parameter", "constant", "op"].includes(kind), () => `node ${id} is of no known kind`);
+  demand(
+    ["input", "parameter", "constant", "op"].includes(kind),
+    () => `node ${id} is of no known kind`,
+  );
   demand(typeof label === "string" && typeof op === "string", () => `node ${id} has no name`);
-  demand(shape.every((n) => Number.isInteger(n) && n >= 0), () => `node ${id} has no shape`);
-  for (const i of inputs) demand(Number.isInteger(i) && i >= 0 && i < id, () => `node ${id} reads node ${i}`);
+  demand(
+    shape.every((n) => Number.isInteger(n) && n >= 0),
+    () => `node ${id} has no shape`,
+  );
+  for (const i of inputs)
+    demand(Number.isInteger(i) && i >= 0 && i < id, () => `node ${id} reads node ${i}`);
   checkShape(value, shape, () => `the value of node ${id}`);
 }
 
 function checkShape(x, shape, what) {
-  if (isArray(x)) demand(String(x.shape) === String(shape), () => `${what()} is of shape [${x.shape}], not [${shape}]`);
+  if (isArray(x))
+    demand(
+      String(x.shape) === String(shape),
+      () => `${what()} is of shape [${x.shape}], not [${shape}]`,
+    );
 }
 
 // The messages by target, in order, and what they have added up to.
@@ -121,13 +162,14 @@ export class Arrivals {
   }
   // What a node begins with: the seed of a result, else nothing.
   seedOf(id) {
-    return id === this.result ? this.seed ?? null : this.more.get(id) ?? null;
+    return id === this.result ? (this.seed ?? null) : (this.more.get(id) ?? null);
   }
   // What has come to a node when `count` messages were sent: null before the first.
   running(id, count) {
     const due = this.arriving.get(id) ?? [];
     const come = due.filter((m) => m.index < count);
-    if (come.length === due.length && (come.length || this.seedOf(id) || id === this.result)) return this.gradients.get(id) ?? null;
+    if (come.length === due.length && (come.length || this.seedOf(id) || id === this.result))
+      return this.gradients.get(id) ?? null;
     const parts = [this.seedOf(id), ...come.map((m) => m.contribution)].filter((x) => x !== null);
     return parts.length ? parts.reduce(addArrays) : null;
   }
@@ -136,9 +178,18 @@ export class Arrivals {
 class Sweep extends Arrivals {
   constructor(trace, {result, seed, messages, gradients, more = {}, certificates = {}}, get) {
     const byNode = (x) => new Map(Object.entries(x).map(([id, g]) => [Number(id), get(g)]));
-    super({result, seed: get(seed), more: byNode(more)}, messages.map((m, index) => decodeMessage(trace, m, index, get)), byNode(gradients));
+    super(
+      {result, seed: get(seed), more: byNode(more)},
+      messages.map((m, index) => decodeMessage(trace, m, index, get)),
+      byNode(gradients),
+    );
     demand(trace.nodes[result], () => `a sweep begins at node ${result}, which there is not`);
-    this.certificates = new Map(Object.entries(certificates).map(([id, c]) => [Number(id), decodeCertificate(trace.nodes[id], c, get)]));
+    this.certificates = new Map(
+      Object.entries(certificates).map(([id, c]) => [
+        Number(id),
+        decodeCertificate(trace.nodes[id], c, get),
+      ]),
+    );
     for (const [id, g] of this.gradients) {
       demand(trace.nodes[id], () => `there is a gradient of node ${id}, which there is not`);
       checkShape(g, trace.nodes[id].shape, () => `the gradient of node ${id}`);

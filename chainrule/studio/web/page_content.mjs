@@ -1,7 +1,7 @@
 // What the page carries: data as JSON, and bytes, all deflated.
 
 // {data, binaries}: the bytes are still as `inflate` reads them.
-export async function carriedData() {
+export async function pageContent() {
   const {data, binaries} = JSON.parse(document.getElementById("carried").textContent);
   return {data: JSON.parse(new TextDecoder().decode(await inflate(data))), binaries};
 }
