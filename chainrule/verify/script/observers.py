@@ -12,26 +12,26 @@ from chainrule.verify.script.session import Makers
 
 
 def _own_functions() -> Sequence[Observer]:
-    from chainrule.verify.script.functions import OwnFunctions
+    from chainrule.verify.script.backwards.functions import OwnFunctions
 
     return [OwnFunctions()]
 
 
 def _own_whole() -> Sequence[Observer]:
-    from chainrule.verify.script.ownwhole import OwnWhole
+    from chainrule.verify.script.step.native_step import OwnWhole
 
     return [OwnWhole()]
 
 
 def _torch_functions() -> Sequence[Observer]:
-    from chainrule.verify.script.functions import TorchFunctions
+    from chainrule.verify.script.backwards.functions import TorchFunctions
 
     return [TorchFunctions()]
 
 
 def _torch_whole() -> Sequence[Observer]:
-    from chainrule.verify.script.recomputed import Recomputed
-    from chainrule.verify.script.whole import WholeObserver
+    from chainrule.verify.script.backwards.recomputed import Recomputed
+    from chainrule.verify.script.step.torch_step import WholeObserver
 
     return [WholeObserver(), Recomputed()]
 
