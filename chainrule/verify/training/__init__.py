@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
+from chainrule.verify.training.rules.assigned import Assigned
 from chainrule.verify.training.rules.by_hand import ByHand
 from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.closures import Redrawn
@@ -29,6 +30,7 @@ from chainrule.verify.training.rules.order import Order
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.recounted import Counted
 from chainrule.verify.training.rules.resets import Resets
+from chainrule.verify.training.rules.shapes import Shapes
 from chainrule.verify.training.rules.strays import Strays
 from chainrule.verify.training.rules.wasted import Passes
 
@@ -40,7 +42,8 @@ __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes, Clipping,
-    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn,
+    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn, Shapes,
+    Assigned,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -82,6 +85,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         part(bus)
         for part in (
             Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes,
-            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision,
+            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
         )
     ], main  # fmt: skip

@@ -26,7 +26,7 @@ from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.script.backwards.decided import decided, numbers
 from chainrule.verify.script.remedies.cuts import not_reentrant
 from chainrule.verify.training.facts.names import listed, parameter_names
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import Frames, frames, users_line
 
 ALLOWED = 1e-3
@@ -203,6 +203,6 @@ def unconnected(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
     )
     kind = "torch.utils.checkpoint"
     edit = not_reentrant(place)
-    return said(
+    return finding(
         "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=kind, edit=edit
     )

@@ -246,6 +246,9 @@ class OwnWhole(OneStep):
 
     # --- what `OneStep` asks
 
+    def _is_whole(self) -> bool:
+        return True
+
     def _leaves(self, loss: Any) -> set[int]:
         tape = self._tape
         assert tape is not None

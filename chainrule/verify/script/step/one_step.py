@@ -72,6 +72,10 @@ class OneStep(Observer):
         """Record no more."""
 
     @abc.abstractmethod
+    def _is_whole(self) -> bool:
+        """Whether what was recorded up to the end of a step is a whole one."""
+
+    @abc.abstractmethod
     def _leaves(self, loss: Any) -> set[int]:
         """Ids of the leaves that a backward pass from `loss` reaches."""
 
@@ -87,7 +91,7 @@ class OneStep(Observer):
         """Record from the end of the first step to that of the second."""
         if step == _AT and self._calls is None:
             self._begin()
-        elif step > _AT:
+        elif step > _AT and self._is_whole():
             self._end()
             self._follow()
 
@@ -95,14 +99,20 @@ class OneStep(Observer):
         """Record no more."""
         self._end()
 
-    def _look(self, tape: Calls, losses: Sequence[Any]) -> list[tuple[Slice, Any]]:
-        """Before a backward pass: what does it not see? The parts that its losses depend on."""
+    def _look(
+        self, tape: Calls, losses: Sequence[Any], leaves: set[int] | None = None
+    ) -> list[tuple[Slice, Any]]:
+        """Before a backward pass: what does it not see? The parts that its losses depend on.
+
+        `leaves`: ids of those that it may give a gradient, if these are not all that it reaches.
+        """
         self._backwards += 1
         if self._trial is not None:
             self._trial.join()
         else:
             self._sites |= numbers.sites(tape, self._library)
-        self._step.goes_back({leaf for loss in losses for leaf in self._leaves(loss)})
+        reached = {leaf for loss in losses for leaf in self._leaves(loss)}
+        self._step.goes_back(reached if leaves is None else reached & leaves)
         parts: list[tuple[Slice, Any]] = []
         for loss in losses:
             slot = tape.slot(loss)

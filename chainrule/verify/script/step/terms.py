@@ -18,7 +18,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.source import statement_at
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.entries import Calls, Entry
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.where import placed, users_line
 
@@ -144,7 +144,7 @@ def found_overwritten(row: Overwritten) -> Finding:
     advice = "add them up: `+=` on this line, from 0 before the loop"
     edit = summed(row.place)
     subject = "the loss"
-    return said("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
+    return finding("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
 
 
 def summed(place: Place) -> Edit | None:

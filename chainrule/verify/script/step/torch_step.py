@@ -30,6 +30,7 @@ from chainrule.verify.script.step.scaled import scaled
 from chainrule.verify.script.step.tape import Tape
 from chainrule.verify.script.step.terms import Overwritten, found_overwritten, overwritten
 from chainrule.verify.script.step.torch_rerun import Torch, TorchRerun, moved
+from chainrule.verify.script.step.trained import Trained
 from chainrule.verify.script.step.unseen import Unseen
 from chainrule.verify.training.facts.names import parameter_names
 
@@ -48,9 +49,11 @@ class WholeObserver(OneStep):
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
         self._scaled: list[Finding] = []
+        self._ends = 0
         self._read = 0
         """How many calls were recorded by the last backward pass."""
         self._compiling = Patches()
+        self._trained = Trained()
         self._unsuited = ""
         """Why the calls of a step cannot be recorded; empty if they can."""
 
@@ -58,6 +61,7 @@ class WholeObserver(OneStep):
         """Wait for the first step to be done; what is compiled until then cannot be recorded."""
         for owner in (torch, torch.nn.Module):
             self._compiling.put(owner, "compile", self._compiles)
+        self._trained.start()
 
     def _compiles(self, compile: Any) -> Any:
         @wraps(compile)
@@ -75,6 +79,7 @@ class WholeObserver(OneStep):
         """Record no more."""
         self._compiling.undo()
         super().stop()
+        self._trained.stop()
 
     def _begin(self) -> None:
         if self._unsuited:
@@ -91,7 +96,7 @@ class WholeObserver(OneStep):
         self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
         for owner, name in BACKWARD[:2]:
             self._patches.put(owner(torch), name, self._watched)
-        self._patches.put(torch.autograd, "grad", lambda old: _derived(old, tape))
+        self._patches.put(torch.autograd, "grad", lambda old: self._deriving(old, tape))
         self._patches.put(torch.optim.Optimizer, "zero_grad", self._forgetting)
         self._hooks = [
             register_optimizer_step_pre_hook(self._steps),
@@ -115,6 +120,12 @@ class WholeObserver(OneStep):
             self._skipped.append(self._tape.broken)
         self._parts.clear()
         self._tape.clear()
+
+    def _is_whole(self) -> bool:
+        """Without an optimizer one begins behind its forward pass, with its first backward pass. If
+        it has several of them, only the next one is seen from its beginning."""
+        self._ends += 1
+        return bool(self._step.stepped) or self._backwards <= 1 or self._ends > 1
 
     def _pause(self, tape: Tape) -> None:
         tape.active = False
@@ -157,19 +168,8 @@ class WholeObserver(OneStep):
             if tape is None or not tape.active:
                 return backward(tensors, *args, **kwargs)
             self._pause(tape)
-            start = perf_counter()
-            try:
-                with unseen():
-                    losses = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-                    self._unseen.compare(tape, losses)
-                    parts = self._look(tape, losses)
-                    self._parts += parts
-                    self._scaled += [f for part, _ in parts for f in scaled(part)]
-                    self._note_overwritten(tape, [part for part, _ in parts])
-            except Exception as error:
-                self._skipped.append(f"{type(error).__name__}: {error}")
-            self._looked()
-            tape.seconds += perf_counter() - start
+            losses = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+            self._goes_back(tape, losses)
             try:
                 result = backward(tensors, *args, **kwargs)
                 try:
@@ -183,6 +183,40 @@ class WholeObserver(OneStep):
                 self._resume(tape)
 
         return observed
+
+    def _goes_back(
+        self, tape: Tape, losses: Sequence[Tensor], leaves: set[int] | None = None
+    ) -> None:
+        """Before a backward pass: what does it not see?"""
+        start = perf_counter()
+        try:
+            with unseen():
+                self._unseen.compare(tape, losses)
+                parts = self._look(tape, losses, leaves)
+                self._parts += parts
+                self._scaled += [f for part, _ in parts for f in scaled(part)]
+                self._note_overwritten(tape, [part for part, _ in parts])
+        except Exception as error:
+            self._skipped.append(f"{type(error).__name__}: {error}")
+        self._looked()
+        tape.seconds += perf_counter() - start
+
+    def _deriving(self, grad: Any, tape: Tape) -> Any:
+        """`autograd.grad`. By parameters, and without a graph of its own, it is a backward pass
+        whose gradients the program gives to them itself."""
+        recorded = _derived(grad, tape)
+
+        @wraps(grad)
+        def deriving(*args: Any, **kwargs: Any) -> Any:
+            leaves = self._trained.by_grad(*args, **kwargs) if tape.active else set[int]()
+            if leaves:
+                self._pause(tape)
+                self._goes_back(tape, [args[0] if args else kwargs["outputs"]], leaves)
+                self._parts.clear()
+                self._resume(tape)
+            return recorded(*args, **kwargs)
+
+        return deriving
 
     def _note_overwritten(self, tape: Tape, parts: Sequence[Slice]) -> None:
         alive = tape.alive()

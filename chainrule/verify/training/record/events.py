@@ -15,54 +15,13 @@ from functools import cached_property
 from types import CodeType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import tensors
 from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.record.scale import Scale
 from chainrule.verify.where import Frames, Line
-
-
-@dataclass(frozen=True)
-class Share:
-    """A mean over some of the elements of an array: all but those that are padding, say."""
-
-    count: float
-    elements: int
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What was done to a loss last: it was divided by `divisor`; before that it was a mean or a
-    sum over its batch, or something else."""
-
-    divisor: float
-    reduction: str
-    """"mean", "sum" or ""."""
-    by_division: bool = False
-    """Whether that was written as a division."""
-    terms: int = 1
-    """How many of them were added up."""
-    counts: frozenset[float] = frozenset()
-    """Divided by one of these a sum is a mean: over examples, or over all elements."""
-    share: Share | None = None
-    """What a mean is over, or what a sum was divided by first, where that is known."""
-
-
-def common_scale(terms: Sequence[Scale]) -> Scale | None:
-    """What is true of all terms of a loss; None if they were divided by different numbers."""
-    first = terms[0] if terms else None
-    if first is None or any(abs(s.divisor - first.divisor) > 1e-6 * s.divisor for s in terms):
-        return None
-    reductions = {s.reduction for s in terms}
-    reduction = reductions.pop() if len(reductions) == 1 else ""
-    counts = frozenset[float].intersection(*[s.counts for s in terms])
-    divided = all(s.by_division for s in terms)
-    share = first.share if len(terms) == 1 else None
-    return Scale(first.divisor, reduction, divided, len(terms), counts, share)
-
-
-def counts_of(shape: Sequence[int]) -> frozenset[float]:
-    """What a sum over an array is divided by to make it a mean."""
-    return frozenset([float(n) for n in (*shape[:1], math.prod(shape)) if n > 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +111,15 @@ class Asked:
     """Derivatives by tensors were asked for, whatever becomes of them."""
 
     inputs: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """They were given: one for each of the tensors, or None."""
+
+    inputs: Sequence[Any]
+    gradients: Sequence[Any]
+    place: Place | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +271,26 @@ class Activated(NamedTuple):
     name: str
     x: Any
     y: Any
+
+
+class Compared(NamedTuple):
+    """A loss, or a difference, of two values whose result has more elements than either."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    result: tuple[int, ...]
+    """The shape that both were broadcast to."""
+    linked: tuple[bool, bool]
+    """Which of the two have a graph."""
+
+    @classmethod
+    def of(cls, name: str, a: Any, b: Any) -> Compared | None:
+        """The event; None if the result has no more elements than one of the two."""
+        shapes = tuple(a.shape), tuple(b.shape)
+        both = np.broadcast_shapes(*shapes)
+        if math.prod(both) <= max(map(math.prod, shapes)):
+            return None
+        return cls(name, shapes, both, (a.requires_grad, b.requires_grad))
 
 
 @dataclass(frozen=True, eq=False)

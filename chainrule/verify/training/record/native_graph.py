@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.node import Node
-from chainrule.verify.training.record.events import Scale, common_scale, counts_of
+from chainrule.verify.training.record.scale import Scale, common_scale, counts_of
 
 _SUMS = ("add", "sub", "neg")
 _DEEP = 12

@@ -26,6 +26,7 @@ from chainrule.verify.training.facts.units import ACTIVATIONS
 from chainrule.verify.training.record import events, native_graph
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.native_engine import OwnEngine
+from chainrule.verify.training.record.op_names import COMPARE
 from chainrule.verify.where import Line, here, place, site
 
 
@@ -143,6 +144,10 @@ class OwnTap(Tap):
         return {key: token(g) for key, p in self._known.items() if (g := p.grad) is not None}
 
     def _ran(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+        if op.name in COMPARE and all(isinstance(x, Tensor) for x in xs) and self._on:
+            event = events.Compared.of(op.name, *xs)
+            if event is not None:
+                self._bus.tell(event)
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 

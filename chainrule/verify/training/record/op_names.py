@@ -17,5 +17,9 @@ TAME = frozenset(
 """Ops whose rule makes finite gradients of finite ones, unless they overflow."""
 BOUNDED = frozenset({"relu", "relu_", "gelu", "silu", "tanh", "sigmoid", "softmax", "log_softmax"})
 """Those of them that make finite numbers of finite ones, whatever these are."""
+LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+"""Losses that compare elements one by one."""
+COMPARE = LOSSES | {"sub", "__sub__", "__rsub__", "rsub", "subtract"}
+"""Ops of a prediction and its target."""
 MODAL = ("BatchNorm", "InstanceNorm", "Dropout")
 """Layers that do something else in eval mode, by a part of their classes' names."""

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from chainrule.verify.training.record.events import Graph, Scale, Share, common_scale, counts_of
+from chainrule.verify.training.record.events import Graph
+from chainrule.verify.training.record.scale import Scale, Share, common_scale, counts_of
 
 MOST = 20_000
 """Nodes that are visited at most."""

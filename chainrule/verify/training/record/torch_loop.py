@@ -150,9 +150,11 @@ class TorchTap(Tap):
             self._patched.tried(lambda: self._differentiated(*args, **kwargs))
             self._inside += 1  # it goes through itself once more, where ops are watched
             try:
-                return run(*args, **kwargs)
+                found = run(*args, **kwargs)
             finally:
                 self._inside -= 1
+            self._patched.tried(lambda: self._given(found, *args, **kwargs))
+            return found
 
         return grad
 
@@ -176,6 +178,11 @@ class TorchTap(Tap):
                 self._engine, self._serial, roots, site(), place(), bool(retain_graph), graph,
                 leaves,
             ))  # fmt: skip
+
+    def _given(self, found: Any, outputs: Any, inputs: Any, *_: Any, **__: Any) -> None:
+        if self._bus.hears(events.Given):
+            tensors = [inputs] if hasattr(inputs, "is_leaf") else list(inputs)
+            self.tell(events.Given(tensors, list(found), place()))
 
     def _end(self, begin: Any, before: Any, error: BaseException | None) -> None:
         if begin is None or before is None or not self._patched.on:

@@ -21,7 +21,7 @@ from chainrule.verify.training.facts.layers import WEIGHTED
 from chainrule.verify.training.facts.units import ACTIVATIONS
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
-from chainrule.verify.training.record.op_names import BOUNDED, TAME, VIEWS
+from chainrule.verify.training.record.op_names import BOUNDED, COMPARE, TAME, VIEWS
 from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract
 from chainrule.verify.training.record.torch_graph import leaf_of
 from chainrule.verify.training.record.torch_loop import TorchTap
@@ -46,6 +46,8 @@ class _Ops(Onlooker):
                 return
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
                 self._activated(call)
+            elif call.kind.name in COMPARE:
+                self._compared(call)
             elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
                 self._applied(call)
             if not bus.attentive and (
@@ -68,6 +70,15 @@ class _Ops(Onlooker):
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
             self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
+
+    def _compared(self, call: Call) -> None:
+        """Nearly always both have one shape."""
+        a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
+            return
+        event = events.Compared.of(call.kind.name, a, b)
+        if event is not None:
+            self._bus.tell(event)
 
     def _applied(self, call: Call) -> None:
         if call.y.__class__ is not Tensor or not call.y.requires_grad:

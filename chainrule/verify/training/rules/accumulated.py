@@ -16,8 +16,8 @@ from typing import Any
 from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.training.record.events import Scale
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.rules.means import Weighed, mean_of_means
 from chainrule.verify.training.text import edits
 from chainrule.verify.training.text.edits import Edit
@@ -120,7 +120,7 @@ def _dropped(row: Row) -> Finding | None:
         f"them: {k - 1} of {k} gradients are dropped"
     )
     detail = f"the loss is divided by {d:g}, as if all {k} counted" if certain else ""
-    return said(
+    return finding(
         "error" if certain else "warning",
         "reset_misplaced",
         because,
@@ -139,7 +139,7 @@ def _clipped_often(row: Row) -> Finding:
         "after each of them: each clipping shrinks the passes before it once more"
     )
     correction = "clip once for every step, behind the last backward pass"
-    return said("warning", "accumulation", because, correction, row.clipped_at)
+    return finding("warning", "accumulation", because, correction, row.clipped_at)
 
 
 def _wrong(row: Row) -> Finding | None:
@@ -173,7 +173,7 @@ def _wrong(row: Row) -> Finding | None:
     )
     once = abs(d - 1) < 1e-6
     edit = edits.divided(place, usual) if once else edits.redivided(place, d, usual)
-    return said(
+    return finding(
         "error" if certain else "warning",
         "accumulation",
         because,
@@ -224,7 +224,7 @@ def early(sizes: Sequence[int], usual: int, stepped_at: Place | None) -> Finding
     )
     place, edit = _decided(stepped_at)
     words = f"step after every {usual} backward passes: `if (i + 1) % {usual} == 0`"
-    return said("warning", "accumulation", because, words, place, edit=edit)
+    return finding("warning", "accumulation", because, words, place, edit=edit)
 
 
 def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
@@ -268,7 +268,7 @@ def leftover(
         "step for the last, shorter group of an epoch, too, and divide it by its own size, if they "
         "are not dropped on purpose"
     )
-    return said("note", "accumulation", because, words, reset)
+    return finding("note", "accumulation", because, words, reset)
 
 
 def uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:
@@ -280,12 +280,12 @@ def uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:
             f"a step has used {larger[0]} of them: what was left over was neither used nor reset"
         )
         correction = "step (or reset) at the end of the epoch, too, so that nothing is left over"
-        return said("warning", "accumulation", because, correction, place, detail=detail)
+        return finding("warning", "accumulation", because, correction, place, detail=detail)
     detail = (
         f"a group of {min(sizes)} is divided by {usual}: its step is {min(sizes)}/{usual} as long"
     )
     correction = "divide the last group of an epoch by its own size"
-    return said("note", "accumulation", because, correction, place, detail=detail)
+    return finding("note", "accumulation", because, correction, place, detail=detail)
 
 
 def _is_outside(reset: Place | None, passes: Place | None) -> bool:

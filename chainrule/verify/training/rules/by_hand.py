@@ -16,7 +16,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
@@ -114,7 +114,7 @@ class ByHand(Part):
             "with which they were changed before"
         )
         return [
-            said(
+            finding(
                 "error",
                 "not_reset",
                 because,

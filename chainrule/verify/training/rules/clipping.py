@@ -13,7 +13,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.training.text import edits
 
 _LARGE = 8.0
@@ -146,7 +146,7 @@ class Clipping(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each line."""
         if self._clips:
-            looked(ledger, self.title, f"{self._clips} calls")
+            checked(ledger, self.title, f"{self._clips} calls")
         self._in_vain([c for c in self._strange if self._is_others(c)], "other")
         idle = [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
         rows = self._scaled.items()
@@ -164,7 +164,7 @@ _WHY = {
 
 
 def _scaled(place: Place, count: int, scale: float) -> Finding:
-    return said(
+    return finding(
         "error",
         "clip_scaled",
         f"in {count} steps gradients were clipped, and divided by {scale:g} afterwards, by which "
@@ -176,7 +176,7 @@ def _scaled(place: Place, count: int, scale: float) -> Finding:
 
 
 def _idle(place: Place, row: _Row) -> Finding:
-    return said(
+    return finding(
         "warning",
         "clip_idle",
         f"in {row.count} steps {_WHY[row.when]}",

@@ -13,7 +13,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.trees import tree_of_file
 
 _CALLS = 3
@@ -70,7 +70,7 @@ class Redrawn(Part):
         )
         advice = "draw once, before the step, and use that in every call; leave dropout out"
         at = _drawing(code) or place
-        return [said("warning", "not_deterministic", because, advice, at)]
+        return [finding("warning", "not_deterministic", because, advice, at)]
 
 
 def _drawing(code: CodeType | None) -> Place | None:

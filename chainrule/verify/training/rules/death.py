@@ -17,7 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names, listed
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 
 _LAST = 3
 """Last steps in all of which a gradient must have been 0."""
@@ -115,6 +115,6 @@ class Died(Part):
             "all units of a layer to where its activation is flat"
         )
         advice = "a smaller learning rate; or leaky_relu / gelu, or clip_grad_norm_"
-        return said(
+        return finding(
             "warning", "dead", because, advice, row.place, kind="parameters", input=listed(names)
         )

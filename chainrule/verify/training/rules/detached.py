@@ -15,7 +15,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import here, placed
 
 _LEAVES = {
@@ -61,6 +61,7 @@ class Cut(Part):
             events.Built: self._built,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
+            events.Asked: self._asked,
             events.StepBegins: self._steps,
         }
 
@@ -113,6 +114,10 @@ class Cut(Part):
         else:
             self._leaf = None
 
+    def _asked(self, e: events.Asked) -> None:
+        """`autograd.grad` runs a graph backwards, too."""
+        self._backwards += 1
+
     def _ends(self, e: events.BackwardEnds) -> None:
         if e.error is not None and any(text in str(e.error) for text in _NO_GRAPH):
             why = "the loss has no graph, so that backward() fails"
@@ -129,7 +134,7 @@ class Cut(Part):
         at = placed(self._number.at)
         why = f"there was no backward pass; a value left its graph as a number: {self._number.how}"
         advice = "if that number was to be the loss: keep the tensor, and call backward() on it"
-        return [said("note", "detached", why, advice, at, subject="the loss")]
+        return [finding("note", "detached", why, advice, at, subject="the loss")]
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """The loss without a graph, if there was one."""
@@ -140,4 +145,6 @@ class Cut(Part):
         how = f"the graph ends at {at}: {leaving.how}" if leaving is not None else ""
         only = f"{leaving.how} only on what is shown" if leaving else "nothing that leaves it"
         advice = f"keep tensors, not numbers, between the parameters and the loss; call {only}"
-        return [said("error", "detached", why, advice, at or place, detail=how, subject="the loss")]
+        return [
+            finding("error", "detached", why, advice, at or place, detail=how, subject="the loss")
+        ]

@@ -10,7 +10,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
 
 
-def said(
+def finding(
     level: Level,
     code: str,
     because: str,
@@ -42,6 +42,6 @@ def said(
     )
 
 
-def looked(ledger: Ledger, what: str, how: str) -> None:
+def checked(ledger: Ledger, what: str, how: str) -> None:
     """Note in the ledger what was looked at; nothing was evaluated for it."""
     ledger.checked.append(Checked(what, TRAINING, 0, 0.0, how))

@@ -18,7 +18,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled, HookTap
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.training.text.hook_code import (
     Write,
     drawn_at,
@@ -56,7 +56,7 @@ class Hooks(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each hook that writes, returns another gradient, or draws random numbers."""
         if self._calls:
-            looked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
+            checked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
         rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
         found = [_finding(code, written) for code, written in rows if written]
         found += [
@@ -76,7 +76,7 @@ def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
     line = code.co_firstlineno if write is None else write.line
     whole = max(calls, key=lambda e: e.change.share if e.change is not None else 0.0)
     because = f"the hook writes into {whole.what}, which it was given: {_change(whole)}"
-    return said(
+    return finding(
         _level(code, calls, write),
         "writes",
         because,
@@ -99,7 +99,7 @@ def _replaces(code: CodeType, changes: Sequence[Change]) -> Finding:
     because = most + _by_factor([c.factor for c in changes])
     advice = "if it is meant, nothing is to be done; a hook that only looks returns nothing"
     place = Place(code.co_filename, returned_at(code), code.co_qualname)
-    return said("note", "hooked", because, advice, place, subject=code.co_qualname)
+    return finding("note", "hooked", because, advice, place, subject=code.co_qualname)
 
 
 def _by_factor(factors: Sequence[float | None]) -> str:
@@ -122,7 +122,7 @@ def _random(code: CodeType, times: int) -> Finding:
     )
     advice = "no random numbers in a backward pass; if the noise is meant, nothing is to be done"
     place = Place(code.co_filename, drawn_at(code), code.co_qualname)
-    return said("warning", "not_deterministic", because, advice, place, subject=code.co_qualname)
+    return finding("warning", "not_deterministic", because, advice, place, subject=code.co_qualname)
 
 
 def _advice(write: Write | None) -> str:

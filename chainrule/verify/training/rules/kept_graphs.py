@@ -20,7 +20,7 @@ from chainrule.verify.training.facts import holders
 from chainrule.verify.training.facts.hand_steps import HandSteps
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Frames, placed
 
@@ -224,7 +224,7 @@ class Kept(Part):
         """Graphs that grow, graphs that are held, graphs that are retained for nothing."""
         lines = list(self._lines.values())
         if self._step:
-            looked(ledger, self.title, f"{self._step} steps")
+            checked(ledger, self.title, f"{self._step} steps")
         grown = [self._grown(line) for line in lines if line.error or _grows(line)]
         if grown:
             return grown
@@ -250,7 +250,7 @@ class Kept(Part):
             place = at or place
         level: Level = "error" if line.error else "warning"
         after = "detach what goes from one step into the next: h = h.detach()"
-        return said(level, "graph_kept", because, after, place, detail=detail)
+        return finding(level, "graph_kept", because, after, place, detail=detail)
 
 
 def _held(line: _Line) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ def _holds(line: _Line) -> Finding:
     at = place or line.place
     after = after if name else after[2:]
     edit = edits.detached(place) if name else None
-    return said("warning", "graph_kept", because, after, at, detail=detail, edit=edit)
+    return finding("warning", "graph_kept", because, after, at, detail=detail, edit=edit)
 
 
 def _needless(line: _Line) -> Finding:
@@ -292,11 +292,11 @@ def _needless(line: _Line) -> Finding:
         f"{line.retained} backward passes kept their graph (retain_graph=True), and none of these "
         "graphs was used again: they hold memory until the next loss replaces them"
     )
-    return said("note", "graph_kept", because, "leave out retain_graph=True", line.place)
+    return finding("note", "graph_kept", because, "leave out retain_graph=True", line.place)
 
 
 def _spanning(name: str, nodes: int, place: Place | None) -> Finding:
     because = f"`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows"
     after = f"{name}: compute it within no_grad(), or of detached tensors"
     edit = edits.detached(place)
-    return said("warning", "graph_kept", because, after, place, edit=edit)
+    return finding("warning", "graph_kept", because, after, place, edit=edit)

@@ -15,7 +15,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 
 _LEAST = 2
@@ -97,7 +97,7 @@ def _finding(row: _Optimizer) -> Finding:
         f"{row.late} times {kind} steps between a loss and its backward pass: its first step has "
         "no gradient, each later one that of the loss before, where the parameters were then"
     )
-    return said(
+    return finding(
         "warning",
         "stale",
         because,

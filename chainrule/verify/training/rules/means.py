@@ -19,8 +19,8 @@ import numpy as np
 from chainrule.op import Array
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.events import Share
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.record.scale import Share
+from chainrule.verify.training.rules.finding import finding
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.accumulated import Micro, Row
@@ -115,7 +115,7 @@ def mean_of_means(row: Row) -> Finding | None:
         'add up sums (reduction="sum") and divide each by the number of elements in all passes '
         "for the step"
     )
-    return said(
+    return finding(
         "warning" if median(off) >= _MATTERS and not single else "note",
         "accumulation",
         because,

@@ -19,7 +19,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.op_names import MODAL
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits, origins
 from chainrule.verify.where import placed
 
@@ -110,7 +110,7 @@ def _said(row: _Mode, call: events.Entered) -> Finding:
     why += [] if left is None else [f"{left.function} puts it there and leaves it so"]
     meant = row.came_back or not why
     name = type(call.module).__name__
-    return said(
+    return finding(
         "note" if meant else "warning",
         "eval_mode",
         f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "

@@ -13,7 +13,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 
 
 @final
@@ -56,14 +56,14 @@ class OwnBad(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """The first one, if a step was taken with it."""
         if self._steps:
-            looked(ledger, self.title, f"{self._steps} steps")
+            checked(ledger, self.title, f"{self._steps} steps")
         if self._found is None:
             return []
         op, step = self._found
         because = " ".join(str(op).split())
         advice = f"keep the arguments of {op.op} away from where it has no finite value"
         return [
-            said("error", "first_bad", because, advice, _place(op.where),
+            finding("error", "first_bad", because, advice, _place(op.where),
                  detail=f"in step {step}", subject=op.op, kind="op")
         ]  # fmt: skip
 

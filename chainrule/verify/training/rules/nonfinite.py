@@ -23,7 +23,7 @@ from chainrule.verify.training.facts.ranges import Blame, Ranges, describe
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.op_names import TAME, VIEWS
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.where import here, placed
 
 
@@ -272,7 +272,7 @@ class Bad(Part):
         """The first one, if there was any."""
         how = f"{self._bus.ops} ops and their gradients"
         if self._bus.ops:
-            looked(ledger, self.title, how)
+            checked(ledger, self.title, how)
         self._settle()
         if self._found is None:
             return []
@@ -288,7 +288,7 @@ class Bad(Part):
             "clamp them, add a small number inside of it, or use its stable form"
         )
         return [
-            said(
+            finding(
                 "error",
                 "first_bad",
                 because,

@@ -20,7 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 
 AGAINST = -0.5
@@ -211,7 +211,7 @@ def _finding(row: _Optimizer, dropped: Sequence[_Taken]) -> Finding:
         f"(norm {last.norms[0]:.3g}, from {last.foreign}) together with that of its own "
         f"(norm {last.norms[1]:.3g}): they point against each other, cosine {last.cosine:.2f}"
     )
-    return said(
+    return finding(
         "error" if len(dropped) > 1 else "warning",
         "not_reset",
         because,

@@ -13,7 +13,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.ranges import Blame, steady
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import origins
 
 PATIENCE = 8
@@ -136,7 +136,7 @@ def _are_fresh(rows: Sequence[_Scaler]) -> bool:
 
 
 def _fresh(rows: Sequence[_Scaler]) -> Finding:
-    return said(
+    return finding(
         "warning",
         "scaler_skips",
         f"{len(rows)} steps in a row were dropped, because gradients were not finite, each by a "
@@ -148,7 +148,7 @@ def _fresh(rows: Sequence[_Scaler]) -> Finding:
 
 
 def _clipped(row: _Scaler) -> Finding:
-    return said(
+    return finding(
         "error",
         "clip_scaled",
         f"gradients were clipped {row.clips} times while they were still multiplied by the "
@@ -162,7 +162,7 @@ def _clipped(row: _Scaler) -> Finding:
 def _skips(row: _Scaler) -> Finding:
     again = origins.rescaled(row.place)
     if again is not None:
-        return said(
+        return finding(
             "warning",
             "scaler_skips",
             f"{row.in_row} steps in a row were dropped, because gradients were not finite; the "
@@ -172,7 +172,7 @@ def _skips(row: _Scaler) -> Finding:
         )
     own = origins.scale(row.place)
     if own is not None:
-        return said(
+        return finding(
             "warning",
             "scaler_skips",
             f"{row.in_row} steps in a row were dropped, because gradients were not finite; the "
@@ -180,7 +180,7 @@ def _skips(row: _Scaler) -> Finding:
             "leave init_scale (65536) and backoff_factor (0.5) as they are by default",
             own,
         )
-    return said(
+    return finding(
         "warning",
         "scaler_skips",
         f"{row.in_row} steps in a row were dropped, because gradients were not finite; the scale "
@@ -193,7 +193,7 @@ def _skips(row: _Scaler) -> Finding:
 
 def _spoilt(row: _Scaler, blame: Blame) -> Finding:
     kind = "value" if blame.phase == "forward" else "gradient"
-    return said(
+    return finding(
         "warning",
         "scaler_skips",
         f"{row.in_row} steps in a row were dropped, because gradients were not finite; in each of "
@@ -208,7 +208,7 @@ def _spoilt(row: _Scaler, blame: Blame) -> Finding:
 
 
 def _early(schedule: Any, place: Place | None) -> Finding:
-    return said(
+    return finding(
         "warning",
         "scheduled_first",
         f"{type(schedule).__name__}.step() ran before the first optimizer.step(): the first "

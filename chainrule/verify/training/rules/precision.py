@@ -20,7 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 
 _STEPS = 3
 _SHARE = 0.25
@@ -150,7 +150,7 @@ class Precision(Part):
         """Underflow, and updates that are lost."""
         if self._counts or self._lost:
             how = f"{len(self._counts)} backward passes, {len(self._lost)} steps"
-            looked(ledger, self.title, how)
+            checked(ledger, self.title, how)
         return [*self._underflow(), *self._updates()]
 
     def _underflow(self) -> list[Finding]:
@@ -167,7 +167,7 @@ class Precision(Part):
         if self._off is not None:
             because += "; the gradient scaler is disabled, and scales nothing"
             advice, at = f"let the scaler work where float16 is used; {_SCALER}", self._off
-        return [said("warning", "underflow", because, advice, at, detail=detail)]
+        return [finding("warning", "underflow", because, advice, at, detail=detail)]
 
     def _updates(self) -> list[Finding]:
         rates = [rate for _, _, rate, _ in self._lost]
@@ -182,7 +182,7 @@ class Precision(Part):
         )
         detail = f"learning rate {rate:g}"
         at = self._stepped_at
-        return [said("warning", "lost_updates", because, _MASTER, at, detail=detail)]
+        return [finding("warning", "lost_updates", because, _MASTER, at, detail=detail)]
 
 
 def _is_half(x: Any) -> bool:

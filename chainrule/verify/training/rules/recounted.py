@@ -20,7 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import tree_of_file
 
@@ -83,7 +83,7 @@ class Counted(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each line."""
         if self._count:
-            looked(ledger, self.title, f"{self._count} backward passes")
+            checked(ledger, self.title, f"{self._count} backward passes")
         return [_finding(at, n) for at, n in self._again.items() if n >= _TIMES]
 
 
@@ -99,7 +99,7 @@ def _finding(place: Place, times: int) -> Finding:
         "differentiated before, and whose gradients had not been used: they are counted twice"
     )
     after = "differentiate each loss once, and keep its number only: total += loss.item()"
-    return said("error", "graph_kept", because, after, place, edit=_alone(place))
+    return finding("error", "graph_kept", because, after, place, edit=_alone(place))
 
 
 def _alone(place: Place) -> Edit | None:

@@ -17,7 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.training.text import edits
 
 
@@ -194,7 +194,7 @@ class Resets(Part):
         for row in self._rows.values():
             if row.steps:
                 how = f"{row.steps} steps of {_kind(row)}"
-                looked(ledger, self.title, how)
+                checked(ledger, self.title, how)
             if row.mixed_steps:
                 found.append(_not_reset(row))
             if row.empty_steps:
@@ -222,7 +222,7 @@ def _not_reset(row: _Optimizer) -> Finding:
         f"{count} parameters enter step {number} with the gradient of an earlier step in theirs: "
         f"norm {norm:.3g}, of which {old:.3g} were used before"
     )
-    return said(
+    return finding(
         "error" if every else "warning",
         "not_reset",
         because,
@@ -262,7 +262,7 @@ def _misplaced(row: _Optimizer) -> Finding:
         f"step {number} of {_kind(row)} gets no gradient: the backward pass made one{made}, which "
         f"was reset{where} before the step"
     )
-    return said(
+    return finding(
         "error" if all_ or len(row.empty_steps) > 1 else "warning",
         "reset_misplaced",
         because,

@@ -16,7 +16,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 
 _LEAST = 2
@@ -128,7 +128,7 @@ def _finding(built: events.Built, row: _Optimizer, stray: Place) -> Finding:
         f"{len(row.taken) - 1} later ones what the one at {stray} has left in its parameters as "
         "well, which another optimizer had used by then"
     )
-    return said(
+    return finding(
         "error",
         "not_reset",
         because,

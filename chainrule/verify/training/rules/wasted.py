@@ -17,7 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import looked, said
+from chainrule.verify.training.rules.finding import checked, finding
 from chainrule.verify.trees import tree_of_file
 
 _TIMES = 2
@@ -117,7 +117,7 @@ class Passes(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each backward pass and reset."""
         if self._steps:
-            looked(ledger, self.title, f"{self._count} in {self._steps.total()} steps")
+            checked(ledger, self.title, f"{self._count} in {self._steps.total()} steps")
         return [
             _wasted(place, reset_at, times)
             for (by, place, reset_at), times in self._found.items()
@@ -126,7 +126,7 @@ class Passes(Part):
 
 
 def _wasted(place: Place, reset_at: Place, steps: int) -> Finding:
-    return said(
+    return finding(
         "error",
         "reset_misplaced",
         f"in {steps} steps all that the backward pass at {place} has made was reset before the "

@@ -123,7 +123,7 @@ def divided(place: Place | None, by: int) -> Edit | None:
         call.func.value = ast.BinOp(call.func.value, ast.Div(), ast.Constant(by))
         return True
 
-    return _changed(place, change)
+    return changed(place, change)
 
 
 def redivided(place: Place | None, by: float, to: int) -> Edit | None:
@@ -147,7 +147,7 @@ def redivided(place: Place | None, by: float, to: int) -> Edit | None:
             part.right = ast.Constant(to)
         return bool(some)
 
-    return _changed(Place(place.file, found[0], place.function), change) if found else None
+    return changed(Place(place.file, found[0], place.function), change) if found else None
 
 
 def _divisions(tree: ast.AST, line: int) -> list[int]:
@@ -205,7 +205,7 @@ def given_all(place: Place | None, model: str) -> Edit | None:
         call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
         return True
 
-    return _changed(place, change)
+    return changed(place, change)
 
 
 def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
@@ -226,7 +226,7 @@ def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
         call.args[0] = ast.List([*kept, *added], ast.Load())
         return True
 
-    return _changed(place, change)
+    return changed(place, change)
 
 
 def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
@@ -244,7 +244,7 @@ def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
         call.args[0] = ast.List([*first, *more], ast.Load())
         return True
 
-    return _changed(place, change)
+    return changed(place, change)
 
 
 def added(place: Place | None, models: Sequence[str]) -> Edit | None:
@@ -274,7 +274,7 @@ def detached(place: Place | None) -> Edit | None:
         call.args[-1] = _cut(call.args[-1])
         return True
 
-    return _changed(place, change)
+    return changed(place, change)
 
 
 def _cut(value: ast.expr) -> ast.expr:
@@ -284,7 +284,8 @@ def _cut(value: ast.expr) -> ast.expr:
     return ast.Call(ast.Attribute(value, "detach", ast.Load()), [], [])
 
 
-def _changed(place: Place | None, change: Callable[[Any], bool]) -> Edit | None:
+def changed(place: Place | None, change: Callable[[Any], bool]) -> Edit | None:
+    """The line with its statement changed; None if `change` returns False for it."""
     line = _line(place)
     node = _statement(line)
     if place is None or node is None or not change(node):

@@ -29,7 +29,7 @@ from chainrule.verify.training.facts.names import Names, listed, owners
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_graph import graph_of
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
@@ -219,7 +219,7 @@ def _finding(seen: Seen, row: Steps, roots: Sequence[Any]) -> Finding:
         f"gradients in {count} steps, which train nothing: no optimizer has them, and their values "
         "are those that they were made with"
     )
-    return said(
+    return finding(
         "warning",
         "not_optimized",
         because,
@@ -279,7 +279,7 @@ def _lone_finding(row: Steps, named: list[str]) -> Finding:
         f"{listed(named)} got gradients in steps of {kind}, of which nothing comes: no optimizer "
         "has them, nothing reads them, and their values are those that they were made with"
     )
-    return said(
+    return finding(
         "warning",
         "not_optimized",
         because,

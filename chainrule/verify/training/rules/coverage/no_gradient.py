@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
-from chainrule.verify.training.rules.coverage.unoptimized import finding
+from chainrule.verify.training.rules.coverage.unoptimized import of_parameters
 from chainrule.verify.training.text import origins
 from chainrule.verify.training.text.unread import Unread, Unused, holders, unread, unused
 
@@ -64,7 +64,7 @@ def _frozen_at_zero(seen: Seen) -> list[Finding]:
     advice = (
         "freeze the old parameters before new ones are put in, or requires_grad_(True) for these"
     )
-    return [finding("warning", "no_gradient", names, because, "", place, advice)]
+    return [of_parameters("warning", "no_gradient", names, because, "", place, advice)]
 
 
 def _is_matrix(p: Any) -> bool:
@@ -75,7 +75,9 @@ def _is_matrix(p: Any) -> bool:
 def _of_part(seen: Seen, part: Unread | Unused, params: Sequence[Any]) -> Finding:
     names = listed([seen.names.param(p) for p in params])
     edit = part.edit if isinstance(part, Unread) else None
-    return finding("warning", "no_gradient", names, part.because, "", part.place, part.advice, edit)
+    return of_parameters(
+        "warning", "no_gradient", names, part.because, "", part.place, part.advice, edit
+    )
 
 
 def _unused(seen: Seen, p: Any) -> Unused | None:
@@ -99,7 +101,7 @@ def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
     whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
     if whole and used and seen.loose and (cut := origins.rewrapped(row.place)) is not None:
         return _rewrapped(names, because, cut)
-    return finding(
+    return of_parameters(
         "warning" if whole else "note",
         "no_gradient",
         names,
@@ -112,7 +114,7 @@ def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
 
 
 def _rewrapped(names: str, because: str, cut: Place) -> Finding:
-    return finding(
+    return of_parameters(
         "error",
         "detached",
         names,

@@ -23,7 +23,7 @@ from chainrule.verify.training.rules.coverage.forgotten import Unheld, alone, un
 from chainrule.verify.training.rules.coverage.no_gradient import no_gradient
 from chainrule.verify.training.rules.coverage.switches import frozen_groups, misset, misspelt
 from chainrule.verify.training.rules.coverage.unoptimized import Remade
-from chainrule.verify.training.rules.finding import looked
+from chainrule.verify.training.rules.finding import checked
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here
 
@@ -107,7 +107,7 @@ class Coverage(Part):
             events.Loaded: self._loaded,
             events.Zeroed: self._seen.unheld.zeroed,
             events.BackwardBegins: self._seen.unheld.begins,
-            events.Asked: self._seen.unheld.differentiated,
+            events.Asked: self._asked,
             events.BackwardEnds: self._ended,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
@@ -124,6 +124,13 @@ class Coverage(Part):
     def _ran(self, e: events.OpRan) -> None:
         if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
             self._seen.written[id(e.inputs[0])] = at
+
+    def _asked(self, e: events.Asked) -> None:
+        """Gradients may be made so, and given to the parameters by hand."""
+        self._seen.unheld.differentiated(e)
+        ids = {id(x) for x in e.inputs}
+        for row in self._seen.optimizers.values():
+            row.fresh |= not ids.isdisjoint(row.params)
 
     def _loaded(self, e: events.Loaded) -> None:
         self._seen.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
@@ -182,7 +189,7 @@ class Coverage(Part):
         seen.names.renew()
         steps = max([row.count for row in seen.optimizers.values()])
         how = f"{len(seen.names.params())} parameters in {steps} steps"
-        looked(ledger, self.title, how)
+        checked(ledger, self.title, how)
         found = unoptimized.not_optimized(seen)
         found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
         found += alone(seen, seen.optimized)

@@ -19,7 +19,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record.op_names import MODAL
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
@@ -147,7 +147,7 @@ def _finding(row: _Set, lines: Sequence[tuple[str, ast.Assign]]) -> Finding:
         f"`{row.name} = True` sets an attribute of {what} that nothing reads; `{row.switch}` is "
         f"still False, and what it was meant for is {state}: {listed(row.kept.values(), 3)}"
     )
-    return said(
+    return finding(
         "warning",
         "eval_mode" if row.switch == "training" else "no_gradient",
         because,
@@ -243,7 +243,7 @@ def _group(seen: Seen, row: Steps, group: list[Any], others: int) -> Finding:
         f"{type(row.optimizer).__name__} has a group of its own for {names}, which are frozen "
         f"(requires_grad is False); {others} parameters that are frozen as well are in no optimizer"
     )
-    return said(
+    return finding(
         "warning", "no_gradient", because,
         "freeze what is not to be trained only; if it is thawed later, nothing is to be done",
         row.place, subject=names, kind="parameters",
@@ -256,7 +256,7 @@ def _misset_finding(seen: Seen, name: str, frozen: list[Any]) -> Finding:
         f"{name}.requires_grad = True sets an attribute of the module, which nothing reads: "
         f"{len(frozen)} of its parameters are in the optimizer and still frozen"
     )
-    return said(
+    return finding(
         "warning", "no_gradient", because, f"{name}.requires_grad_(True)", place,
         subject=listed([seen.names.param(p) for p in frozen]), kind="parameters", edit=edit,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record import events
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit, given_all
 from chainrule.verify.trees import tree_of
 from chainrule.verify.where import is_library, placed
@@ -60,7 +60,7 @@ def _replaced(seen: Seen, left: Sequence[Any], row: Steps) -> Finding:
         f"{type(row.optimizer).__name__} holds {len(strays)} parameters that no model that ran has "
         f"(and that get no gradient); {len(left)} parameters that get gradients are in no optimizer"
     )
-    return finding(
+    return of_parameters(
         "error" if fits else "warning",
         "not_optimized",
         names,
@@ -81,7 +81,7 @@ def _copied(seen: Seen, left: Sequence[Any], row: Steps, place: Place | None) ->
         f"leaves no graph back to those that {type(row.optimizer).__name__} holds: these get no "
         "gradient at all"
     )
-    return finding(
+    return of_parameters(
         "error",
         "detached",
         names,
@@ -113,7 +113,7 @@ def _strangers(seen: Seen, optimized: set[int]) -> list[Finding]:
         f"among its parts, so that {owner}.parameters() leaves them out"
     )
     return [
-        finding(
+        of_parameters(
             "warning",
             "not_optimized",
             listed([type(m).__name__ for m, _, _ in rows]),
@@ -159,7 +159,7 @@ def _tensors(seen: Seen, optimized: set[int]) -> list[Finding]:
         )
         own = called.rsplit(".", 1)[-1]
         after, at = f"self.{own} = nn.Parameter(...)", _made_at(owner, own)
-        found.append(finding("warning", "not_optimized", called, because, "", at, after))
+        found.append(of_parameters("warning", "not_optimized", called, because, "", at, after))
     return found
 
 
@@ -213,7 +213,7 @@ def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Fin
         level: Level = "warning" if _is_odd(seen, out, within) else "note"
         detail = "it may be on purpose" if level == "note" else ""
         found.append(
-            finding(
+            of_parameters(
                 level,
                 "not_optimized",
                 names,
@@ -257,7 +257,7 @@ def _rank(seen: Seen, p: Any) -> int:
     return seen.ran.get(id(owner), (owner, -1, None))[1]
 
 
-def finding(
+def of_parameters(
     level: Level,
     code: str,
     names: str,
@@ -268,7 +268,7 @@ def finding(
     edit: Edit | None = None,
 ) -> Finding:
     """A finding about parameters."""
-    return said(
+    return finding(
         level, code, because, correction, place, detail=detail, subject=names, kind="parameters",
         edit=edit,
     )  # fmt: skip
@@ -313,7 +313,7 @@ def _finding(place: Place, shapes: set[tuple[int, ...]]) -> Finding:
         "gradient once and is gone: none is ever updated"
     )
     advice = "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here"
-    return said(
+    return finding(
         "warning", "not_optimized", because, advice, place, subject=place.function,
         kind="parameters",
     )  # fmt: skip

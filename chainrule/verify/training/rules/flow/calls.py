@@ -11,7 +11,7 @@ from statistics import median
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.facts.layers import Row
 from chainrule.verify.training.facts.names import listed
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import origins
 from chainrule.verify.where import placed
 
@@ -41,7 +41,7 @@ def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
         f"from {last[0]:.2e} to {last[-1]:.2e}: a factor of {factor:.2g} for each call"
     )
     return [
-        said(
+        finding(
             "warning",
             "exploding",
             because,
@@ -101,7 +101,7 @@ def _forgets(model: str, row: Row, lost: Sequence[Row]) -> Finding:
         f"from the last of {len(last)} calls of {row.name} back to the first the gradient goes "
         f"from {last[0]:.2e} to {last[-1]:.2e}: nothing of it reaches what comes before"
     )
-    return said(
+    return finding(
         "warning",
         "vanishing",
         because,

@@ -14,7 +14,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.layers import Row
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.facts.units import Units
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import origins
 from chainrule.verify.where import placed
 
@@ -103,7 +103,7 @@ def _flat(
     table: _Table,
     origin: Place | None = None,
 ) -> Finding:
-    return said(
+    return finding(
         "warning",
         "dead",
         because,

@@ -31,7 +31,7 @@ from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import looked
+from chainrule.verify.training.rules.finding import checked
 from chainrule.verify.training.rules.flow.calls import is_steep
 from chainrule.verify.training.rules.flow.flat import is_short
 from chainrule.verify.training.rules.flow.table import SMALL, judge
@@ -258,7 +258,7 @@ class Flow(Part):
             return []
         self._names.renew()
         how = f"{len(self._layers)} layers in {self._steps} steps"
-        looked(ledger, self.title, how)
+        checked(ledger, self.title, how)
         found: list[Finding] = []
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():

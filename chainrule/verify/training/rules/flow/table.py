@@ -16,7 +16,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.layers import Row
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.facts.units import Units
-from chainrule.verify.training.rules.finding import said
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.rules.flow.calls import exploding_turns, vanishing_turns
 from chainrule.verify.training.rules.flow.flat import flat
 from chainrule.verify.training.text import origins
@@ -141,7 +141,7 @@ def _flow(
         f"{first:.2e}: a factor of {factor:.2g} for each of {gaps} layers"
     )
     reason, advice, origin = _reason(code, units)
-    return said(
+    return finding(
         level,
         code,
         because,
@@ -201,7 +201,7 @@ def _beyond(model: str, rows: Sequence[Row]) -> list[Finding]:
         "than what float32 can hold (3.4e38)"
     )
     return [
-        said(
+        finding(
             "warning",
             "exploding",
             because,
