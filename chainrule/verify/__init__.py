@@ -10,7 +10,7 @@ from chainrule.verify.faces import pair as pair
 
 if TYPE_CHECKING:
     from chainrule.verify.reporting.report import Report as Report
-    from chainrule.verify.training.watched import watching as watching
+    from chainrule.verify.training.watching import watching as watching
 
 __all__ = ["Report", "assert_gradients", "check", "function", "model", "pair", "watching"]
 
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return Report
     if name == "watching":
-        from chainrule.verify.training.watched import watching
+        from chainrule.verify.training.watching import watching
 
         return watching
     raise AttributeError(f"module 'chainrule.verify' has no attribute {name!r}")

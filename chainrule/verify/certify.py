@@ -23,6 +23,7 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.measure.run import PATIENCE
+from chainrule.verify.narrow import narrow
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.repair.digits import digits_lost, made_nan
 from chainrule.verify.reporting.report import Report
@@ -116,6 +117,9 @@ class _Run:
             return
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
         corrected = [self.corrected(evidence, finding, start) for finding in found]
+        if not evidence.wrong:
+            few = self.guarded(subject, "looking at its digits", lambda: narrow(evidence))
+            corrected += [few] if few is not None else []
         seconds = time.perf_counter() - start
         shown = [self.with_victims(f) for f in corrected]
         self.results.append(_Result(at, subject, tuple(shown), bool(_judged(evidence))))

@@ -10,9 +10,10 @@ from torch.nn import functional as F  # noqa: N812
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.pytorch import door, modules
 from chainrule.verify.pytorch.nested import checksum, total
-from chainrule.verify.training import events, torch_parts
-from chainrule.verify.training.flow import Flow
-from chainrule.verify.training.watched import watching
+from chainrule.verify.training import torch_parts
+from chainrule.verify.training.record import events
+from chainrule.verify.training.rules.flow.observer import Flow
+from chainrule.verify.training.watching import watching
 from tests.verify.training_models import GPT, batch, mlp
 
 

@@ -28,10 +28,10 @@ from chainrule.verify.ledger import Checked, Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps
-from chainrule.verify.script.whole import WholeObserver
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.quiet import calm
+from chainrule.verify.script.step.torch_step import WholeObserver
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=12)

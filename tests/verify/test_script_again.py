@@ -16,8 +16,8 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.script.again import CHEAP, Again, changed
-from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.confined import confine
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.quiet import confine
 from tests.sampling import sampled_file
 
 pytestmark = [

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify import by_hand
 

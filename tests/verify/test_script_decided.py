@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.verify.script.apart import can_fork
-from chainrule.verify.training import origins
+from chainrule.verify.script.sandbox.fork import can_fork
+from chainrule.verify.training.text import origins
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 

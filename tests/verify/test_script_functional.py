@@ -10,7 +10,7 @@ import pytest
 from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run  # pyright: ignore[reportPrivateUsage]
 from chainrule.verify import script
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 

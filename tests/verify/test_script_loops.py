@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.by_hand import looked_at
 

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.branch import HERE, begin, branched, is_branch, send, unsuited
-from chainrule.verify.script.confined import confine
+from chainrule.verify.script.sandbox.branch import HERE, begin, branched, is_branch, send, unsuited
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.quiet import confine
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 

@@ -10,7 +10,7 @@ import torch
 
 from chainrule.verify import script
 from chainrule.verify.pytorch.outer import MISSING, outers
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 

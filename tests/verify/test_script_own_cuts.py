@@ -8,7 +8,7 @@ import pytest
 
 from chainrule.graph import around
 from chainrule.tensors import Tensor
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written
 from tests.verify.test_script_functional import run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.verify.script import pages
+from chainrule.verify.script.sandbox import pages
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells what is in memory"

@@ -13,7 +13,7 @@ import pytest
 
 from chainrule.cli.main import main
 from chainrule.verify import script
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 
 pytestmark = [

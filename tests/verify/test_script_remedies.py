@@ -6,8 +6,8 @@ import pytest
 
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.place import Place
-from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.remedies import MOST, REMEDIES, remedies
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled, sampled_file
 from tests.verify.scripts.to_correct import START, WINDOW, WRONG
 from tests.verify.test_script_again import observed

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from chainrule.verify.training.flowrow import Row
-from chainrule.verify.training.flowtable import judge
+from chainrule.verify.training.facts.layers import Row
+from chainrule.verify.training.rules.flow.table import judge
 from tests.sampling import sampled_file
 from tests.verify import training_wrong
 from tests.verify.test_training_right import observed

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.apart import can_fork
-from chainrule.verify.training.watched import watching
+from chainrule.verify.script.sandbox.fork import can_fork
+from chainrule.verify.training.watching import watching
 from tests.verify.test_script_again import corrected
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import batch, mlp

@@ -10,8 +10,8 @@ from torch import nn
 import chainrule as cr
 from chainrule import nn as own_nn
 from chainrule import optim
-from chainrule.verify.script.apart import can_fork
-from chainrule.verify.training.watched import watching
+from chainrule.verify.script.sandbox.fork import can_fork
+from chainrule.verify.training.watching import watching
 from tests.verify.test_script_again import observed
 
 

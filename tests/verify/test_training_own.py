@@ -7,7 +7,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import amp, nn, optim
-from chainrule.verify.training.watched import watching
+from chainrule.verify.training.watching import watching
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=12)

@@ -14,9 +14,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import observers
-from chainrule.verify.training.bus import Bus, Part, Tap
-from chainrule.verify.training.events import StepEnds
-from chainrule.verify.training.watched import watching
+from chainrule.verify.training.record.bus import Bus, Part, Tap
+from chainrule.verify.training.record.events import StepEnds
+from chainrule.verify.training.watching import watching
 from tests.verify.training_models import CNN, GPT, batch, mlp
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from chainrule.verify.script.apart import can_fork
+from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import corrected
 from tests.verify.test_script_again import observed as observed_script

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.verify.training_models import batch, mlp
-from tests.verify.training_wrong_later import normed, shapes
+from tests.verify.training_wrong_later import normed, shapes, unwarned
 
 LATER = []
 
@@ -127,3 +127,75 @@ def a_line_search_over_noise_that_was_drawn_before():
             return loss
 
         o.step(closure)
+
+
+def trained(m, loss):
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        loss(m(x), y).backward()
+        o.step()
+
+
+@right
+def shapes_that_are_equal_or_a_number():
+    trained(mlp(), nn.MSELoss())
+    trained(mlp(), lambda out, y: F.huber_loss(out[:, 0], y[:, 0]))
+    trained(mlp(), lambda out, y: (out - y.mean()).pow(2).mean())
+
+
+@right
+@unwarned
+def one_target_for_all_rows():
+    trained(mlp(4, 3), lambda out, y: F.mse_loss(out, torch.tensor([0.1, -0.2, 0.3])))
+
+
+@right
+def each_is_ranked_against_each():
+    trained(mlp(), lambda out, y: (out[:, 0] - out - (y[:, 0] - y)).clamp(min=0).mean())
+
+
+@right
+def quantiles_of_one_target():
+    levels = torch.tensor([0.1, 0.5, 0.9])
+
+    def pinball(out, y):
+        off = y - out
+        return torch.maximum(levels * off, (levels - 1) * off).mean()
+
+    trained(mlp(4, 3), pinball)
+
+
+@right
+def predictions_meet_a_grid():
+    grid = torch.linspace(-1, 1, 5)
+    trained(mlp(), lambda out, y: ((out - grid) ** 2).amin(1).mean() + F.mse_loss(out, y))
+
+
+@right
+def gradients_of_two_losses_are_joined_by_hand():
+    m = mlp()
+    params = list(m.parameters())
+    o = torch.optim.SGD(params, 1e-2)
+    for _ in range(3):
+        x, y = batch()
+        out = m(x)
+        one = torch.autograd.grad(F.mse_loss(out, y), params, retain_graph=True)
+        two = torch.autograd.grad(out.abs().mean(), params)
+        for p, g, h in zip(params, one, two, strict=True):
+            p.grad = g + 0.1 * h
+        o.step()
+
+
+@right
+def gradients_are_given_as_they_come():
+    m = mlp()
+    params = list(m.parameters())
+    o = torch.optim.Adam(params)
+    for _ in range(3):
+        x, y = batch()
+        gradients = torch.autograd.grad(F.mse_loss(m(x), y), params)
+        for p, g in zip(params, gradients, strict=True):
+            p.grad = g
+        o.step()

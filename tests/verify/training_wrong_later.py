@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -18,6 +21,18 @@ def shapes(m, x):
 
 def normed():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+
+
+def unwarned(loop):
+    """PyTorch warns of some of these itself."""
+
+    @functools.wraps(loop)
+    def run():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loop()
+
+    return run
 
 
 @wrong("eval_mode")
@@ -134,3 +149,52 @@ def a_scaler_that_is_disabled():
         scaler.scale(1e-3 * loss).backward()
         scaler.step(o)
         scaler.update()
+
+
+@wrong("broadcast")
+@unwarned
+def targets_without_an_axis():
+    m, loss = mlp(), nn.MSELoss()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    x, y = batch()
+    for _ in range(3):
+        o.zero_grad()
+        loss(m(x), y[:, 0]).backward()
+        o.step()
+
+
+@wrong("broadcast")
+@unwarned
+def predictions_without_an_axis():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    x, y = batch()
+    for _ in range(3):
+        o.zero_grad()
+        F.huber_loss(m(x).squeeze(-1), target=y).backward()
+        o.step()
+
+
+@wrong("broadcast")
+@unwarned
+def maps_with_an_axis_of_channels():
+    m = nn.Conv2d(1, 1, 3, padding=1)
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    x = torch.randn(4, 1, 6, 6)
+    for _ in range(3):
+        o.zero_grad()
+        F.smooth_l1_loss(m(x), x[:, 0]).backward()
+        o.step()
+
+
+@wrong("wrong_input")
+def derivatives_are_given_to_each_other():
+    m = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    params = list(m.parameters())
+    o = torch.optim.SGD(params, 1e-2)
+    x = torch.randn(8, 4)
+    for _ in range(3):
+        gradients = torch.autograd.grad(F.mse_loss(m(x), x), params)
+        for p, g in zip(params, [*gradients[2:], *gradients[:2]], strict=True):
+            p.grad = g
+        o.step()

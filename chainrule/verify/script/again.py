@@ -15,7 +15,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
@@ -23,12 +24,13 @@ from typing import Any
 
 from chainrule.source_text import file_text
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.ledger import STEP, TRAINING, Ledger, Skipped
-from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.confined import confine
+from chainrule.verify.ledger import STEP, TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.script.remedies import remedies
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.script.target import Target
 from chainrule.verify.where import is_library
+from chainrule.watch import Watch, watching
 
 CHEAP = 30.0
 """Seconds that an observation may have taken; a longer one is not repeated."""
@@ -201,3 +203,50 @@ def _serve(file: str, code: CodeType) -> None:
         return code if mine else get(self, fullname)
 
     loader.get_code = get_code
+
+
+PATIENCE = 60.0
+"""Seconds that the copy may take."""
+
+Seen = tuple[int, Sequence[Finding], Ledger]
+"""The exit code of a script, what was found in it, and what was looked at."""
+
+
+@contextmanager
+def uncompiled() -> Generator[None]:
+    """Within it what is compiled runs in Python, as it does wherever somebody watches ops."""
+    with watching(Watch()):
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Uncompiled:
+    """How a script is run once more: `run()` runs it, and looks at it, with all observers."""
+
+    run: Callable[[], Seen]
+
+    def seen(self, names: Sequence[str], seconds: float) -> tuple[Sequence[Finding], Ledger]:
+        """What is found in the compiled functions `names` where they run in Python. The observation
+        took so many `seconds`.
+
+        Raises:
+            LostError: If the script could not be run once more.
+        """
+        why = unsuited(seconds)
+        if why:
+            raise LostError(why)
+        code, found, ledger, refused = apart(self._looked, PATIENCE)
+        if code:
+            raise LostError(f"run in Python, {refused[0] if refused else f'exit code {code}'}")
+        how = "its steps ran in Python, in a copy of the process, and were looked at there"
+        ledger.checked += [Checked(f"{name}, compiled", TRAINING, 0, 0.0, how) for name in names]
+        return found, ledger
+
+    def _looked(self) -> tuple[int, list[Finding], Ledger, list[str]]:
+        """In the copy: the run, and what it was refused."""
+        held = fresh()  # what modules hold (open files) is not to be closed a second time
+        refused = confine()
+        with uncompiled():
+            code, found, ledger = self.run()
+        del held
+        return code, list(found), ledger, refused

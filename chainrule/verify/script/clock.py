@@ -2,8 +2,8 @@
 
 A step is done when every optimizer that takes part has made its own: two of a GAN's count as one
 step. A loop without an optimizer object, which changes its parameters by hand, is counted by its
-backward passes, or by the derivatives that it takes of one function at other and other values: the
-next one says that the step before is over.
+backward passes from one line, or by the derivatives that it takes of one function at other and
+other values: the next one says that the step before is over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from chainrule.verify.patches import Patches
-from chainrule.verify.training.order import PATIENCE
+from chainrule.verify.training.rules.order import PATIENCE
 from chainrule.verify.where import Line, here
 
 OFTEN = 4
@@ -40,6 +40,8 @@ class Steps:
         """Lines on which optimizers were made."""
         self._made = False
         self._backwards = 0
+        self._passes: dict[Line | None, int] = {}
+        """Backward passes by line, as long as there is no optimizer."""
         self._derived = False
         self._depth = 0
         self.last = 0
@@ -98,10 +100,13 @@ class Steps:
             self._depth -= 1
 
     def backward(self) -> None:
-        """A backward pass begins."""
-        if not self._made:
-            self._reach(self._backwards)
+        """A backward pass begins: the second one from a line begins the second step."""
         self._backwards += 1
+        if not self._made:
+            line = here()
+            before = self._passes.get(line, 0)
+            self._passes[line] = before + 1
+            self._reach(before)
 
     def _reach(self, step: int) -> None:
         if step > self.last:

@@ -12,26 +12,32 @@ from chainrule.verify.script.session import Makers
 
 
 def _own_functions() -> Sequence[Observer]:
-    from chainrule.verify.script.functions import OwnFunctions
+    from chainrule.verify.script.backwards.functions import OwnFunctions
 
     return [OwnFunctions()]
 
 
+def _scalar_engines() -> Sequence[Observer]:
+    from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
+
+    return [ScalarEngines()]
+
+
 def _own_whole() -> Sequence[Observer]:
-    from chainrule.verify.script.ownwhole import OwnWhole
+    from chainrule.verify.script.step.native_step import OwnWhole
 
     return [OwnWhole()]
 
 
 def _torch_functions() -> Sequence[Observer]:
-    from chainrule.verify.script.functions import TorchFunctions
+    from chainrule.verify.script.backwards.functions import TorchFunctions
 
     return [TorchFunctions()]
 
 
 def _torch_whole() -> Sequence[Observer]:
-    from chainrule.verify.script.recomputed import Recomputed
-    from chainrule.verify.script.whole import WholeObserver
+    from chainrule.verify.script.backwards.recomputed import Recomputed
+    from chainrule.verify.script.step.torch_step import WholeObserver
 
     return [WholeObserver(), Recomputed()]
 
@@ -54,7 +60,7 @@ def _own_training() -> Sequence[Observer]:
     return training.own_observers()
 
 
-OWN: Makers = (_own_functions, _own_whole, _own_training)
+OWN: Makers = (_own_functions, _scalar_engines, _own_whole, _own_training)
 TORCH: Makers = (_torch_functions, _torch_whole, _torch_by_hand, _torch_training)
 LOOP: tuple[Makers, Makers] = ((_own_whole, _own_training), (_torch_whole, _torch_training))
 """Those of both that look at the loop around the gradients, and at what it leaves out of them."""

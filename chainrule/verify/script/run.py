@@ -18,11 +18,10 @@ from typing import Any
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.again import Again, Codes, codes
+from chainrule.verify.script.again import Again, Codes, Seen, Uncompiled, codes, uncompiled
 from chainrule.verify.script.phases import MOST, Phases
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
-from chainrule.verify.script.uncompiled import Seen, Uncompiled, uncompiled
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""

@@ -10,24 +10,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.ledger import Ledger, Planted, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.script import branch
-from chainrule.verify.script.again import Again
-from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.again import Again, Uncompiled
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.byhand.unoptimized import Unoptimized
-from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_torch
-from chainrule.verify.script.confined import is_confined
-from chainrule.verify.script.merge import merged
-from chainrule.verify.script.ownclock import watch_own
-from chainrule.verify.script.pages import reclaim
-from chainrule.verify.script.uncompiled import Uncompiled
+from chainrule.verify.script.native_clock import watch_own
+from chainrule.verify.script.sandbox import branch
+from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.sandbox.pages import reclaim
+from chainrule.verify.script.sandbox.quiet import calm, is_confined
 
 Makers = Sequence[Callable[[], Sequence[Observer]]]
 
@@ -167,7 +167,6 @@ class Session:
             report.findings = tuple(tried)
 
     def _plant(self) -> None:
-        from chainrule.verify.script.control import planted
 
         with calm():
             self.ledger.planted = apart(planted)
@@ -221,3 +220,43 @@ class Session:
 
 def _name(observer: Observer) -> str:
     return type(observer).__name__
+
+
+_LEVELS = ("error", "warning", "note")
+
+
+def merged(findings: Sequence[Finding]) -> list[Finding]:
+    """Errors, warnings, notes, each in the order in which they came; equal ones once. What an
+    optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
+
+    Two findings are equal if they give one name to the same line and the same input.
+    """
+    once: dict[tuple[str, str, str], Finding] = {}
+    for finding in sorted(findings, key=_order):
+        where = str(finding.place) if finding.place else finding.subject
+        once.setdefault((finding.name.code, where, finding.input), finding)
+    return list(once.values())
+
+
+def _order(finding: Finding) -> tuple[int, bool]:
+    forgotten = finding.level == "warning" and finding.name.code == "not_optimized"
+    return _LEVELS.index(finding.level), not forgotten
+
+
+_SEED = 5
+
+
+def planted() -> Planted:
+    """Whether a spoiled gradient of `exp(a) * b` is caught, here and now."""
+    from chainrule.ops.elementwise import exp
+    from chainrule.tensors import Tensor, tensor
+    from chainrule.verify.measure import plant
+    from chainrule.verify.own.call import subject_of_call
+
+    def small(a: Tensor, b: Tensor) -> Tensor:
+        return exp(a) * b
+
+    random = np.random.default_rng(_SEED)
+    args = [tensor(random.normal(size=(4, 3))) for _ in range(2)]
+    found = plant.planted(subject_of_call(small, args, name="exp(a) * b"))
+    return replace(found, what=f"{found.what}, of our own since none of yours could be spoiled")

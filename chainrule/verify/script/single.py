@@ -21,7 +21,7 @@ import chainrule
 from chainrule import verify
 from chainrule.errors import ConfigError
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.script.calm import calm
+from chainrule.verify.script.sandbox.quiet import calm
 from chainrule.verify.subject import Array
 
 SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (

@@ -11,36 +11,39 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.verify.observer import Observer
-from chainrule.verify.training.accumulation import Accumulation
-from chainrule.verify.training.bad import Bad
-from chainrule.verify.training.bus import Bus, Part
-from chainrule.verify.training.byhand import ByHand
-from chainrule.verify.training.clipping import Clipping
-from chainrule.verify.training.counted import Counted
-from chainrule.verify.training.coverage import Coverage
-from chainrule.verify.training.cut import Cut
-from chainrule.verify.training.died import Died
-from chainrule.verify.training.flow import Flow
-from chainrule.verify.training.kept import Kept
-from chainrule.verify.training.late import Late
-from chainrule.verify.training.modes import Modes
-from chainrule.verify.training.opposed import Opposed
-from chainrule.verify.training.order import Order
-from chainrule.verify.training.passes import Passes
-from chainrule.verify.training.precision import Precision
-from chainrule.verify.training.redrawn import Redrawn
-from chainrule.verify.training.resets import Resets
-from chainrule.verify.training.strays import Strays
+from chainrule.verify.training.record.bus import Bus, Part
+from chainrule.verify.training.rules.accumulation import Accumulation
+from chainrule.verify.training.rules.assigned import Assigned
+from chainrule.verify.training.rules.by_hand import ByHand
+from chainrule.verify.training.rules.clipping import Clipping
+from chainrule.verify.training.rules.closures import Redrawn
+from chainrule.verify.training.rules.coverage.observer import Coverage
+from chainrule.verify.training.rules.death import Died
+from chainrule.verify.training.rules.detached import Cut
+from chainrule.verify.training.rules.flow.observer import Flow
+from chainrule.verify.training.rules.kept_graphs import Kept
+from chainrule.verify.training.rules.late import Late
+from chainrule.verify.training.rules.modes import Modes
+from chainrule.verify.training.rules.nonfinite import Bad
+from chainrule.verify.training.rules.opposed import Opposed
+from chainrule.verify.training.rules.order import Order
+from chainrule.verify.training.rules.precision import Precision
+from chainrule.verify.training.rules.recounted import Counted
+from chainrule.verify.training.rules.resets import Resets
+from chainrule.verify.training.rules.shapes import Shapes
+from chainrule.verify.training.rules.strays import Strays
+from chainrule.verify.training.rules.wasted import Passes
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.owntap import OwnTap
-    from chainrule.verify.training.torchtap import TorchTap
+    from chainrule.verify.training.record.native_loop import OwnTap
+    from chainrule.verify.training.record.torch_loop import TorchTap
 
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes, Clipping,
-    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn,
+    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn, Shapes,
+    Assigned,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -57,12 +60,12 @@ def own_observers() -> list[Observer]:
 
 def torch_parts() -> tuple[list[Part], TorchTap]:
     """The parts for PyTorch, and the tap that can be told of what was there before."""
-    from chainrule.verify.training.amptap import AmpTap
-    from chainrule.verify.training.hooks import Hooks
-    from chainrule.verify.training.hooktap import HookTap
-    from chainrule.verify.training.moduletap import ModuleTap
-    from chainrule.verify.training.optap import OpTap
-    from chainrule.verify.training.torchtap import TorchTap
+    from chainrule.verify.training.record.torch_hooks import HookTap
+    from chainrule.verify.training.record.torch_loop import TorchTap
+    from chainrule.verify.training.record.torch_modules import ModuleTap
+    from chainrule.verify.training.record.torch_ops import OpTap
+    from chainrule.verify.training.record.torch_scalers import AmpTap
+    from chainrule.verify.training.rules.hooks import Hooks
 
     main = TorchTap()
     hooks = HookTap(main)
@@ -72,9 +75,9 @@ def torch_parts() -> tuple[list[Part], TorchTap]:
 
 def own_parts() -> tuple[list[Part], OwnTap]:
     """The parts for chainrule, and the tap that can be told of what was there before."""
-    from chainrule.verify.training.ownamptap import OwnAmpTap
-    from chainrule.verify.training.ownbad import OwnBad
-    from chainrule.verify.training.owntap import OwnTap
+    from chainrule.verify.training.record.native_loop import OwnTap
+    from chainrule.verify.training.record.native_scalers import OwnAmpTap
+    from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
     main = OwnTap()
     bus = Bus([main, OwnAmpTap(main)])
@@ -82,6 +85,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         part(bus)
         for part in (
             Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes,
-            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision,
+            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
         )
     ], main  # fmt: skip

@@ -20,9 +20,9 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.byhand.loss import UnlikeError
 from chainrule.verify.script.byhand.step import WHAT, subject_of_step
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
 from chainrule.verify.where import user_frame
 
 _AT = 2

@@ -10,13 +10,13 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
-from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, read_late, shapes_of
 from chainrule.verify.script.byhand.loss import UnlikeError, added_up
 from chainrule.verify.script.byhand.step import WHAT, HandStep
 from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
 from chainrule.verify.script.clock import Steps
+from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
 from chainrule.verify.where import placed
 
 _AT = 2

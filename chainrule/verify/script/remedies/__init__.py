@@ -9,21 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.script.remedies.copies import kept_apart
 from chainrule.verify.script.remedies.counts import over_all
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
 from chainrule.verify.script.remedies.hooks import apart, returned
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
-from chainrule.verify.script.remedies.members import registered
-from chainrule.verify.script.remedies.optimizers import (
-    added_later,
-    bounded,
-    built_late,
-    given_all,
-    given_other,
-)
+from chainrule.verify.script.remedies.memory import kept_apart, unshared
 from chainrule.verify.script.remedies.order import (
     carried,
     changed_late,
@@ -35,9 +27,16 @@ from chainrule.verify.script.remedies.order import (
     same_numbers,
     unscaled,
 )
-from chainrule.verify.script.remedies.shared import unshared
+from chainrule.verify.script.remedies.parts import (
+    added_later,
+    bounded,
+    built_late,
+    given_all,
+    given_other,
+    registered,
+)
 from chainrule.verify.script.remedies.smooth import in_torch, straight
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _Remedy = Callable[[Finding], Iterator[Edit | None]]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _FUNCTIONS = ("cross_entropy", "nll_loss")
 _CLASSES = ("CrossEntropyLoss", "NLLLoss")

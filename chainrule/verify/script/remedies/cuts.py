@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.source import SIMPLE, Piece, Source, called, nodes
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
 _COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "float"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 SMALL = "1e-8"
 """What is added to an argument that must not be 0: much less than any number that matters in

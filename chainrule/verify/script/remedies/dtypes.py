@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Piece, Source, nodes
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _RANGE = {"float16": "bfloat16", "half": "bfloat16"}
 _FINE = {"float16": "float32", "bfloat16": "float32", "half": "float"}

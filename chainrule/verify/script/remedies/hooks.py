@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Source, nodes, statement_at
-from chainrule.verify.training.edits import Edit
-from chainrule.verify.training.hookcode import is_in_place
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.hook_code import is_in_place
 
 
 def apart(finding: Finding) -> Iterator[Edit | None]:

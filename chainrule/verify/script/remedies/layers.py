@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _STEEP = {"sigmoid": "relu", "tanh": "relu", "Sigmoid": "ReLU", "Tanh": "ReLU"}
 _OPEN = {"relu": "leaky_relu", "ReLU": "LeakyReLU"}

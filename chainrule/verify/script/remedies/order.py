@@ -14,7 +14,7 @@ from chainrule.verify.script.remedies.source import (
     nodes,
     statement_at,
 )
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 
 def unscaled(finding: Finding) -> Iterator[Edit | None]:

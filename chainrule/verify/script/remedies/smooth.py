@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import SIMPLE, Piece, called, nodes, statement_at
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 _LEAVE = {"detach", "cpu", "item", "numpy", "tolist", "astype"}
 _COME = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "float", "Tensor"}

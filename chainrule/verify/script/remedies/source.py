@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from chainrule.source_text import file_text
 from chainrule.verify.place import Place
-from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.text.edits import Edit
 
 N = TypeVar("N", bound=ast.AST)
 

@@ -1,0 +1,1 @@
+"""Backwards that a user wrote and a script ran."""

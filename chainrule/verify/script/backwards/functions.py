@@ -1,0 +1,193 @@
+"""Every backward that a user wrote and a script ran, checked by itself on the values that flowed.
+
+Each class is captured once for all calls of the same shapes and dtypes. They are checked after the
+observation, in a copy of the process, in the order of the backward pass: the first wrong one is
+named first, and what lies upstream of it is listed as its victim.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.errors import describe
+from chainrule.op import Array, Spec
+from chainrule.verify.certify import certify
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
+from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.subject import Subject
+
+
+class FunctionsObserver(Observer):
+    """What the observers of both libraries share: checking what was captured."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """What was captured, to read."""
+
+    @abstractmethod
+    def subjects(self) -> list[Subject]:
+        """What was captured, the last of the forward pass first; may run the user's code."""
+
+    def upstream(self) -> Mapping[str, Sequence[str]]:
+        """By name of a subject: what gets its gradient through it."""
+        return {}
+
+    def step_done(self, step: int) -> None:
+        """Calls are captured at whatever step they are made."""
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """Certify every captured call."""
+        if not self.names():
+            return []
+        try:
+            found, done = apart(self._certified)
+        except LostError as error:
+            why = f"could not be checked: {error}"
+            ledger.skipped.extend([Skipped(name, why) for name in dict.fromkeys(self.names())])
+            return []
+        ledger.checked.extend(done.checked)
+        ledger.skipped.extend(done.skipped)
+        ledger.planted = ledger.planted or done.planted
+        return found
+
+    def _certified(self) -> tuple[list[Finding], Ledger]:
+        report = certify("script", self.subjects(), upstream=self.upstream())
+        return list(report.findings), report.ledger
+
+
+class TorchFunctions(FunctionsObserver):
+    """Calls of `torch.autograd.Function`s that users wrote."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._capture: Any = None
+        self._graphs: Any = None
+
+    def start(self) -> None:
+        """Capture from now on."""
+        from chainrule.verify.pytorch.observe import capturing
+        from chainrule.verify.script.backwards.graphs import Graphs
+
+        self._capture = capture = self._stack.enter_context(capturing())
+        self._graphs = self._stack.enter_context(Graphs(lambda: bool(capture.calls)))
+
+    def stop(self) -> None:
+        """Capture no more."""
+        self._stack.close()
+
+    def names(self) -> list[str]:
+        """The classes' names."""
+        return [call.function.__name__ for call in self._capture.calls]
+
+    def subjects(self) -> list[Subject]:
+        """Calls, the last one first."""
+        made: list[Subject] = self._capture.subjects()
+        return made[::-1]
+
+    def upstream(self) -> Mapping[str, Sequence[str]]:
+        """Functions and parameters behind each Function in the graphs that ran."""
+        return self._graphs.upstream()
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """Certify every captured call; note those that were not."""
+        found = super().findings(ledger)
+        ledger.skipped.extend(self._capture.skipped)
+        return [*found, *self._outdated(ledger)]
+
+    def _outdated(self, ledger: Ledger) -> list[Finding]:
+        """Values outside that have changed before the backward read them."""
+        from chainrule.verify.script.backwards.outdated import outdated
+
+        changes = list(self._capture.outside.changed.values())
+        if not changes:
+            return []
+        try:
+            found = apart(lambda: outdated(changes, self._capture.calls))
+        except LostError as error:
+            why = f"what their backwards read outside could not be checked: {error}"
+            ledger.skipped.append(Skipped("Functions", why))
+            return []
+        return [replace(f, victims=tuple(self.upstream().get(f.subject, ()))) for f in found]
+
+
+class OwnFunctions(FunctionsObserver):
+    """Calls of `chainrule.Function`s.
+
+    `chainrule.watch` would see them as well, but compiled steps do not run compiled while it is on.
+    Where a call is traced there are no values yet: numbers of the same shapes are made up.
+    """
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._calls: dict[Any, tuple[Any, tuple[Any, ...], tuple[bool, ...]]] = {}
+
+    def start(self) -> None:
+        """Capture from now on."""
+        from chainrule.function import Function
+
+        self._patches.put(Function, "apply", self._watched)
+
+    def stop(self) -> None:
+        """Capture no more."""
+        self._patches.undo()
+
+    def _watched(self, apply: Any) -> Any:
+        def observed(cls: Any, *args: Any) -> Any:
+            with suppress(Exception):  # what cannot be captured is not checked
+                self._note(cls, args)
+            return apply.__func__(cls, *args)
+
+        return classmethod(observed)
+
+    def _note(self, function: Any, args: Sequence[Any]) -> None:
+        from chainrule.function import Function
+        from chainrule.verify.own.call import flows
+
+        if function.backward is Function.backward:
+            return
+        values = [_value(a) for a in args]
+        needs = tuple([flows(a) for a in args])
+        key = (function, tuple([_signature(v) for v in values]))
+        *_, known = self._calls.get(key, (None, None, None))
+        if known is None or sum(needs) > sum(known):  # the call that needed most gradients
+            random = np.random.default_rng(len(self._calls))
+            self._calls[key] = (function, tuple([_copied(v, random) for v in values]), needs)
+
+    def names(self) -> list[str]:
+        """The classes' names."""
+        return [function.__name__ for function, *_ in self._calls.values()]
+
+    def subjects(self) -> list[Subject]:
+        """Calls, the last one first."""
+        from chainrule.verify.own.function import subjects_of_function
+
+        calls = self._calls.values()
+        return [s for f, xs, needs in calls for s in subjects_of_function(f, xs, needs=needs)][::-1]
+
+
+def _value(arg: Any) -> Any:
+    """The array behind a tensor, or its shape and dtype while it is traced."""
+    from chainrule.tensors import Tensor
+
+    return arg.value if isinstance(arg, Tensor) else arg
+
+
+def _signature(value: Any) -> Any:
+    if isinstance(value, Spec | np.ndarray):
+        return describe(cast(object, value))
+    return value if isinstance(value, int | float | str | None) else value.__class__
+
+
+def _copied(value: Any, random: np.random.Generator) -> Any:
+    if isinstance(value, Spec):
+        return random.normal(size=value.shape).astype(value.dtype)
+    return np.array(cast("Array", value)) if isinstance(value, np.ndarray) else value

@@ -1,0 +1,208 @@
+"""Checkpointed code is run a second time during the backward pass: does it give the same values,
+and does a gradient reach it at all (see `reentrant`)?
+
+PyTorch compares shapes and dtypes only. Here the sums of what every call gives are compared, for
+the checkpoints of one step; the first call that differs is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from time import perf_counter
+from typing import Any, final
+
+import torch
+
+from chainrule.verify import modes
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import TRAINING, Checked, Ledger
+from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
+from chainrule.verify.place import Place
+from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.backwards.decided import decided, numbers
+from chainrule.verify.script.remedies.cuts import not_reentrant
+from chainrule.verify.training.facts.names import listed, parameter_names
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.where import Frames, frames, users_line
+
+ALLOWED = 1e-3
+"""Relative difference that is rounding, where the order of sums is left to chance."""
+_ALIAS = "detach"
+"""It gives what it is given. PyTorch calls it in the second run, for what a Function saves."""
+_STEP = 1
+"""Checkpoints are compared from the end of this step to that of the next."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    sums: tuple[float, ...]
+    sizes: tuple[float, ...]
+    """Sums of absolute values: what differences are measured by."""
+    frames: Frames
+    numbers: Mapping[str, float]
+    """See `decided`."""
+
+    def differs(self, other: _Call) -> float:
+        """By how much two runs of one call differ, relative to the values' size."""
+        if self.name != other.name or len(self.sums) != len(other.sums):
+            return 1.0
+        pairs = zip(self.sums, other.sums, self.sizes, other.sizes, strict=True)
+        return max([abs(a - b) / (max(m, n) or 1.0) for a, b, m, n in pairs], default=0.0)
+
+
+@final
+class _Sums(Seen):
+    """Notes what every call gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[_Call] = []
+        self.leaves: dict[int, torch.Tensor] = {}
+        """Those that require a gradient, by id."""
+        self.seconds = 0.0
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, its result summed."""
+        out = func(*args, **kwargs)
+        start = perf_counter()
+        name: str = getattr(func, "__name__", "")
+        given = [t for t in tensors_in((args, kwargs)) if t.requires_grad and t.is_leaf]
+        self.leaves.update({id(t): t for t in given})
+        made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
+        if made and name != _ALIAS:
+            with torch.no_grad():
+                sums = tuple([float(t.sum(dtype=torch.float64)) for t in made])
+                sizes = tuple([float(t.abs().sum(dtype=torch.float64)) for t in made])
+            self.calls.append(_Call(name, sums, sizes, frames(), numbers()))
+        self.seconds += perf_counter() - start
+        return out
+
+
+class Recomputed(Observer):
+    """Compares the runs of what scripts give to `torch.utils.checkpoint`."""
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._on = False
+        self._compared = 0
+        self._seconds = 0.0
+        self._found: dict[str, Finding] = {}
+
+    def start(self) -> None:
+        """Watch, from the beginning: scripts import the function by name."""
+        import torch.utils.checkpoint
+
+        self._patches.put(torch.utils.checkpoint, "checkpoint", self._watched)
+
+    def step_done(self, step: int) -> None:
+        """Compare in one step only."""
+        self._on = step == _STEP
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._on = False
+        self._patches.undo()
+
+    def _watched(self, checkpoint: Any) -> Any:
+        @wraps(checkpoint)
+        def observed(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._on:
+                return checkpoint(function, *args, **kwargs)
+            runs: list[_Sums] = []
+            out = checkpoint(self._twice(function, runs), *args, **kwargs)
+            if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
+                place = users_line(frames())
+                if str(place) not in self._found:
+                    self._found[str(place)] = unconnected([*runs[0].leaves.values()], place)
+            return out
+
+        return observed
+
+    def _twice(self, function: Callable[..., Any], runs: list[_Sums]) -> Callable[..., Any]:
+        """The function; what its runs give is noted in `runs`."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            sums = _Sums()
+            try:
+                with modes.within(sums):
+                    return function(*args, **kwargs)
+            finally:  # a second run is cut short when it has what it needs
+                runs.append(sums)
+                self._seconds += sums.seconds
+                if len(runs) > 1:
+                    self._compare(runs[0].calls, runs[-1].calls)
+
+        return run
+
+    def _compare(self, first: Sequence[_Call], second: Sequence[_Call]) -> None:
+        self._compared += 1
+        for a, b in zip(first, second, strict=False):
+            error = a.differs(b)
+            if not error <= ALLOWED:
+                finding = _finding(a, b, error)
+                self._found.setdefault(str(finding.place), finding)
+                return
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """The first call that differed, for each line."""
+        if self._compared:
+            how = "sums of values of both runs"
+            row = Checked("checkpoints", TRAINING, self._compared, self._seconds, how)
+            ledger.checked.append(row)
+        return list(self._found.values())
+
+
+def _finding(first: _Call, second: _Call, error: float) -> Finding:
+    made = users_line(first.frames)
+    place = decided(first.frames, second.frames, first.numbers, second.numbers) or made
+    because = (
+        f"`{first.name}` gave values of sum {first.sums[0]:.6g} in the forward pass and "
+        f"{second.sums[0]:.6g} when the backward pass ran it again"
+        if first.name == second.name
+        else f"`{first.name}` was called in the forward pass, and `{second.name}` in its place "
+        "when the backward pass ran it again"
+    ) + ("" if made is None or place == made else f", at line {made.line}")
+    advice = (
+        "let both runs draw the same random numbers (preserve_rng_state=True, no generators of "
+        "your own) and change nothing that the code reads"
+    )
+    return Finding(
+        "error",
+        "a checkpoint",
+        "torch.utils.checkpoint",
+        "",
+        (Name("recomputed", because),),
+        place=place,
+        error=error,
+        tolerance=ALLOWED,
+        correction=Correction(advice, before=place.text if place else "", place=place),
+    )
+
+
+_ADVICE = "checkpoint with use_reentrant=False"
+
+
+def has_no_graph(args: Any, out: Any) -> bool:
+    """Whether a checkpoint was given no value that requires a gradient, and gave none."""
+    given, made = tensors_in(args), [t for t in tensors_in(out) if t.is_floating_point()]
+    return bool(made) and not any(t.requires_grad for t in [*given, *made])
+
+
+def unconnected(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
+    """The finding: `leaves` require a gradient, were read inside, and get none."""
+    known = parameter_names(torch.nn.Module)
+    names = listed([known.get(id(t), f"a leaf of shape {tuple(t.shape)}") for t in leaves])
+    because = (
+        f"no argument of this checkpoint requires a gradient, so that with use_reentrant=True its "
+        f"result has no graph: {names} get nothing of the loss"
+    )
+    kind = "torch.utils.checkpoint"
+    edit = not_reentrant(place)
+    return finding(
+        "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=kind, edit=edit
+    )

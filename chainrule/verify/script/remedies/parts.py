@@ -1,0 +1,218 @@
+"""What an optimizer is given, and what a model knows as its own: all that is to be trained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
+from chainrule.verify.training.text.edits import Edit
+
+_PARAMETERS = ("parameters", "named_parameters")
+
+
+def built_late(finding: Finding) -> Iterator[Edit | None]:
+    """The optimizer, made behind each later statement of its block, the last one before a loop
+    first."""
+    if (found := statement_at(finding.place)) is None:
+        return
+    source, statement = found
+    block = [
+        s
+        for s in nodes(source.scope, ast.stmt)
+        if s.col_offset == statement.col_offset and s.lineno > statement.lineno
+    ]
+    ends = [i for i, s in enumerate(block) if isinstance(s, ast.For | ast.While)]
+    rows = block[: ends[0] if ends else 0]
+    if rows:
+        yield source.moved(statement, rows[-1])
+
+
+def added_later(finding: Finding) -> Iterator[Edit | None]:
+    """What was put into a model after its optimizer was made, as one more group of it: behind the
+    line that puts it there, or in front of the loop that makes the steps."""
+    if (found := statement_at(finding.place)) is None:
+        return
+    source, statement = found
+    if not isinstance(statement, ast.Assign):
+        return
+    taken = source.text(statement.targets[0])
+    for put, parts in _put(source, finding):
+        yield source.behind(put, _added(taken, parts))
+    models = [source.text(c.func.value) for c in _of_parameters(statement.value)]
+    steps = nodes(source.tree, ast.Expr, lambda e: source.text(e) == f"{taken}.step()")
+    loops = [loop for e in steps for loop in source.around(ast.For, ast.While, line=e.lineno)[-1:]]
+    for model in dict.fromkeys(models):
+        for loop in loops:
+            yield source.before(loop, _added(taken, _left_out(finding, model)))
+
+
+def _added(optimizer: str, parts: Sequence[str]) -> str:
+    given = f"{parts[0]}.parameters()" if parts else "[]"
+    if len(parts) > 1:
+        given = f"[{', '.join([f'*{part}.parameters()' for part in parts])}]"
+    return f'{optimizer}.add_param_group({{"params": {given}}})'
+
+
+def _put(source: Source, finding: Finding) -> Iterator[tuple[ast.Assign, list[str]]]:
+    """Statements that give a model one of the parts whose parameters the finding lists."""
+    ends = {path[-1] for path in _paths(finding)}
+    for s in nodes(source.tree, ast.Assign):
+        texts = [source.text(t) for t in s.targets if _last(t) in ends]
+        if texts and isinstance(s.value, ast.Call):
+            yield s, texts
+
+
+def _last(target: ast.AST) -> str:
+    """The last name of `model.head`, the number of `model[2]`."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        return str(target.slice.value)
+    return target.attr if isinstance(target, ast.Attribute) else ""
+
+
+def _of_parameters(value: ast.AST) -> Iterator[Any]:
+    """Calls of `.parameters()` of something."""
+    for call in nodes(value, ast.Call):
+        if called(call) in _PARAMETERS and isinstance(call.func, ast.Attribute):
+            yield call
+
+
+def given_all(finding: Finding) -> Iterator[Edit | None]:
+    """All parameters of the models that it has some of; where it has groups, one group more."""
+    source = Source.at(finding.place)
+    call = _optimizer(source) if source else None
+    if source is None or call is None:
+        return
+    first = call.args[0]
+    made = source.made(first)
+    roots = list(dict.fromkeys([n for c in nodes(made, ast.Call) if (n := _root(c))]))
+    if isinstance(made, ast.List) and any(isinstance(e, ast.Dict) for e in made.elts):
+        for root in roots:
+            more = [f'{{"params": {m}.parameters()}}' for m in _left_out(finding, root)]
+            groups = [*[source.text(e) for e in made.elts], *more]
+            yield source.with_pieces([(made, f"[{', '.join(groups)}]")])
+        return
+    all_of = [f"{root}.parameters()" for root in roots]
+    if len(all_of) == 1:
+        yield source.with_pieces([(first, all_of[0])])
+    elif all_of:
+        yield source.with_pieces([(first, f"[{', '.join([f'*{a}' for a in all_of])}]")])
+
+
+def given_other(finding: Finding) -> Iterator[Edit | None]:
+    """The parameters of another model: one that is called."""
+    source = Source.at(finding.place)
+    call = _optimizer(source) if source else None
+    first = call.args[0] if call else None
+    if source is None or not isinstance(first, ast.Call) or not _root(first):
+        return
+    used = [c.func.id for c in nodes(source.scope, ast.Call) if isinstance(c.func, ast.Name)]
+    calls = [c.func for c in nodes(source.tree, ast.Call)]
+    runs = any(isinstance(f, ast.Name) and f.id == _root(first) for f in calls)
+    if finding.name.code == "no_gradient" and runs:
+        return  # It has the right one, from which something cuts the loss.
+    written = nodes(source.scope, ast.Name, lambda n: isinstance(n.ctx, ast.Store))
+    made = {n.id for n in written}
+    for name in dict.fromkeys([u for u in used if u in made and u != _root(first)]):
+        yield source.with_pieces([(first, f"{name}.parameters()")])
+
+
+def bounded(finding: Finding) -> Iterator[Edit | None]:
+    """Gradients of a bounded norm for each step of an optimizer."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    for s in nodes(source.tree, ast.Assign, lambda s: isinstance(s.value, ast.Call)):
+        assert isinstance(s.value, ast.Call)
+        given = next(iter(s.value.args), s)
+        if isinstance(given, ast.Call) and called(given) == "parameters":
+            taken = f"{source.text(s.targets[0])}.step()"
+            clip = f"torch.nn.utils.clip_grad_norm_({source.text(given)}, 1.0)"
+            for step in nodes(source.tree, ast.Expr, lambda e, t=taken: source.text(e) == t):
+                yield source.before(step, clip)
+
+
+def _optimizer(source: Source) -> ast.Call | None:
+    """The call that makes it, with what it is given."""
+    statement = source.statement()
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return value if isinstance(value, ast.Call) and value.args else None
+
+
+def _root(call: ast.Call) -> str:
+    """The variable m of `m.parameters()`, `m.head.parameters()` and `m[2].parameters()`."""
+    if called(call) not in _PARAMETERS:
+        return ""
+    node: ast.AST = call.func
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _left_out(finding: Finding, root: str) -> list[str]:
+    """Modules whose parameters the finding lists, as the program reaches them from the model."""
+    paths = [".".join(path) for path in _paths(finding)]
+    return list(dict.fromkeys([root + re.sub(r"\.(\d+)", r"[\1]", f".{p}") for p in paths]))
+
+
+def _paths(finding: Finding) -> list[list[str]]:
+    """How the model reaches the modules whose parameters the finding lists."""
+    listed = [p.split(".")[:-1] for p in finding.subject.split(", ")]
+    below = [path[path[0][:1].isupper() :] for path in listed if path]  # a class's name, or none
+    return [path for path in below if path]
+
+
+_LISTS = (ast.List, ast.ListComp)
+_DICTS = (ast.Dict, ast.DictComp)
+
+
+def registered(finding: Finding) -> Iterator[Edit | None]:
+    """Lists and dicts of the class as `ModuleList` and `ModuleDict`; a tensor as a Parameter."""
+    source = Source.at(finding.place)
+    owners = source.around(ast.ClassDef) if source else []
+    if source is None or not owners:
+        return
+    prefix = next((source.text(b)[: -len("Module")] for b in owners[0].bases
+                   if source.text(b).endswith("Module")), "torch.nn.")  # fmt: skip
+    kept: list[Piece] = []
+    for s in nodes(owners[0], ast.Assign, _is_own):
+        if isinstance(s.value, _LISTS) or (called(s.value) == "list" and _has_module(s.value)):
+            kept.append((s.value, f"{prefix}ModuleList({source.text(s.value)})"))
+        elif isinstance(s.value, _DICTS):
+            kept.append((s.value, f"{prefix}ModuleDict({source.text(s.value)})"))
+    yield from (source.with_pieces([piece]) for piece in kept)
+    yield source.with_pieces(kept)
+    yield from (source.with_pieces([p]) for p in _tensors(source, owners[0], prefix))
+
+
+def _tensors(source: Source, owner: ast.ClassDef, prefix: str) -> Iterator[Piece]:
+    """`self.a = torch.ones(3, requires_grad=True)` as a Parameter."""
+    for s in nodes(owner, ast.Assign, lambda s: _is_own(s) and isinstance(s.value, ast.Call)):
+        assert isinstance(s.value, ast.Call)
+        wanted = [k for k in s.value.keywords if k.arg == "requires_grad"]
+        if not wanted and called(s.value) != "requires_grad_":
+            continue
+        rest = [k for k in s.value.keywords if k.arg != "requires_grad"]
+        bare = ast.Call(s.value.func, s.value.args, rest)
+        if not wanted and isinstance(s.value.func, ast.Attribute):
+            yield s.value, f"{prefix}Parameter({source.text(s.value.func.value)})"
+        else:
+            yield s.value, f"{prefix}Parameter({source.text(bare)})"
+
+
+def _is_own(s: ast.Assign) -> bool:
+    target = s.targets[0]
+    return (
+        len(s.targets) == 1
+        and isinstance(target, ast.Attribute)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "self"
+    )
+
+
+def _has_module(node: ast.AST) -> bool:
+    """Whether something is made in it that may be a module: a call of a class."""
+    return any(called(n)[:1].isupper() for n in ast.walk(node))

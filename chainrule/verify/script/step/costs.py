@@ -1,0 +1,121 @@
+"""What the cuts of a recorded step cost: the parameters behind each, and how much of the gradient
+that they get from a loss is lost there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chainrule.verify.place import Place
+from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.purposes import Where, differentiated, purpose
+from chainrule.verify.script.step.rerun import Lost
+
+RELEVANT = 1e-3
+"""Share of a parameter's gradient that may be lost without a word."""
+ROUNDINGS = 8.0
+"""So many roundings of the least precise value may be lost as well."""
+NOISE = 1e-5
+"""Share of the largest lost or kept gradient below which a gradient is rounding."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A parameter behind a cut."""
+
+    ident: int
+    name: str
+    kept: float
+    """Norm of the gradient that it gets from this loss."""
+    lost: float
+    """Norm of what it would get through the cut."""
+
+    @property
+    def share(self) -> float:
+        """How much of the gradient is lost."""
+        return self.lost / (self.kept + self.lost) if self.lost else 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cut on the way to one loss, and what it costs."""
+
+    kind: str
+    place: Place
+    where: Where
+    roots: tuple[Root, ...]
+    allowed: float
+    """Share of a gradient that may be lost."""
+    error: float
+    """Of the gradient with the cuts open (see `Lost`)."""
+    turn: int
+    """That of the loss; see `Step`."""
+    loss: int
+    """Which loss of the step it is."""
+    by: frozenset[int]
+    """Ids of the leaves behind what a derivative was taken by, if the cut is one."""
+
+
+@dataclass(eq=False)
+class Step:
+    """What was seen of the recorded step."""
+
+    seen: list[Seen] = field(default_factory=list[Seen])
+    reached: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that some backward pass reached."""
+    fed: set[int] = field(default_factory=set[int])
+    """Ids of the leaves to which some backward pass gave a gradient that is not 0."""
+    flat: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that get 0 because of a call without a slope, whatever else is cut."""
+    orphans: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that get no gradient because of a cut that is a finding."""
+    stepped: set[int] = field(default_factory=set[int])
+    """Ids of the parameters of optimizers that made a step; empty if there are no optimizers."""
+    numbers: list[tuple[Place, str, float, float]] = field(
+        default_factory=list[tuple[Place, str, float, float]]
+    )
+    """Numbers in the loss that were tensors with a graph (see `added`)."""
+    used: set[int] = field(default_factory=set[int])
+    """Slots whose graph has been used by a backward pass."""
+    turn: int = 0
+    """Backward passes between two steps of optimizers are one turn."""
+    _steps: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    """By turn: ids of the parameters of the optimizers that made a step at its end."""
+
+    def goes_back(self, leaves: set[int]) -> None:
+        """Note a backward pass that reaches leaves, by their ids."""
+        self.turn += self.turn in self._steps
+        self.reached |= leaves
+
+    def steps(self, parameters: set[int]) -> None:
+        """Note an optimizer's step, and the ids of its parameters."""
+        self.stepped |= parameters
+        self._steps.setdefault(self.turn, set()).update(parameters)
+
+    def trained(self, turn: int) -> set[int]:
+        """Ids of the parameters that the losses of a turn train: a discriminator's loss does not
+        train the generator. All that are trained, where that was not seen."""
+        return self._steps.get(turn, self.stepped)
+
+
+def seen_of(
+    part: Slice, cut: Cut, lost: Lost, turn: int, loss: int, names: Mapping[int, str]
+) -> Seen:
+    """A cut in that loss, of that turn, with all that is needed of the tape.
+
+    `names` are those of parameters, by their ids.
+    """
+    tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
+    loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
+    ident = part.tape.ident
+    roots = [
+        Root(ident(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
+        for slot, t in tensors.items()
+        if lost.lost[slot] > NOISE * loudest
+    ]
+    allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
+    where = purpose(part, cut)
+    by = differentiated(part, cut) if where in ("derivative", "wasted") else ()
+    ids = frozenset([ident(part.tape.roots[s]) for s in by])
+    return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)

@@ -1,0 +1,162 @@
+"""Where a gradient ends in a call that has none: rounding, comparisons, choices, saturation.
+
+PyTorch's derivative of a step is 0, and of what gives whole numbers or truth there is none. So the
+gradient of what lies behind is exactly 0, or missing, and no cut is to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import STEP
+from chainrule.verify.place import Place
+from chainrule.verify.script.step.costs import Step
+from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.entries import Entry
+from chainrule.verify.script.step.torch_rerun import gradients, made_by, values_of
+from chainrule.verify.training.facts.names import listed, parameter_names
+from chainrule.verify.where import placed
+
+FAR = (0.1, 1.0, 10.0)
+"""How far a call's inputs are moved, relative to their size, to see whether it has slopes there."""
+_SMOOTH = ("sigmoid", "tanh")
+"""Functions with a slope everywhere, which rounds to 0 far from it."""
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A call at which the gradient of parameters ends."""
+
+    name: str
+    place: Place
+    gives: str
+    """What it gives: "0" or "none"."""
+    everywhere: bool
+    """Whether that is so wherever its inputs are."""
+    roots: Mapping[int, str]
+    """Ids and names of the parameters behind it, whose gradient ends there."""
+    turn: int
+    """That of the loss (see `Step`)."""
+
+
+def ends(part: Slice, turn: int) -> list[Flat]:
+    """Calls that make whole numbers or truth of values with a gradient, on the way to a loss."""
+    read = {s for e in part.entries for s in e.inputs}
+    some = [e for e in part.entries if e.connected and not read.isdisjoint(e.whole)]
+    names = (
+        parameter_names(torch.nn.Module) if some else {}
+    )  # which looks through all that there is
+    rows = [_flat(part, e, "none", True, part.connected_roots(e), turn, names) for e in some]
+    return [flat for flat in rows if flat is not None]
+
+
+def zeros(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
+    """Calls that are given a gradient and pass on exactly 0, where that is all that a parameter
+    gets. What makes nothing but zeros is left to others: dead units, a loss that is at its least.
+
+    The step is run again for that.
+    """
+    values = values_of(part, loss)
+    live = [e for e in part.entries if e.is_live]
+    slots = {*part.tape.roots, *[s for e in live for s in (*e.outputs, *e.connected)]}
+    asked = [s for s in slots if s in values and values[s].requires_grad]
+    grads = gradients(values[part.loss], [values[s] for s in asked])
+    zero = {s: not bool(g.any()) for s, g in zip(asked, grads, strict=True) if g is not None}
+    left = {s for s in part.tape.roots if zero.get(s)}
+    found, names = list[Flat](), parameter_names(torch.nn.Module) if left else {}
+    for e in reversed(live):
+        stops = all(zero.get(s, True) for s in e.connected)
+        if stops and not all(zero.get(s, True) for s in e.outputs):
+            mine = left & part.connected_roots(e)
+            made = any(bool(values[s].any()) for s in e.outputs)
+            one = made and _flat(part, e, "0", _is_flat(e, values), mine, turn, names)
+            found += [one] if one else []
+            left -= mine
+    return found
+
+
+def _flat(
+    part: Slice,
+    entry: Entry,
+    gives: str,
+    everywhere: bool,
+    roots: set[int],
+    turn: int,
+    names: Mapping[int, str],
+) -> Flat | None:
+    place = placed(entry.at)
+    leaves = [t for s in sorted(roots) if (t := part.tape.roots[s]).is_leaf]
+    behind = {id(t): names.get(id(t), "a leaf") for t in leaves}
+    if place is None or not behind:
+        return None
+    return Flat(entry.name.strip("_"), place, gives, everywhere, behind, turn)
+
+
+def _is_flat(entry: Entry, values: Mapping[int, Tensor]) -> bool:
+    """Whether a call has no slope elsewhere either: near its inputs, and near 0, where what
+    saturates has one."""
+    generator = torch.Generator().manual_seed(0)
+    for near, far in [*[(1.0, far) for far in FAR], (0.0, 1.0)]:
+        moved = dict(values)
+        for slot in entry.connected:
+            x = values[slot].detach()
+            noise = torch.randn(x.shape, generator=generator).to(x.dtype)
+            by = far * (near * x.abs().mean() + 1.0)
+            moved[slot] = (near * x + by * noise).requires_grad_()
+        made = [t.sum() for t in made_by(entry, moved) if t.requires_grad]
+        grads = gradients(sum(made, torch.zeros(())), [moved[s] for s in entry.connected])
+        if any(g is not None and bool(g.any()) for g in grads):
+            return False
+    return True
+
+
+def found_flat(flats: Sequence[Flat], step: Step) -> list[Finding]:
+    """Findings for parameters that get no gradient from any loss for such a call.
+
+    What is 0 because of it tells `step`, before the cuts are judged; what is missing is looked for
+    after them.
+    """
+    lost: dict[tuple[str, str], tuple[Flat, dict[int, str]]] = {}
+    for flat in flats:
+        trained = step.trained(flat.turn)
+        fed = step.reached | step.orphans if flat.gives == "none" else step.fed
+        hungry = {i: name for i, name in flat.roots.items() if i not in fed}
+        step.flat |= {i for i in hungry if flat.gives == "0" and flat.everywhere}
+        mine = {i: name for i, name in hungry.items() if i in trained or not trained}
+        lost.setdefault((flat.name, str(flat.place)), (flat, {}))[1].update(mine)
+    rows = [(flat, list(names.values())) for flat, names in lost.values() if names]
+    return [_finding(flat, names, _is_usual(flat, step)) for flat, names in rows]
+
+
+def _is_usual(flat: Flat, step: Step) -> bool:
+    """Whether the call has a slope elsewhere, and other parameters are trained meanwhile."""
+    known = step.trained(flat.turn) or step.reached
+    return not flat.everywhere and bool(known & step.fed)
+
+
+def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
+    names = listed(lost)
+    gradient = "no gradient" if flat.gives == "none" else "a gradient that is exactly 0"
+    slope = (
+        "has no derivative" if flat.gives == "none"
+        else "is a step, whose derivative is 0" if flat.everywhere
+        else "is flat at all values that it is given"
+    )  # fmt: skip
+    because = f"`{flat.name}` {slope}: {names} act on the loss through it, and get {gradient}"
+    saturated = flat.name in _SMOOTH and not flat.everywhere
+    advice = (
+        "begin with smaller values: smaller weights, a smaller bias, or normalised inputs"
+        if saturated
+        else "let the loss use what is smooth (the values before it, softmax or sigmoid weights), "
+        "or pass the gradient straight through: soft + (hard - soft).detach()"
+    )
+    level: Level = "note" if usual and not saturated else "warning"
+    name = Name("dead" if saturated else "no_gradient", because, f"parameters: {names}")
+    where = lost[0] if len(lost) == 1 else ""
+    correction = Correction(advice, before=flat.place.text, place=flat.place)
+    return Finding(level, "the loss", STEP, where, (name,), place=flat.place, correction=correction)

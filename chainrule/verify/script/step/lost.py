@@ -1,0 +1,211 @@
+"""Which cuts are mistakes, and what is said of them.
+
+An error: something in the optimizer gets no gradient at all because of the cut. A warning: a part
+of a gradient is lost inside the network, or a term of the loss trains nothing. A note: the value
+goes into the loss only, as targets and weights do, or comes from a step function.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from chainrule.source_text import source_line
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import STEP, TRAINING
+from chainrule.verify.place import Place
+from chainrule.verify.script.remedies.cuts import derived_again, scaled_noise, switched_on
+from chainrule.verify.script.step.costs import Root, Seen, Step
+from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import tree_of_file
+
+RIGHT = 0.02
+"""Error at which the opened gradient agrees with differences, in the script's own precision."""
+
+
+_WORDS = {
+    "detach": "`.detach()` cuts the graph",
+    "data": "`.data` is not connected to the graph",
+    "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
+    "grad": "`torch.autograd.grad` gives a derivative without a graph here",
+    "number": "the value leaves the graph as numbers here, which come back as constants",
+    "no_grad": "autograd is off here",
+    "draw": "this sample is drawn without a graph",
+}
+_INSTEAD = {
+    "detach": "leave `.detach()` out on this line",
+    "data": "use the tensor itself instead of its `.data`",
+    "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
+    "grad": "take the derivative with create_graph=True",
+    "number": "keep tensors, and compute with them what is computed with these numbers",
+    "no_grad": "compute it outside of no_grad()",
+    "draw": "draw it with rsample(), or as mean + std * randn_like(std): they keep the graph",
+}
+
+
+def found_in(step: Step) -> list[Finding]:
+    """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
+    numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
+    return [*[f for seen in step.seen for f in _finding(seen, step)], *numbers]
+
+
+def _number(place: Place, how: str, value: float, factor: float) -> Finding:
+    """A term of the loss that was made a number first."""
+    word = "float(...)" if how == "__float__" else f"`.{how}()`"
+    because = (
+        f"{word} made a number of it, {value:.6g}, and {factor:g} times that is added to the loss: "
+        "a constant, which trains nothing"
+    )
+    advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
+    before, after = _without(place, word.strip("`"))
+    return Finding(
+        "warning",
+        "the loss",
+        TRAINING,
+        "",
+        (Name("partly_detached", because),),
+        place=place,
+        correction=Correction(advice, before, after, place),
+    )
+
+
+def _finding(seen: Seen, step: Step) -> list[Finding]:
+    known = step.trained(seen.turn)
+    told = step.flat
+    trained = [r for r in seen.roots if r.ident not in told and (not known or r.ident in known)]
+    hurt = [r for r in trained if r.share > seen.allowed]
+    if not hurt:
+        return []
+    orphans = [r for r in hurt if r.ident not in step.reached]
+    if orphans == [] and seen.by & known:
+        return []  # what is called first order: the derivative is a step of the parameters' own
+    if seen.kind == "draw" and (orphans or seen.where != "sample"):
+        return []  # drawn to be looked at, as actions and data are
+    level = _level(seen, bool(orphans))
+    step.orphans |= {r.ident for r in orphans if level != "note"}
+    named = orphans or hurt
+    rivals = [_rival(other) for other in step.seen if orphans and _is_rival(seen, other)]
+    names = listed(dict.fromkeys([r.name for r in named]))
+    code = "detached" if orphans else "partly_detached"
+    if seen.where == "step":
+        code = "straight_through"
+    return [
+        Finding(
+            level,
+            "the loss",
+            STEP,
+            named[0].name if len(named) == 1 else "",
+            tuple(_names(code, _because(seen, orphans, hurt, bool(known)), names, step)),
+            place=seen.place,
+            error=max([r.share for r in named]),
+            evidence=(*_evidence(seen, named), *rivals),
+            correction=_corrected(seen, not rivals),
+        )
+    ]
+
+
+def _names(code: str, because: str, names: str, step: Step) -> Iterator[Name]:
+    yield Name(code, because, f"parameters: {names}")
+    if code == "detached" and step.reached:
+        others = f"{len(step.reached)} parameters get theirs by other ways through the loss"
+        apart = "whether these parameters were to be trained by this way only"
+        yield Name("partly_detached", others, apart=apart)
+
+
+def _is_rival(seen: Seen, other: Seen) -> bool:
+    """Whether another loss of the same turn is cut off from the same parameters elsewhere."""
+    shared = {r.ident for r in seen.roots} & {r.ident for r in other.roots}
+    apart = seen.loss != other.loss and seen.place != other.place
+    return seen.turn == other.turn and apart and bool(shared)
+
+
+def _rival(other: Seen) -> str:
+    return f"another loss is cut off from them at {other.place}: one of the two may be meant"
+
+
+def _level(seen: Seen, orphans: bool) -> Level:
+    if seen.where == "step" or (seen.where == "inside" and _is_hooked(seen.place)):
+        return "note"
+    if orphans:
+        return "warning" if seen.kind == "no_grad" else "error"
+    if seen.where == "loss" or (seen.kind == "no_grad" and seen.where == "inside"):
+        return "note"
+    return "warning"
+
+
+def _is_hooked(place: Place | None) -> bool:
+    """Whether the function that cuts hooks a tensor: the gradient that is missing is given there.
+    Not in a function that trains, which has hooks for other things."""
+    tree = tree_of_file(place.file) if place is not None else ast.Module([], [])
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and place is not None
+        if node.lineno <= place.line <= (node.end_lineno or 0)
+    ]
+    inner = max(around, key=lambda f: f.lineno, default=tree)
+    named = {n.attr for n in ast.walk(inner) if isinstance(n, ast.Attribute)}
+    return bool(around) and "register_hook" in named and "backward" not in named
+
+
+def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
+    said = _WORDS.get(seen.kind, "the graph is cut")
+    if orphans:
+        where = " in the optimizer" if optimized else ""
+        some = f"a parameter{where} acts on the loss and gets"
+        if len(orphans) > 1:
+            some = f"{len(orphans)} parameters{where} act on the loss and get"
+        return f"{said}: {some} no gradient at all"
+    worst = max(hurt, key=lambda r: r.share)
+    return f"{said}: {worst.share:.1%} of the gradient of {worst.name} would come this way"
+
+
+def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
+    rows = [
+        f"{r.name}: gradient past the cut has norm {r.kept:.3g}, through it {r.lost:.3g}"
+        for r in roots[:4]
+    ]
+    means = {
+        "step": "a step function lies before the cut, or the value meets there what it was cut "
+        "from: its gradient is made up on purpose",
+        "added": "the value is only added to the loss: this term changes no gradient",
+        "bare": "a parameter itself is cut off: this use of it trains nothing",
+        "inside": "behind the cut the value meets connected ones, and parameters act on both",
+        "sample": "parameters go on with the sample, and what it was drawn with gets nothing of it",
+        "derivative": "the derivative goes straight into the loss, which cannot change it so",
+        "wasted": "the derivative was taken with a graph of its own, which nothing uses: it was "
+        "meant to be trained through",
+        "loss": "behind the cut the value meets no connected one before the loss: so do targets, "
+        "weights, and what is handed to a part that trains by itself",
+    }
+    return [*rows, means[seen.where]]
+
+
+_EDITS: dict[str, Callable[[Place], Edit | None]] = {
+    "no_grad": switched_on, "grad": derived_again, "draw": scaled_noise
+}  # fmt: skip
+
+
+def _corrected(seen: Seen, known: bool) -> Correction:
+    """The line without the cut; the step was run so, and its gradient compared. That tells nothing
+    where it is not `known` which of several losses the parameters belong to."""
+    piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
+    before, after = _without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
+    place = seen.place
+    known_edit = _EDITS.get(seen.kind, lambda _: None)(seen.place)
+    if known_edit is not None:
+        before, after, place = known_edit.before, known_edit.after, known_edit.place
+    right = bool(after) and known and seen.error < RIGHT
+    error = seen.error if right else None
+    return Correction(_advice(seen), before, after, place, rechecked=right, error=error)
+
+
+def _without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
+    """The line, and the line with another piece if it has that piece once."""
+    line = source_line(place.file, place.line)
+    return line, line.replace(piece, instead) if piece and line.count(piece) == 1 else ""
+
+
+def _advice(seen: Seen) -> str:
+    return f"{_INSTEAD.get(seen.kind, 'keep the graph')}; if it is meant, nothing is to be done"

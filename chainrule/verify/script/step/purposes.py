@@ -1,0 +1,243 @@
+"""What a cut is there for.
+
+A cut on the way is no mistake by itself: targets, weights and stopped gradients are cut on purpose.
+What tells them apart is where the value goes: into the loss only, or back into the network, where
+parameters act on it together with values that are connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal
+
+from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.entries import DRAWS, GRAD, Entry, Slot
+from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
+
+Where = Literal["step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"]
+"""Where a cut value goes."""
+_STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
+"""Calls whose float result is flat almost everywhere."""
+_ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
+"""Calls that give the values that they are given."""
+_SILENT = ("tensor", "number")
+"""Kinds of cuts that do not say that they cut."""
+
+
+def purpose(part: Slice, cut: Cut) -> Where:
+    """Where the value goes that is cut."""
+    if _is_offset(part, cut):
+        return "step"
+    if _is_added(part, cut):  # a term without a graph trains nothing, whatever it was made of
+        return "added"
+    if _is_step(part, cut):
+        return "step"
+    if _is_bare(part, cut):
+        return "bare"
+    if _is_inside(part, cut):
+        return "inside"
+    if _is_derivative(part, cut):
+        return "derivative"
+    if _is_wasted(part, cut):
+        return "wasted"
+    return "sample" if is_sample(part, cut) else "loss"
+
+
+def _is_step(part: Slice, cut: Cut) -> bool:
+    """Whether a step function lies before the cut, or is cut: its slope is made up then.
+
+    What is copied without a word on its graph makes up nothing: it counts if all ways lead
+    over steps.
+    """
+    if cut.kind in _SILENT:
+        return not _smooth(part).intersection(
+            [s for i in cut.entries for s in part.tape.entries[i].inputs]
+        )
+    before = [*part.above(cut), *[part.tape.entries[i] for i in cut.entries]]
+    return any(not e.is_float or e.name in _STEPS for e in before)
+
+
+def _smooth(part: Slice) -> set[int]:
+    """Slots that come from roots by a way without steps."""
+    found = set(part.tape.roots)
+    for entry in part.entries:
+        if entry.is_float and entry.name not in _STEPS and found.intersection(entry.inputs):
+            found.update(entry.outputs)
+    return found
+
+
+def _is_bare(part: Slice, cut: Cut) -> bool:
+    """Whether a parameter itself is cut off, where targets and weights are computed values."""
+    slots = {s for i in cut.entries for s in part.tape.entries[i].connected}
+    return cut.kind != "no_grad" and slots <= set(part.tape.roots)
+
+
+def _is_inside(part: Slice, cut: Cut) -> bool:
+    """Whether the cut value meets a connected one before parameters act on both."""
+    reached = part.below(cut.entries)
+    lost = part.roots_above(cut)
+    mixed: set[int] = set()
+    for i in part.numbers:
+        entry = part.tape.entries[i]
+        if mixed.intersection(entry.inputs):
+            if any(s in part.tape.roots and s not in mixed for s in entry.connected):
+                return True
+            mixed.update(entry.outputs)
+        elif reached.intersection(entry.inputs) and part.carries(entry, reached, lost):
+            mixed.update(entry.outputs)
+    return False
+
+
+def _is_added(part: Slice, cut: Cut) -> bool:
+    """Whether the cut values make a term that is only added to the loss.
+
+    Such a term changes no gradient at all. What is computed from cut values alone may be
+    anything; where it meets connected ones, it is added, and so on up to the loss.
+    """
+    pure = {s for i in cut.entries for s in part.tape.entries[i].outputs}
+    silent = set[int]() if cut.kind in _SILENT else _silent(part)
+    mixed: set[int] = set()
+    for i, entry in zip(part.numbers, part.entries, strict=True):
+        if i <= min(cut.entries) or not (pure | mixed).intersection(entry.inputs):
+            continue
+        if silent.intersection(entry.inputs):
+            return False  # it would be no number, were it not for another cut
+        if not entry.is_live or pure.issuperset(entry.connected):
+            pure.update(entry.outputs)
+        elif entry.name in AFFINE or (entry.name in SCALING and mixed.issuperset(entry.inputs)):
+            mixed.update(entry.outputs)
+        else:
+            return False
+    return part.loss in mixed and not _is_offset(part, cut)
+
+
+def _silent(part: Slice) -> set[int]:
+    """Slots of what was computed from values that were cut without a word, alone."""
+    starts = [i for c in part.cuts if c.kind in _SILENT for i in c.entries]
+    found = {s for i in starts for s in part.tape.entries[i].outputs}
+    for entry in part.entries:
+        if not entry.is_live and found.intersection(entry.inputs):
+            found.update(entry.outputs)
+    return found
+
+
+def _is_derivative(part: Slice, cut: Cut) -> bool:
+    """Whether derivatives go straight into the loss, as those of an equation do, or of a
+    penalty: no parameter acts on what is made of them, as on a sample that was moved along."""
+    reached = part.below(cut.entries)
+    behind = [e for e in part.entries if e.is_live and reached.intersection(e.inputs)]
+    return cut.kind == "grad" and not any(part.acts(e, reached) for e in behind)
+
+
+def _is_wasted(part: Slice, cut: Cut) -> bool:
+    """Whether derivatives are cut off that were given a graph, which serves nothing else."""
+    own = {part.tape.entries[i] for i in cut.entries}
+    made = {s for e in _derivatives(part, cut) if e.is_live for s in e.outputs}
+    for e in part.tape.entries if made else ():
+        if e not in own and made.intersection(e.connected):
+            if not made.issuperset(e.connected):
+                return False
+            made.update(e.outputs)
+    return bool(made)
+
+
+def differentiated(part: Slice, cut: Cut) -> set[int]:
+    """Roots of what derivatives were taken by."""
+    asked: list[Any] = [e.args[1] for e in _derivatives(part, cut)]
+    slots = [s for row in asked for s in ([row] if isinstance(row, Slot) else row)]
+    return {r for s in slots if isinstance(s, Slot) for r in part.roots_of(s.number)}
+
+
+def _derivatives(part: Slice, cut: Cut) -> list[Entry]:
+    """Those that are cut, or what was computed of them alone: each has a graph, or could."""
+    found = [e for i in cut.entries if (e := part.tape.entries[i]).name == GRAD]
+    if found:
+        return found
+    need = {s for i in cut.entries for s in part.tape.entries[i].connected}
+    for e in reversed(part.entries):
+        if not need.isdisjoint(e.outputs):
+            if e.name == GRAD:
+                found.append(e)
+            elif len(e.connected) == 1:
+                need.update(e.connected)
+    return found
+
+
+def _is_offset(part: Slice, cut: Cut) -> bool:
+    """Whether the cut value is added to what it was cut from, or taken from it, element by
+    element: that gives a value a gradient which is not its own, on purpose."""
+    if any(part.tape.entries[i].name not in _ALIKE for i in cut.entries):
+        return False
+    made = _passed_on(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
+    cut_off = {s for i in cut.entries for s in part.tape.entries[i].inputs}
+    source = _passed_on(part, cut_off, {*cut.entries}) | _summed_in(part, cut_off)
+    return any(
+        e.is_live
+        and e.name in ELEMENTWISE
+        and not made.isdisjoint(e.inputs)
+        and not source.isdisjoint(e.connected)
+        for e in part.entries
+        if not made.issuperset(e.inputs)
+    )
+
+
+def _passed_on(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:
+    """Slots, multiples of them, and sums of these with something else."""
+    found = set(slots)
+    for i in part.numbers:
+        entry = part.tape.entries[i]
+        if i not in but and _is_sum(entry) and found.intersection(entry.inputs):
+            found.update(entry.outputs)
+    return found
+
+
+def _summed_in(part: Slice, slots: set[int]) -> set[int]:
+    """What slots are multiples or sums of."""
+    found = set(slots)
+    for entry in reversed(part.entries):
+        if _is_sum(entry) and found.intersection(entry.outputs):
+            found.update(entry.inputs)
+    return found
+
+
+def _is_sum(entry: Entry) -> bool:
+    """Whether a call adds values element by element, or multiplies one by a constant."""
+    return entry.name in ELEMENTWISE or (entry.name in SCALING and len(entry.inputs) == 1)
+
+
+_SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
+
+
+def is_sample(part: Slice, cut: Cut) -> bool:
+    """Whether the cut takes a sample from what it comes from, and parameters go on with it."""
+    if cut.kind == "draw":
+        return _goes_on(part, cut)
+    above = set(part.above(cut))
+    noise = {s for e in above if e.name in DRAWS for s in e.outputs}
+    drawn = [i for i in part.numbers if _scales(part, part.tape.entries[i], noise)]
+    return bool(drawn) and _is_only_way(part, cut, drawn, above) and _goes_on(part, cut)
+
+
+def _scales(part: Slice, entry: Entry, noise: set[int]) -> bool:
+    """Whether an entry multiplies noise with what is computed from parameters."""
+    computed = any(s not in part.tape.roots for s in entry.connected)
+    if entry.name not in _SCALES or not computed:
+        return False
+    drawn = any(part.tape.is_noise(x) for x in entry.args)
+    return drawn or not noise.isdisjoint(entry.inputs)
+
+
+def _is_only_way(part: Slice, cut: Cut, drawn: list[int], above: set[Entry]) -> bool:
+    """Whether all that is done with the sample before the cut leads there, without parameters."""
+    sample = part.below(drawn) - part.below(cut.entries)
+    ways = {*above, *[part.tape.entries[i] for i in cut.entries]}
+    before = [e for e in part.entries if sample.intersection(e.connected)]
+    return all(e in ways and not part.acts(e, sample) for e in before)
+
+
+def _goes_on(part: Slice, cut: Cut) -> bool:
+    """Whether parameters act on the sample, which never meets again what it was drawn with."""
+    reached, lost = part.below(cut.entries), part.roots_above(cut)
+    behind = [e for e in part.entries if reached.intersection(e.inputs)]
+    meets = any(e.name not in AFFINE and part.carries(e, reached, lost) for e in behind)
+    return not meets and any(part.acts(e, reached) for e in behind)

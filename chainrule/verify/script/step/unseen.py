@@ -1,0 +1,166 @@
+"""Values that changed between the forward and the backward pass without autograd's knowledge.
+
+PyTorch counts in-place changes of a tensor and refuses a backward that needs the old value. What
+goes through `.data` or a NumPy view is not counted, and tensors that a Function keeps on its ctx by
+hand are not checked. So sums of values are compared.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.diagnose.forward_text import function_at
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import STEP
+from chainrule.verify.place import Place
+from chainrule.verify.pytorch.nested import checksum, tensors_in
+from chainrule.verify.script.backwards.graphs import walk
+from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.step.slots import Mark, version
+from chainrule.verify.script.step.tape import Tape
+from chainrule.verify.training.facts.names import parameter_names
+from chainrule.verify.where import frames, users_line
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A tensor that a Function keeps as an attribute of its ctx."""
+
+    function: Any
+    node: Any
+    name: str
+    value: Tensor
+    before: float
+
+
+class Unseen:
+    """Compares before each backward pass; `findings` are what it found."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._kept: list[_Kept] = []
+
+    def keep(self, function: Any, out: Any) -> None:
+        """Note what a call of a Function left on its ctx."""
+        for t in tensors_in(out):
+            node: Any = t.grad_fn
+            for name, held in dict(getattr(node, "__dict__", {})).items():
+                for value in tensors_in(held):
+                    if (before := checksum(value)) is not None:
+                        self._kept.append(_Kept(function, node, name, value, before))
+
+    def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
+        """Before a backward pass: what is not what it was?"""
+        changed = [t for mark in tape.marks.rows.values() if (t := _changed(mark)) is not None]
+        kept = [k for k in self._kept if checksum(k.value) != k.before]
+        if not changed and not kept:
+            return
+        nodes = walk([loss.grad_fn for loss in losses if loss.grad_fn is not None])
+        if changed:
+            try:
+                needed = apart(lambda: _saved(nodes))
+            except LostError:
+                needed = set[int]()
+            self._report(tape, [t for t in changed if _address(t) in needed])
+        for k in [k for k in kept if k.node in nodes]:
+            self._report_kept(k)
+
+    def _report(self, tape: Tape, changed: Sequence[Tensor]) -> None:
+        names = parameter_names(torch.nn.Module)
+        for t in changed:
+            what = names.get(id(t), f"a tensor of shape {tuple(t.shape)}")
+            place = _line(tape, t)
+            because = (
+                f"{what} was kept for the backward pass and changed before it, through `.data` or "
+                "a NumPy view, which PyTorch does not count"
+            )
+            self._add("the training step", STEP, what, because, place)
+
+    def _report_kept(self, k: _Kept) -> None:
+        from chainrule.verify.pytorch.places import defined
+        from chainrule.verify.pytorch.sources import saves_of
+
+        because = (
+            f"ctx.{k.name} was set in forward and has other values when backward reads it: "
+            "PyTorch checks only what ctx.save_for_backward was given"
+        )
+        place = _set_at(defined(getattr(k.function, saves_of(k.function))), k.name)
+        self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
+
+    def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
+        apart = "whether it was to be changed at all, or a copy of it kept"
+        names = (Name("unseen_change", because), Name("stale", because, apart=apart))
+        advice = (
+            "keep a copy of it, or leave it as it is until the backward pass has run"
+            if what.startswith("ctx.")
+            else "change a copy: x = x.clone() before, or write the change without `.data`"
+        )
+        correction = Correction(advice, before=place.text if place else "", place=place)
+        self.findings.append(
+            Finding("error", subject, kind, what, names, place=place, correction=correction)
+        )
+
+
+def _set_at(forward: Place | None, name: str) -> Place | None:
+    """The line of a forward that sets an attribute; the forward's own if it has none."""
+    if forward is None or (tree := function_at(forward)) is None:
+        return forward
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == name:
+                return replace(forward, line=node.lineno)
+            case _:
+                continue
+    return forward
+
+
+def _changed(mark: Mark) -> Tensor | None:
+    """The tensor, if it is there, was not written to as far as PyTorch knows, and has changed."""
+    t = mark.ref()
+    if t is None or version(t) != mark.version:
+        return None
+    try:
+        return t if checksum(t) != mark.total else None
+    except RuntimeError:  # memory that was given back on purpose
+        return None
+
+
+def _saved(nodes: Sequence[Any]) -> set[int]:
+    """Addresses of what the nodes keep. Reading may compute it again: only in a copy."""
+    found: set[int] = set()
+    for node in nodes:
+        training = getattr(node, "_saved_training", False)
+        for name in dir(node):
+            if name.startswith("_saved_running_") and training:
+                continue  # batch norm updates its statistics at every call, and needs the batch's
+            if name.startswith("_saved_"):
+                try:
+                    found.update([_address(t) for t in tensors_in(getattr(node, name))])
+                except RuntimeError:  # PyTorch refuses: it has seen a change, and will say so
+                    continue
+        for t in getattr(node, "saved_tensors", ()) or ():
+            if isinstance(t, Tensor):
+                found.add(_address(t))
+    return found
+
+
+def _address(t: Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
+def _line(tape: Tape, changed: Tensor) -> Place | None:
+    """The last line that got hold of the memory behind autograd's back; if none is known, that of
+    the backward pass."""
+    slot = tape.slot(changed)
+    group = None if slot is None else tape.group[slot]
+    for entry in reversed(tape.entries):
+        same = group is not None and any(tape.group[s] == group for s in entry.inputs)
+        if same and entry.name in ("data", "detach") and entry.frames:
+            return users_line(entry.frames)
+    return users_line(frames())

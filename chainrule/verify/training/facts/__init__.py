@@ -1,0 +1,1 @@
+"""What follows from events: names, who holds a graph, layers, units, steps by hand."""

@@ -1,0 +1,1 @@
+"""What a training loop does, as events: taps of two frameworks, one bus."""

@@ -1,0 +1,183 @@
+"""Bus and Part: what taps publish reaches the parts; a part that fails is dropped, nobody else."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.training.facts.ranges import Blame
+
+Handlers = Mapping[type, Callable[[Any], None]]
+
+
+class Tap(abc.ABC):
+    """Hooks in a framework, which publish events on a bus while they are in place."""
+
+    @abc.abstractmethod
+    def put(self, bus: Bus) -> None:
+        """Put the hooks in place."""
+
+    @abc.abstractmethod
+    def take(self) -> None:
+        """Take them away again."""
+
+
+@final
+class Bus:
+    """Hands events to the parts that listen. Its taps are in place while it has parts."""
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        self._taps = taps
+        self._parts: list[Part] = []
+        self._handlers: dict[type, list[tuple[Part, Callable[[Any], None]]]] = {}
+        self._within = False
+        self._attentive: set[int] = set()
+        self.attentive = False
+        """Whether some part has to hear of every op and every call, ordinary ones as well."""
+        self.following = False
+        """Whether some part follows values without a graph, so that ops on them matter."""
+        self.ops = 0
+        """Ops that were seen."""
+        self.blames: list[Blame | None] = []
+        """For each step that a scaler has left out: the op that made its gradients bad."""
+        self.notes: list[tuple[str, str]] = []
+        """What taps could not see, and why: for the ledger."""
+
+    def attend(self, part: Part, wanted: bool) -> None:
+        """Let a part hear of everything from now on, or no more."""
+        if wanted:
+            self._attentive.add(id(part))
+        else:
+            self._attentive.discard(id(part))
+        self.attentive = bool(self._attentive)
+
+    def add(self, part: Part) -> None:
+        """Let a part listen."""
+        if not self._parts:
+            self._put()
+        self._parts.append(part)
+        for kind, handler in part.listens().items():
+            self._handlers.setdefault(kind, []).append((part, handler))
+
+    def _put(self) -> None:
+        put: list[Tap] = []
+        try:
+            for tap in self._taps:
+                put.append(tap)
+                tap.put(self)
+        except BaseException:
+            for tap in reversed(put):
+                with contextlib.suppress(Exception):
+                    tap.take()
+            raise
+
+    def drop(self, part: Part) -> None:
+        """A part listens no longer."""
+        if part not in self._parts:
+            return
+        self._parts.remove(part)
+        self._unhear(part)
+        if not self._parts:
+            for tap in reversed(self._taps):
+                tap.take()
+
+    def hears(self, kind: type) -> bool:
+        """Whether anybody listens to events of a kind, so that they are worth making."""
+        return bool(self._handlers.get(kind)) and not self._within
+
+    def tell(self, event: Any) -> None:
+        """Hand on an event. What handlers run publishes nothing itself."""
+        rows = self._handlers.get(event.__class__)
+        if self._within or not rows:
+            return
+        self._within = True
+        start = perf_counter()
+        try:
+            for part, handler in tuple(rows):
+                try:
+                    handler(event)
+                except Exception as error:
+                    self._mute(part, error)
+                end = perf_counter()
+                part.seconds += end - start
+                start = end
+        finally:
+            self._within = False
+
+    def _mute(self, part: Part, error: Exception) -> None:
+        part.failed(error)
+        self._unhear(part)
+
+    def _unhear(self, part: Part) -> None:
+        self.attend(part, False)
+        for kind in list(self._handlers):
+            self.unhear(part, kind)
+
+    def unhear(self, part: Part, kind: type) -> None:
+        """A part needs to hear no more of a kind."""
+        self._handlers[kind] = [r for r in self._handlers.get(kind, ()) if r[0] is not part]
+
+
+class Part(Observer):
+    """One kind of mistake, found from events."""
+
+    title: str
+    """What is looked at, for the ledger: "resets of gradients"."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._error: Exception | None = None
+        self.seconds = 0.0
+        """Spent on what was heard."""
+
+    @abc.abstractmethod
+    def listens(self) -> Handlers:
+        """Which events are wanted, and what they are given to."""
+
+    @abc.abstractmethod
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """What was found in all that was heard."""
+
+    @final
+    def failed(self, error: Exception) -> None:
+        """Note why this part looks no further."""
+        self._error = error
+
+    @final
+    def start(self) -> None:
+        """Listen from now on."""
+        self._bus.add(self)
+
+    @final
+    def step_done(self, step: int) -> None:
+        """Nothing: steps are events."""
+
+    @final
+    def stop(self) -> None:
+        """Listen no longer."""
+        self._bus.drop(self)
+
+    @final
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """What was found; a part that failed says so in the ledger instead."""
+        while self._bus.notes:
+            ledger.skipped.append(Skipped(*self._bus.notes.pop()))
+        try:
+            if self._error is None:
+                before = len(ledger.checked)
+                found = self.found(ledger)
+                new = [replace(row, seconds=self.seconds) for row in ledger.checked[before:]]
+                ledger.checked[before:] = new
+                return found
+        except Exception as error:
+            self._error = error
+        why = f"an error of the verifier: {type(self._error).__name__}: {self._error}"
+        ledger.skipped.append(Skipped(self.title, why))
+        return []

@@ -1,0 +1,367 @@
+"""What happens in a training loop, as values: taps publish them, parts listen.
+
+A tap knows a framework and no mistakes; a part knows one kind of mistake and no framework beyond
+what these values say. Parameters are the framework's own tensors: what all of them have is `grad`
+and `shape`; for the rest there is `Engine`.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.holders import tensors
+from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.where import Frames, Line
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The graph of a loss: serial numbers of its nodes (leaves have none), and its leaves."""
+
+    serials: tuple[int, ...]
+    leaves: tuple[Any, ...] = ()
+    truncated: bool = False
+
+    @property
+    def oldest(self) -> int:
+        """Serial number of the node that was made first, 0 if there are none."""
+        return self.serials[0] if self.serials else 0
+
+    @property
+    def newest(self) -> int:
+        """Serial number of the node that was made last, 0 if there are none."""
+        return self.serials[-1] if self.serials else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _AtOptimizer(abc.ABC):
+    """What was done with an optimizer, at a line of the user's."""
+
+    engine: Engine
+    optimizer: Any
+    place: Place | None
+
+    @cached_property
+    def params(self) -> Sequence[Any]:
+        """Its parameters."""
+        return self.engine.params(self.optimizer)
+
+    @cached_property
+    def tokens(self) -> Mapping[int, tuple[int, ...]]:
+        """How its gradients look now, by id of the parameter, for all who ask."""
+        token = self.engine.token
+        return {id(p): token(g) for p in self.params if (g := p.grad) is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Built(_AtOptimizer):
+    """An optimizer was made."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A module was given values that were trained before."""
+
+    engine: Engine
+    module: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Zeroed:
+    """Gradients are about to be reset."""
+
+    engine: Engine
+    params: Sequence[Any]
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Backward:
+    """A graph is about to be run backwards, from its roots."""
+
+    engine: Engine
+    serial: int
+    """Which one, counted from 1."""
+    roots: Sequence[Any]
+    site: Frames
+    place: Place | None
+    retained: bool
+    graph: Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiated(_Backward):
+    """Derivatives by leaves were asked for, and are given to who asked: `.grad` stays as it is."""
+
+    leaves: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Derivatives by tensors were asked for, whatever becomes of them."""
+
+    inputs: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """They were given: one for each of the tensors, or None."""
+
+    inputs: Sequence[Any]
+    gradients: Sequence[Any]
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardBegins(_Backward):
+    """A backward pass is about to run, not within another one."""
+
+    scale: Scale | None
+    """None if it cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardEnds:
+    """It is over; `touched` are ids of parameters whose gradients it made or changed."""
+
+    begin: BackwardBegins
+    touched: frozenset[int]
+    tokens: Mapping[int, tuple[int, ...]]
+    """How the gradients of all known parameters look now, by id."""
+    error: BaseException | None = None
+
+
+def _norms(event: _AtOptimizer) -> Mapping[int, float]:
+    """Norms of the gradients of an optimizer's parameters, by id of the parameter."""
+    held = [p for p in event.params if p.grad is not None]
+    norms = event.engine.norms([p.grad for p in held])
+    return dict(zip(map(id, held), norms, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class StepBegins(_AtOptimizer):
+    """An optimizer is about to take a step. With a closure, gradients come only now."""
+
+    closure: bool
+
+    @cached_property
+    def gradients(self) -> Mapping[int, float]:
+        """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
+        return _norms(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosureEnds(_AtOptimizer):
+    """A closure that an optimizer called has returned."""
+
+    code: CodeType | None = None
+    """Its code, if it is a function."""
+    drew: bool = False
+    """Whether it drew random numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepEnds(_AtOptimizer):
+    """An optimizer has taken a step."""
+
+    begin: StepBegins | None = None
+    """Its beginning, if the optimizer writes to no gradient without changing its token."""
+
+    @cached_property
+    def gradients(self) -> Mapping[int, float]:
+        """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
+        if self.begin is not None and self.begin.tokens == self.tokens:
+            return self.begin.gradients
+        return _norms(self)
+
+
+class Entered(NamedTuple):
+    """A module is being called: from outside of all modules, or within another one for the first
+    time (once with a graph, once without). All calls are told of while the bus is attentive."""
+
+    engine: Engine
+    module: Any
+    depth: int
+    """0 is a call from outside of all modules."""
+    recording: bool
+    """Whether a graph is recorded."""
+    at: Line | None
+    inputs: tuple[Any, ...]
+
+
+class Left(NamedTuple):
+    """A call from outside of all modules is over."""
+
+    engine: Engine
+    module: Any
+    recording: bool
+    """Whether a graph is recorded now."""
+    at: Line | None
+    output: Any
+
+
+class Passed(NamedTuple):
+    """Any module has made its output, with a graph."""
+
+    engine: Engine
+    module: Any
+    depth: int
+    at: Line | None
+    output: Any
+
+
+class OpRan(NamedTuple):
+    """An op ran on tensors, outside of backward passes and of optimizers.
+
+    A step has many of them, and most are ordinary: their results have a graph and are finite in
+    float32 or float64, and their rules make finite gradients of finite ones. Of these nothing is
+    told, unless the bus is attentive. What few ask for is made when it is asked for.
+    """
+
+    engine: Engine
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    y: Any
+    outputs: Sequence[Any]
+    """Tensors in `y`."""
+    total: Callable[[int], float | None]
+    """The sum of an output, None if it has none."""
+    since: int
+    """Serial number of the first node that it made, if it made any."""
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """Tensors in `args`."""
+        return tensors(self.args)
+
+    @property
+    def linked(self) -> bool:
+        """Whether any output has a graph."""
+        return any(y.requires_grad for y in self.outputs)
+
+
+class Applied(NamedTuple):
+    """A weight, a leaf of the graph, was applied to a value by an op that a layer might be made of;
+    or a bias was added to what such an op had made. Inside of modules, too."""
+
+    engine: Engine
+    name: str
+    param: Any
+    x: Any
+    """The other argument."""
+    y: Any
+
+
+class Activated(NamedTuple):
+    """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
+    with a graph, and not within a backward pass."""
+
+    engine: Engine
+    name: str
+    x: Any
+    y: Any
+
+
+class Compared(NamedTuple):
+    """A loss, or a difference, of two values whose result has more elements than either."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    result: tuple[int, ...]
+    """The shape that both were broadcast to."""
+    linked: tuple[bool, bool]
+    """Which of the two have a graph."""
+
+    @classmethod
+    def of(cls, name: str, a: Any, b: Any) -> Compared | None:
+        """The event; None if the result has no more elements than one of the two."""
+        shapes = tuple(a.shape), tuple(b.shape)
+        both = np.broadcast_shapes(*shapes)
+        if math.prod(both) <= max(map(math.prod, shapes)):
+            return None
+        return cls(name, shapes, both, (a.requires_grad, b.requires_grad))
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled:
+    """The rule of one of chainrule's ops made `bars` of `g`, and arithmetic raised a flag."""
+
+    engine: Engine
+    node: Any
+    g: Any
+    bars: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class HalfGradient:
+    """A gradient in float16 arrived at the result of an op of chainrule's."""
+
+    engine: Engine
+    g: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """Gradients were clipped; `bound` is what they may be at most."""
+
+    engine: Engine
+    params: Sequence[Any]
+    bound: float
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A loss was multiplied by a scaler's number, for gradients that would be too small."""
+
+    engine: Engine
+    scaler: Any
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class ScalerOff:
+    """A scaler that is disabled was made."""
+
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """A scaler has divided the gradients of an optimizer by its number."""
+
+    engine: Engine
+    scaler: Any
+    optimizer: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ScalerStepped:
+    """A scaler was asked for a step; `skipped` because gradients were not finite."""
+
+    engine: Engine
+    scaler: Any
+    optimizer: Any
+    skipped: bool
+    scale: float
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """A schedule of learning rates took a step (not the first one, that building it takes)."""
+
+    scheduler: Any
+    optimizer: Any
+    place: Place | None

@@ -1,0 +1,200 @@
+"""PyTorch's ops as events, while their results can still be looked at.
+
+Every op that a program calls by name or operator is seen, with the user's line on the stack; but
+not where a backward pass or an optimizer runs, nor where a model without gradients is evaluated:
+PyTorch chooses other kernels there when somebody looks on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from threading import get_ident
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
+from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.training.facts.layers import WEIGHTED
+from chainrule.verify.training.facts.units import ACTIVATIONS
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Tap
+from chainrule.verify.training.record.op_names import BOUNDED, COMPARE, TAME, VIEWS
+from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract
+from chainrule.verify.training.record.torch_graph import leaf_of
+from chainrule.verify.training.record.torch_loop import TorchTap
+
+_WIDE = (torch.float32, torch.float64)
+
+
+@final
+class _Ops(Onlooker):
+    """Makes events of calls."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._engine = TorchEngine()
+
+    def saw(self, call: Call) -> None:
+        """Tell of the op, if it is not an ordinary one."""
+        bus = self._bus
+        bus.ops += 1
+        try:
+            if is_abstract(torch):
+                return
+            if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
+                self._activated(call)
+            elif call.kind.name in COMPARE:
+                self._compared(call)
+            elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
+                self._applied(call)
+            if not bus.attentive and (
+                _is_ordinary(call) or (not bus.following and _is_apart(call))
+            ):
+                return
+            if bus.hears(events.OpRan):
+                bus.tell(
+                    events.OpRan(
+                        self._engine, call.kind.name, call.args, call.kwargs, call.y, call.made,
+                        call.total, call.since,
+                    )
+                )  # fmt: skip
+        except Exception as error:
+            note = "ops", f"an error of the verifier: {type(error).__name__}: {error}"
+            if note not in bus.notes:
+                bus.notes.append(note)
+
+    def _activated(self, call: Call) -> None:
+        if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
+            engine, name = self._engine, call.kind.name
+            self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
+
+    def _compared(self, call: Call) -> None:
+        """Nearly always both have one shape."""
+        a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
+            return
+        event = events.Compared.of(call.kind.name, a, b)
+        if event is not None:
+            self._bus.tell(event)
+
+    def _applied(self, call: Call) -> None:
+        if call.y.__class__ is not Tensor or not call.y.requires_grad:
+            return
+        some = [x for x in call.args[:3] if isinstance(x, Tensor)][:2]
+        for x, param in zip(some, map(leaf_of, reversed(some)), strict=True):
+            if param is not None:
+                name = call.kind.name
+                self._bus.tell(events.Applied(self._engine, name, param, x, call.y))
+                return
+
+
+def _is_ordinary(call: Call) -> bool:
+    """Whether a call's results have a graph and are finite in a wide dtype, and its rule makes
+    finite gradients of finite ones."""
+    name = call.kind.name
+    known = name in VIEWS
+    if not (known or name in TAME):
+        return False
+    known = known or (name in BOUNDED and _is_made(call.args))
+    for i, y in enumerate(call.made):
+        if y.dtype not in _WIDE or not y.requires_grad:
+            return False
+        if not known:
+            total = call.total(i)
+            if total is None or not math.isfinite(total):
+                return False
+    return bool(call.made)
+
+
+def _is_apart(call: Call) -> bool:
+    """Whether nothing in a call has a graph, or loses one, and its results are finite."""
+    if call.kind.writes or any(t.requires_grad for t in tensors_in((call.args, call.kwargs))):
+        return False
+    for i, y in enumerate(call.made):
+        if y.requires_grad or y.is_complex():
+            return False
+        if y.is_floating_point():
+            total = call.total(i)
+            if total is None or not math.isfinite(total):
+                return False
+    return True
+
+
+def _is_made(args: Sequence[Any]) -> bool:
+    """Whether the first argument is a result with a graph: it was looked at when it was made."""
+    return bool(args) and isinstance(args[0], Tensor) and args[0].grad_fn is not None
+
+
+@final
+class OpTap(Tap):
+    """Puts events of ops on the bus."""
+
+    def __init__(self, main: TorchTap) -> None:
+        self._main = main
+        self.looks = False
+        self._paused = False
+        self._quiet: list[Any] = []  # modules whose call has switched us off
+
+    def put(self, bus: Bus) -> None:
+        """Begin to look."""
+        self._ops, self._thread = _Ops(bus), get_ident()
+        self._look()
+        self._main.pauses = self
+
+    def take(self) -> None:
+        """Look no more."""
+        self.leave()
+
+    def _look(self) -> None:
+        look(self._ops)
+        self.looks = True
+
+    def _look_away(self) -> bool:
+        self.looks = False
+        return look_away(self._ops)
+
+    def pause(self) -> None:
+        """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
+        if not self._paused and self._is_here():
+            self._paused = self._look_away()
+
+    def leave(self) -> None:
+        """See no more."""
+        self._look_away()
+        self._main.pauses = None
+        self._paused = False
+        self._quiet.clear()
+
+    def resume(self) -> None:
+        """See again."""
+        if self._paused and self._is_here():
+            self._paused = False
+            self._look()
+
+    def _is_here(self) -> bool:
+        """Whether this is the thread in which we look; others have a door of their own."""
+        return get_ident() == self._thread
+
+    def enters(self, module: Any) -> None:
+        """See nothing of a call that trains nothing."""
+        if self._quiet:
+            return
+        self.resume()  # what was to end the pause may have failed
+        untrained = is_abstract(torch) or self._is_untrained(module)
+        if untrained and self._is_here() and self._look_away():
+            self._quiet.append(module)
+
+    def _is_untrained(self, module: Any) -> bool:
+        """Whether nothing is trained in this call, so that PyTorch may choose faster ways."""
+        if not torch.is_grad_enabled():
+            return True
+        return not module.training and not any(p.requires_grad for p in module.parameters())
+
+    def leaves(self, module: Any) -> None:
+        """That call is over."""
+        if self._quiet and self._quiet[-1] is module and self._is_here():
+            self._quiet.pop()
+            self._look()

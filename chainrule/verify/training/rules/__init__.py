@@ -1,0 +1,1 @@
+"""Mistakes of training loops, one or a few to a file."""

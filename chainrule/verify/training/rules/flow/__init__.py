@@ -1,0 +1,1 @@
+"""How large gradients are, layer by layer."""

@@ -1,0 +1,302 @@
+"""Kept graphs: steps that are over, and still hold memory or take part in the next backward pass.
+
+A graph that grows is seen in the loss: nodes that are older than the last step. One that is only
+held is seen by a bead, an object that lives as long as the node that it was hung on: in a loop that
+lets go, the beads of two steps ago are gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.verify.finding import Finding, Level
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts import holders
+from chainrule.verify.training.facts.hand_steps import HandSteps
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.text import edits
+from chainrule.verify.where import Frames, placed
+
+
+class _Bead:
+    """Hangs on a node, and does nothing when gradients come by."""
+
+    def __call__(self, *_: Any) -> None:
+        return None
+
+
+@dataclass(eq=False)
+class _Line:
+    """One line that makes graphs: calls a model, or starts a backward pass."""
+
+    what: str
+    place: Place | None
+    beads: dict[int, list[weakref.ref[Any]]] = field(
+        default_factory=dict[int, list[weakref.ref[Any]]]
+    )
+    """By the number of the step in which they were made."""
+    alive: tuple[int, ...] = ()
+    """Steps whose graphs were all held at once."""
+    holder: tuple[str, Place | None] | None = None
+    inner: bool = False
+    """Whether it is a layer's, whose graph others may hold as well: only a container counts."""
+    newest: int = 0
+    old: list[int] = field(default_factory=list[int])
+    """Nodes older than the last step, backward pass by backward pass."""
+    sizes: list[int] = field(default_factory=list[int])
+    error: str = ""
+    retained: int = 0
+    needless: int = 0
+    """Backward passes that retained their graph, and those of them that nothing used again."""
+
+
+_TWICE = ("a second time", "modified by an inplace operation")
+"""What a backward pass says when an old graph is used again."""
+
+
+@final
+class Kept(Part):
+    """Finds `graph_kept`."""
+
+    title = "graphs kept over steps"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._lines: dict[Any, _Line] = {}
+        self._summed: tuple[str, int, Place | None] | None = None
+        self._first_node = 0  # the oldest of the losses of this step
+        self._marks: list[int] = []  # those of the steps that are over
+        self._step = 0
+        self._newest = 0  # of all graphs so far
+        self._over = 0  # the newest node of the steps that are over
+        self._carried: tuple[str, Place | None] | None = None
+        self._retained: list[tuple[_Line, frozenset[int]]] = []
+        self._first = False  # whether no layer of the model that is called has passed yet
+        self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
+
+    def listens(self) -> Handlers:
+        """Calls of models, backward passes and steps, of an optimizer or by hand."""
+        return {
+            events.Built: self._built,
+            events.Entered: self._entered,
+            events.Left: self._left,
+            events.Passed: self._passed,
+            events.BackwardBegins: self._begins,
+            events.Differentiated: self._differentiated,
+            events.BackwardEnds: self._ends,
+            events.StepEnds: self._stepped,
+        }
+
+    # --- steps
+
+    def _built(self, e: events.Built) -> None:
+        self._by_hand = None
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._by_hand = None
+        self._step_over()
+
+    def _look_for_step(self) -> None:
+        if self._by_hand is not None and self._by_hand.taken():
+            self._step_over()
+
+    def _step_over(self) -> None:
+        before, self._over = self._over, self._newest
+        for line in self._lines.values():
+            if not _alive(line, line.alive):
+                line.alive, line.holder = (), None  # it was let go: we held it, or a list of late
+        suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
+        if suspects and not holders.is_collecting():
+            gc.collect()  # what only a cycle of references holds is nobody's mistake
+            for line in [s for s in suspects if _held(s)]:
+                line.holder = holders.container() if line.inner else holders.holder(before)
+                line.alive = _held(line) if line.holder or not line.inner else ()
+        self._look_at_sums()
+        self._step += 1
+
+    def _look_at_sums(self) -> None:
+        """What a variable holds of both steps before this one: an average that is made of
+        parameters is part of no loss and of no layer's result."""
+        self._marks.append(self._first_node)
+        if self._step == 2 and all(self._marks):
+            self._summed = holders.spanning(self._marks)
+        self._first_node = 0
+
+    # --- graphs that are carried into the next step
+
+    def _entered(self, e: events.Entered) -> None:
+        if e.depth or not e.recording:
+            return
+        self._first = True
+        self._look_for_step()
+        if not self._over:
+            return
+        for i, x in enumerate(holders.tensors(e.inputs)):
+            if holders.age(x) and holders.age(x) <= self._over:
+                name = f"input {i} of {type(e.module).__name__}"
+                self._carried = (name, placed(e.at))
+
+    def _begins(self, e: events.BackwardBegins | events.Differentiated) -> None:
+        self._look_for_step()
+        line = self._line(e.site, "loss", e.place)
+        mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
+        line.old.append(sum([serial <= mark for serial in e.graph.serials]))
+        line.sizes.append(len(e.graph.serials))
+        first = min([n for n in e.graph.serials if n], default=0)
+        self._first_node = min(self._first_node or first, first)
+        line.newest = max(line.newest, e.graph.newest)
+        self._newest = max(self._newest, e.graph.newest)
+        self._reused(e)
+        if e.retained:
+            line.retained += 1
+            line.needless += 1
+            self._retained.append((line, frozenset(e.graph.serials)))
+        for root in e.roots:
+            self._hang(line, root)
+
+    def _differentiated(self, e: events.Differentiated) -> None:
+        if self._by_hand is not None and self._by_hand.replaced(e.leaves, e.site):
+            self._step_over()
+        self._begins(e)
+        if self._by_hand is not None:
+            self._by_hand.watch(e.engine, e.leaves, e.site)
+
+    def _reused(self, e: events.BackwardBegins | events.Differentiated) -> None:
+        """Retained graphs that this backward pass needs were retained with reason."""
+        mine = set(e.graph.serials)
+        for line, serials in self._retained:
+            if serials & mine:
+                line.needless -= 1
+        self._retained = [row for row in self._retained if not row[1] & mine][-8:]
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        line = self._line(e.begin.site, "loss", e.begin.place)
+        if e.error is not None and line.old and line.old[-1]:
+            text = str(e.error)
+            if any(part in text for part in _TWICE):
+                line.error = text.splitlines()[0]
+        if self._by_hand is not None and e.error is None:
+            self._by_hand.remember(e)
+
+    # --- graphs that are only held
+
+    def _left(self, e: events.Left) -> None:
+        if not e.recording:
+            return
+        place = placed(e.at)
+        line = self._line((id(e.module), e.at), type(e.module).__name__, place)
+        for y in holders.tensors(e.output)[:1]:
+            self._hang(line, y)
+
+    def _passed(self, e: events.Passed) -> None:
+        """The first layer of a model: who holds what a later one has made holds that, too."""
+        if self._first:
+            self._first = False
+            key = ("first", id(e.module), e.at)
+            line = self._line(key, type(e.module).__name__, placed(e.at))
+            line.inner = True
+            for y in holders.tensors(e.output)[:1]:
+                self._hang(line, y)
+
+    def _line(self, key: Frames | tuple[Any, ...], what: str, place: Place | None) -> _Line:
+        return self._lines.setdefault(key, _Line(what, place))
+
+    def _hang(self, line: _Line, tensor: Any) -> None:
+        node: Any = holders.node_of(tensor)
+        if node is None:
+            return
+        bead = node
+        if hasattr(node, "register_prehook"):  # a name for a node of PyTorch's, which holds it
+            bead = _Bead()
+            node.register_prehook(bead)
+        line.beads.setdefault(self._step, []).append(weakref.ref(bead))
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """Graphs that grow, graphs that are held, graphs that are retained for nothing."""
+        lines = list(self._lines.values())
+        if self._step:
+            checked(ledger, self.title, f"{self._step} steps")
+        grown = [self._grown(line) for line in lines if line.error or _grows(line)]
+        if grown:
+            return grown
+        held = [line for line in lines if line.alive]
+        if held:
+            return [_holds(max(held, key=lambda line: line.what == "loss"))]
+        if self._summed is not None:
+            return [_spanning(*self._summed)]
+        return [_needless(line) for line in lines if line.retained > 1 and _is_needless(line)]
+
+    def _grown(self, line: _Line) -> Finding:
+        sizes = ", ".join(map(str, line.sizes[:5]))
+        old = ", ".join(map(str, line.old[:5]))
+        because = (
+            f"the graph of the loss has {sizes} nodes in successive backward passes, of which "
+            f"{old} were made in steps that are over"
+        )
+        detail = f"the backward pass says: {line.error}" if line.error else ""
+        place = line.place
+        if self._carried is not None:
+            name, at = self._carried
+            detail = f"{name} brings the graph of an earlier step with it. {detail}".strip()
+            place = at or place
+        level: Level = "error" if line.error else "warning"
+        after = "detach what goes from one step into the next: h = h.detach()"
+        return finding(level, "graph_kept", because, after, place, detail=detail)
+
+
+def _held(line: _Line) -> tuple[int, ...]:
+    """Three last steps in a row of which everything is still held; empty if something is gone."""
+    steps = tuple(sorted(line.beads)[-3:])
+    return steps if len(steps) == 3 and _alive(line, steps) else ()
+
+
+def _alive(line: _Line, steps: Sequence[int]) -> bool:
+    """Whether something of each of these steps is held."""
+    return all(any(ref() is not None for ref in line.beads[step]) for step in steps)
+
+
+def _grows(line: _Line) -> bool:
+    last = line.old[-3:]
+    return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
+
+
+def _is_needless(line: _Line) -> bool:
+    return line.needless >= line.retained
+
+
+def _holds(line: _Line) -> Finding:
+    name, place = line.holder or ("", None)
+    because = (
+        f"after three steps the graphs of all of them are still in memory (made by {line.what} at "
+        f"{line.place})"
+    )
+    detail = f"held by {name}" if name else "what holds them was not found"
+    after = f"{name}: keep numbers, not tensors with a graph: loss.item(), or output.detach()"
+    at = place or line.place
+    after = after if name else after[2:]
+    edit = edits.detached(place) if name else None
+    return finding("warning", "graph_kept", because, after, at, detail=detail, edit=edit)
+
+
+def _needless(line: _Line) -> Finding:
+    because = (
+        f"{line.retained} backward passes kept their graph (retain_graph=True), and none of these "
+        "graphs was used again: they hold memory until the next loss replaces them"
+    )
+    return finding("note", "graph_kept", because, "leave out retain_graph=True", line.place)
+
+
+def _spanning(name: str, nodes: int, place: Place | None) -> Finding:
+    because = f"`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows"
+    after = f"{name}: compute it within no_grad(), or of detached tensors"
+    edit = edits.detached(place)
+    return finding("warning", "graph_kept", because, after, place, edit=edit)

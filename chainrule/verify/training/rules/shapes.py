@@ -1,0 +1,93 @@
+"""Shapes that broadcast by accident: each prediction is compared with each target.
+
+`(N, 1)` against `(N,)` gives `(N, N)`. Who means that writes both with the same number of axes
+(`x[:, None] - y[None, :]`), or has one of the two in the result's own shape. So it counts only if
+the numbers of axes differ and the result has more elements than either. A loss has no use for that
+at all; a difference does where its two sides have different sizes, or both come from the model.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.op_names import LOSSES
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text import edits
+from chainrule.verify.where import Line, here, placed
+
+_TIMES = 2
+"""So often it must have been seen at a line."""
+
+
+@final
+class Shapes(Part):
+    """Finds `broadcast`."""
+
+    title = "shapes of predictions and targets"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._rows: dict[tuple[Line, str], list[events.Compared]] = {}
+
+    def listens(self) -> Handlers:
+        """Losses and differences of values that are spread over each other."""
+        return {events.Compared: self._compared}
+
+    def _compared(self, e: events.Compared) -> None:
+        at = here()
+        if at is not None and _is_accident(e):
+            self._rows.setdefault((at, e.name), []).append(e)
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """One for each line."""
+        rows = [(at, rows) for (at, _), rows in self._rows.items() if len(rows) >= _TIMES]
+        return [_finding(placed(at), rows[-1]) for at, rows in rows]
+
+
+def _is_accident(e: events.Compared) -> bool:
+    """Whether nobody can have meant it; `e` has more elements in its result than in either side."""
+    a, b = e.shapes
+    if len(a) == len(b):
+        return False
+    return e.name in LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
+
+
+def _finding(place: Place | None, e: events.Compared) -> Finding:
+    a, b = e.shapes
+    is_loss = e.name in LOSSES
+    pairs = math.prod(e.result)
+    because = (
+        f"`{e.name}` of shapes {a} and {b} broadcasts to {e.result}: {pairs} pairs are compared, "
+        f"each of {max(math.prod(a), math.prod(b))} values with values of others as well"
+    )
+    return finding(
+        "warning" if is_loss else "note",
+        "broadcast",
+        because,
+        "give both the same shape: target.view_as(prediction), or prediction.squeeze(-1)",
+        place,
+        subject="the loss",
+        edit=edits.changed(place, lambda node: _squeezed(node, a, b)) if is_loss else None,
+    )
+
+
+def _squeezed(node: ast.stmt, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """`criterion(net(x).squeeze(-1), y)`: the longer of the two without the axis that the other one
+    lacks, in the only call of a line that has two arguments."""
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and len(n.args) == 2]
+    longer = 0 if len(a) > len(b) else 1
+    long, short = (a, b) if longer == 0 else (b, a)
+    axes = [k for k, n in enumerate(long) if n == 1 and long[:k] + long[k + 1 :] == short]
+    if len(calls) != 1 or not axes:
+        return False
+    axis = -1 if axes[-1] == len(long) - 1 else axes[-1]
+    method = ast.Attribute(calls[0].args[longer], "squeeze", ast.Load())
+    calls[0].args[longer] = ast.Call(method, [ast.Constant(axis)], [])
+    return True
