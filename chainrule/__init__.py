@@ -124,6 +124,10 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         xlog1py as xlog1py,
         xlogy as xlogy,
     )
+    from chainrule.ops.spectrograms import (
+        istft as istft,
+        stft as stft,
+    )
     from chainrule.scalar import Value as Value
     from chainrule.scanning import scan as scan
     from chainrule.whiling import while_loop as while_loop

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: the Array API standard's `fft` extension.
+"""Discrete Fourier transforms: the Array API standard's `fft` extension, and those of PyTorch's.
 
 Lengths that are given cut the input, or fill it up with zeros. `norm` is "backward" (1/n in the
 inverse), "ortho" (its root in both) or "forward" (1/n in the transform).
@@ -7,34 +7,42 @@ inverse), "ortho" (its root in both) or "forward" (1/n in the transform).
 from chainrule.border import with_border as _with_border
 from chainrule.ops.fft import (
     fft,
-    fftfreq,
     fftn,
-    fftshift,
     hfft,
+    hfftn,
     ifft,
     ifftn,
-    ifftshift,
     ihfft,
+    ihfftn,
     irfft,
     irfftn,
     rfft,
-    rfftfreq,
     rfftn,
 )
+from chainrule.ops.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from chainrule.ops.fft_planes import fft2, hfft2, ifft2, ihfft2, irfft2, rfft2
 
 __all__ = [
     "fft",
+    "fft2",
     "fftfreq",
     "fftn",
     "fftshift",
     "hfft",
+    "hfft2",
+    "hfftn",
     "ifft",
+    "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
+    "irfft2",
     "irfftn",
     "rfft",
+    "rfft2",
     "rfftfreq",
     "rfftn",
 ]

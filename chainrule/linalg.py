@@ -1,4 +1,4 @@
-"""Linear algebra: the Array API standard's `linalg` extension, with `kron` and `solve_triangular`.
+"""Linear algebra: the Array API standard's `linalg` extension, and PyTorch's functions beyond it.
 
 Matrices are the last two axes; all leading axes are a batch. Real and complex, float32 and float64;
 integers count as float64.
@@ -6,8 +6,20 @@ integers count as float64.
 
 from chainrule.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
+from chainrule.ops.extra import vander
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet
+from chainrule.ops.linalg.elimination import lu, lu_factor, lu_solve
+from chainrule.ops.linalg.equations import (
+    cond,
+    householder_product,
+    lstsq,
+    multi_dot,
+    norm,
+    tensorinv,
+    tensorsolve,
+)
+from chainrule.ops.linalg.exponential import matrix_exp
 from chainrule.ops.linalg.factoring import qr
 from chainrule.ops.linalg.functions import (
     cross,
@@ -26,6 +38,7 @@ from chainrule.ops.shaping import matrix_transpose
 __all__ = [
     "MatrixError",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
@@ -33,13 +46,21 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "kron",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
     "matrix_transpose",
+    "multi_dot",
+    "norm",
     "outer",
     "pinv",
     "qr",
@@ -49,7 +70,10 @@ __all__ = [
     "svd",
     "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
+    "vander",
     "vecdot",
     "vector_norm",
 ]

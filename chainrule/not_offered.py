@@ -8,33 +8,21 @@ from __future__ import annotations
 _SIZES = "give the sizes: layers are made with them"
 _ONE_MACHINE = "leave it out: a model runs on the processors of one machine"
 _IN_PLACE = "nothing is changed in place: write the function without _"
+_FRACTIONS = "write adaptive_max_pool(x, size)"
 _SCHEDULER = "write optim.Scheduler(optimizer, {})"
-_CELL = "write nn.{}, with a sequence of one step"
-_INDICES = "places of maxima are not returned"
-_WINDOWS = "take windows with nn.functional.unfold, and a norm of each"
 
 LAYERS: dict[str, str] = {
-    "RNNCell": _CELL.format("RNN"), "LSTMCell": _CELL.format("LSTM"),
-    "GRUCell": _CELL.format("GRU"), "RNNBase": "write nn.RNN, nn.LSTM or nn.GRU",
+    "RNNBase": "write nn.RNN, nn.LSTM or nn.GRU",
     "RNNCellBase": "write nn.RNN, nn.LSTM or nn.GRU",
     "DataParallel": _ONE_MACHINE, "SyncBatchNorm": "write nn.BatchNorm2d",
-    "Transformer": "write nn.TransformerEncoder, or nn.Block",
-    "TransformerDecoder": "write nn.Block, or nn.MultiheadAttention twice a layer",
-    "TransformerDecoderLayer": "write nn.Block, or nn.MultiheadAttention twice",
-    "AlphaDropout": "write nn.Dropout", "FeatureAlphaDropout": "write nn.Dropout2d",
     "Container": "write nn.Sequential or a list", "Buffer": "write a tensor without requires_grad",
     "UninitializedBuffer": _SIZES, "UninitializedParameter": _SIZES,
-    "CTCLoss": "it is not offered: align targets to steps and write nn.CrossEntropyLoss",
-    "MultiLabelMarginLoss": "write nn.MultiLabelSoftMarginLoss",
-    "NLLLoss2d": "write nn.NLLLoss", "RReLU": "write nn.LeakyReLU",
+    "NLLLoss2d": "write nn.NLLLoss",
     "AdaptiveLogSoftmaxWithLoss": "write nn.Linear and nn.CrossEntropyLoss",
     "LinearCrossEntropyLoss": "write nn.Linear and nn.CrossEntropyLoss",
     "LinearCrossEntropyOptions": "write nn.Linear and nn.CrossEntropyLoss",
     "CrossMapLRN2d": "write nn.LocalResponseNorm",
-    "TripletMarginWithDistanceLoss": "write cr.relu(margin + d(a, p) - d(a, n)).mean()",
     **{f"FractionalMaxPool{n}d": f"write nn.AdaptiveMaxPool{n}d" for n in (2, 3)},
-    **{f"LPPool{n}d": _WINDOWS for n in (1, 2, 3)},
-    **{f"MaxUnpool{n}d": f"{_INDICES}; write nn.Upsample" for n in (1, 2, 3)},
     **{
         f"Lazy{kind}{n}d": _SIZES
         for kind in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for n in (1, 2, 3)
@@ -71,28 +59,23 @@ FUNCTIONS: dict[str, str] = {
         for kind in ("avg", "max") for n in (1, 2, 3)
     },
     **{
-        f"{kind}max_pool{n}d_with_indices": _INDICES
-        for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)
+        f"{kind}max_pool{n}d_with_indices": f"write {kind}max_pool{more}, return_indices=True)"
+        for n in (1, 2, 3) for kind, more in (("", f"{n}d(x, kernel"), ("adaptive_", "(x, size"))
     },
-    **{f"fractional_max_pool{n}d": "write adaptive_max_pool(x, size)" for n in (2, 3)},
-    **{f"lp_pool{n}d": _WINDOWS for n in (1, 2, 3)},
-    **{f"max_unpool{n}d": f"{_INDICES}; write interpolate(x, size)" for n in (1, 2, 3)},
+    **{f"fractional_max_pool{n}d_with_indices": _FRACTIONS for n in (2, 3)},
+    **{f"fractional_max_pool{n}d": _FRACTIONS for n in (2, 3)},
+    **{f"lp_pool{n}d": "write lp_pool(x, ord, kernel)" for n in (1, 2, 3)},
+    **{f"max_unpool{n}d": "write max_unpool(x, indices, kernel)" for n in (1, 2, 3)},
     **{f"dropout{n}d": f"write nn.Dropout{n}d(p)(x)" for n in (1, 2, 3)},
     **{
         f"{name}_": _IN_PLACE
         for name in ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu", "threshold")
     },
-    "affine_grid": "it is not offered: write interpolate, or take with indices of your own",
-    "grid_sample": "it is not offered: write interpolate, or take with indices of your own",
-    "alpha_dropout": "write dropout(x, p)", "feature_alpha_dropout": "write nn.Dropout2d(p)(x)",
     "bilinear": 'write cr.einsum("...i,oij,...j->...o", a, weight, b)',
-    "conv_tbc": "write conv1d, with the axes (N, C, W)", "ctc_loss": LAYERS["CTCLoss"],
-    "gumbel_softmax": "write softmax((x + noise) / tau), with noise -log(-log(uniform))",
+    "conv_tbc": "write conv1d, with the axes (N, C, W)",
     "linear_cross_entropy": "write cross_entropy(linear(x, weight), target)",
     "local_response_norm": "write nn.LocalResponseNorm(size)(x)",
     "multi_head_attention_forward": "write nn.MultiheadAttention",
-    "multilabel_margin_loss": "write multilabel_soft_margin_loss", "rrelu": "write leaky_relu",
-    "triplet_margin_with_distance_loss": LAYERS["TripletMarginWithDistanceLoss"],
     "upsample": "write interpolate", "upsample_bilinear": "write interpolate",
     "upsample_nearest": "write interpolate", "native_channel_shuffle": "write channel_shuffle",
     "grouped_mm": "write cr.matmul", "scaled_mm": "write cr.matmul",

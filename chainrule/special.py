@@ -2,9 +2,17 @@
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
 from chainrule.border import with_border as _with_border
+from chainrule.interop.standard import round as round
+from chainrule.ops.composite import (
+    log_softmax as log_softmax,
+    softmax as softmax,
+)
 from chainrule.ops.elementwise import (
     erf as erf,
     erfc as erfc,
+    exp2 as exp2,
+    expm1 as expm1,
+    log1p as log1p,
 )
 from chainrule.ops.reduction import logsumexp as logsumexp
 from chainrule.ops.special import (
@@ -13,7 +21,6 @@ from chainrule.ops.special import (
     entr as entr,
     erfcx as erfcx,
     erfinv as erfinv,
-    expit as expit,
     fmax as fmax,
     fmin as fmin,
     fmod as fmod,
@@ -38,6 +45,14 @@ from chainrule.ops.special import (
     sinc as sinc,
     xlog1py as xlog1py,
     xlogy as xlogy,
+)
+from chainrule.ops.special_names import (
+    expit as expit,
+    gammaln as gammaln,
+    modified_bessel_i0 as modified_bessel_i0,
+    modified_bessel_i1 as modified_bessel_i1,
+    psi as psi,
+    spherical_bessel_j0 as spherical_bessel_j0,
 )
 
 _with_border(globals())

@@ -112,7 +112,8 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
     "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
     "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
-    "out_dims": ("out_axes", "out_axes="), "var": ("variance", "variance="),
+    "out_dims": ("out_axes", "out_axes="), "N": ("columns", "columns="),
+    "norm_type": ("ord", "ord="), "var": ("variance", "variance="),
     "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
@@ -123,7 +124,6 @@ LACKING: dict[str, str] = {
     "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
     "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
     "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
-    "decimals": "write cr.round(x * 10**d) / 10**d",
     "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",

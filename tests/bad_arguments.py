@@ -204,7 +204,11 @@ LAYERS = [
     for name, c in vars(nn).items()
     if isinstance(c, type)
     and issubclass(c, nn.Module)
-    and name not in ("Module", "Sequential", "Checkpoint", "TransformerEncoder", "FeedForward")
+    and name
+    not in (
+        *("Module", "Sequential", "Checkpoint", "FeedForward"),
+        *("TransformerEncoder", "TransformerDecoder"),
+    )
 ]
 """Layers that can be made of numbers."""
 
@@ -464,7 +468,12 @@ def _users(error: BaseException, wrong: Wrong) -> bool:
     return ours or endless or str(error).startswith(f"{wrong.of.name}.__init__() ")
 
 
-ENDLESS = {("leaks", "a huge integer"), ("while_loop", "a class"), ("while_loop", "a function")}
+ENDLESS = {
+    ("leaks", "a huge integer"),
+    ("Transformer", "a huge integer"),
+    ("while_loop", "a class"),
+    ("while_loop", "a function"),
+}
 """What runs for ever, as it was told to."""
 PRIVATE = ("apply(", "eval", "lambda", "bordered", "__", "getset_descriptor", "NoneType' object")
 """What a message must not speak of."""

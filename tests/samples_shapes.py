@@ -23,15 +23,17 @@ C = X + 1j * apart(2, 3, 4, salt=9)
 
 FOURIER: list[Callable[[], Any]] = [
     *[lambda f=f: f(C) for f in (ff.fft, ff.ifft, ff.irfft, ff.hfft, ff.fftn, ff.ifftn, ff.irfftn)],
+    *[lambda f=f: f(C) for f in (ff.hfftn, ff.fft2, ff.ifft2, ff.irfft2, ff.hfft2)],
+    *[lambda f=f: f(X) for f in (ff.ihfftn, ff.rfft2, ff.ihfft2)],
     *[lambda f=f: f(X) for f in (ff.rfft, ff.ihfft, ff.rfftn, ff.fftshift, ff.ifftshift)],
     *[lambda f=f: f(C, n=5, axis=1) for f in (ff.fft, ff.ifft, ff.irfft, ff.hfft)],
     *[lambda f=f: f(X, n=5, axis=0) for f in (ff.rfft, ff.ihfft)],
-    *[lambda f=f: f(C, axes=(1, 0)) for f in (ff.fftn, ff.ifftn, ff.irfftn)],
-    *[lambda f=f: f(C, s=(5, 2)) for f in (ff.fftn, ff.ifftn, ff.irfftn)],
-    *[lambda f=f: f(C, s=(5, 6), axes=(2, 0)) for f in (ff.fftn, ff.ifftn, ff.irfftn)],
-    lambda: ff.rfftn(X, axes=(1, 0)),
-    lambda: ff.rfftn(X, s=(5, 6)),
-    lambda: ff.rfftn(X, s=(5, 6), axes=(2, 0)),
+    *[lambda f=f: f(C, axes=(1, 0)) for f in (ff.fftn, ff.ifftn, ff.irfftn, ff.hfftn)],
+    *[lambda f=f: f(C, s=(5, 2)) for f in (ff.fftn, ff.ifftn, ff.irfftn, ff.hfftn)],
+    *[lambda f=f: f(C, s=(5, 6), axes=(2, 0)) for f in (ff.fftn, ff.ifftn, ff.irfftn, ff.hfftn)],
+    *[lambda f=f: f(X, axes=(1, 0)) for f in (ff.rfftn, ff.ihfftn)],
+    *[lambda f=f: f(X, s=(5, 6)) for f in (ff.rfftn, ff.ihfftn)],
+    *[lambda f=f: f(X, s=(5, 6), axes=(2, 0)) for f in (ff.rfftn, ff.ihfftn)],
     lambda: ff.fftshift(X, axes=(1,)),
     lambda: ff.fftfreq(5),
     lambda: ff.rfftfreq(6),
@@ -58,6 +60,21 @@ LINEAR: list[Callable[[], Any]] = [
     lambda: la.solve_triangular(POSITIVE, apart(3, 5)),
     lambda: la.solve_triangular(POSITIVE, apart(3)),
     lambda: la.solve_triangular(POSITIVE, apart(5, 3), left=False),
+    lambda: la.matrix_exp(BATCH),
+    lambda: la.lu(X),
+    lambda: la.lu_factor(X),
+    lambda: la.lu_solve(*la.lu_factor(BATCH), apart(3, 5)),
+    lambda: la.lu_solve(*la.lu_factor(BATCH), apart(5, 3), left=False),
+    lambda: la.lstsq(X, apart(2, 3, 5)),
+    lambda: la.lstsq(M, apart(3)),
+    lambda: la.cond(X),
+    lambda: la.cond(BATCH, 1),
+    lambda: la.norm(X, axis=1),
+    lambda: la.norm(X, axis=(0, 2), keepdims=True),
+    lambda: la.multi_dot([M, apart(4, 2), apart(2)]),
+    lambda: la.tensorinv(apart(6, 2, 3), 1),
+    lambda: la.tensorsolve(apart(6, 2, 3), apart(6)),
+    lambda: la.householder_product(apart(2, 4, 3), apart(2, 2)),
 ]
 
 WHOLE: list[Callable[[], Any]] = [
@@ -73,7 +90,15 @@ WHOLE: list[Callable[[], Any]] = [
 ]
 
 OTHERS: list[Callable[[], Any]] = [
-    lambda: cr.special.expit(X),
+    lambda: cr.stft(V, 4),
+    lambda: cr.istft(C, 4),
+    lambda: cr.istft(C, 4, length=2),
+    lambda: cr.scaled_dot_product_attention(
+        apart(4, 2, 5), apart(2, 3, 5), apart(2, 3, 6), enable_gqa=True
+    ),
+    *[lambda f=f: f(X) for f in (cr.special.expit, cr.special.modified_bessel_i0)],
+    *[lambda f=f: f(X) for f in (cr.special.modified_bessel_i1, cr.special.spherical_bessel_j0)],
+    *[lambda f=f: f(P) for f in (cr.special.psi, cr.special.gammaln)],
     lambda: cr.matmul(W, W),
     lambda: cr.matmul(apart(3), X),
     lambda: cr.matmul(X, W),
@@ -113,6 +138,18 @@ OTHERS: list[Callable[[], Any]] = [
 ]
 
 LOSSES: list[Callable[[], Any]] = [
+    *[
+        lambda f=f: f(M, P, M + 1, reduction="none")
+        for f in (nnf.triplet_margin_with_distance_loss, nnf.triplet_margin_loss)
+    ],
+    lambda: nnf.multilabel_margin_loss(M, SIGNS, reduction="none"),
+    *[
+        lambda r=r: nnf.ctc_loss(
+            M.reshape(3, 2, 2), np.array([1, 1]), np.array([3, 2]), np.array([1, 1]), reduction=r
+        )
+        for r in ("none", "sum")
+    ],
+    lambda: nnf.ctc_loss(M, LABELS[:1], np.array(3), np.array(1)),
     *[lambda r=r: cr.mse_loss(M, M + 0.3, reduction=r) for r in ("none", "sum")],
     lambda: cr.binary_cross_entropy_with_logits(M, P, weight=P[0], reduction="none"),
     lambda: nnf.binary_cross_entropy(P, P, reduction="none"),
@@ -126,7 +163,6 @@ LOSSES: list[Callable[[], Any]] = [
     lambda: nnf.nll_loss(M, LABELS, reduction="none"),
     lambda: nnf.multilabel_soft_margin_loss(M, P, reduction="none"),
     lambda: nnf.multi_margin_loss(M, LABELS, weight=P[0], reduction="none"),
-    lambda: nnf.triplet_margin_loss(M, P, M + 1, reduction="none"),
     lambda: nnf.cosine_embedding_loss(M, P, SIGNS[:, 0], reduction="none"),
 ]
 
@@ -146,6 +182,16 @@ WINDOWS: list[Callable[[], Any]] = [
     lambda: nnf.conv_transpose3d(
         BLOCK, apart(2, 3, 2, 3, 2), stride=(2, 3, 1), padding=(0, 1, 0), output_padding=(1, 2, 0)
     ),
+    *[
+        lambda f=f, x=x: f(x, 2, return_indices=True)
+        for f, x in ((nnf.max_pool1d, LINE), (nnf.max_pool2d, IMAGE), (nnf.max_pool3d, BLOCK))
+    ],
+    lambda: nnf.adaptive_max_pool(IMAGE, 2, return_indices=True),
+    lambda: nnf.max_unpool(LINE, np.zeros(LINE.shape, np.int64), 2, output_size=(15,)),
+    lambda: nnf.max_unpool(LINE, np.zeros(LINE.shape, np.int64), 2),
+    lambda: nnf.lp_pool(LINE, 2, 3, ceil_mode=True),
+    *[lambda f=f: f(LINE) for f in (nnf.alpha_dropout, nnf.feature_alpha_dropout, nnf.rrelu)],
+    lambda: nnf.gumbel_softmax(LINE),
     lambda: nnf.max_pool1d(LINE, 3, ceil_mode=True),
     lambda: nnf.max_pool3d(BLOCK, 2, ceil_mode=True),
     lambda: nnf.avg_pool1d(LINE, 3, ceil_mode=True),

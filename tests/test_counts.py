@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops import adaptive_pooling, distances, extra, losses, pooling, scattering
+from chainrule.ops import (
+    adaptive_pooling,
+    distances,
+    extra,
+    losses,
+    margin_losses,
+    pooling,
+    scattering,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -43,7 +51,7 @@ CASES: dict[str, tuple[str, Any]] = {
     ),
     "nll_loss": ("rows zeros", losses.nll_loss),
     "kl_div": ("rows other", lambda x, t: losses.kl_div(x, t, reduction="batchmean")),
-    "multi_margin_loss": ("wide", lambda x: losses.multi_margin_loss(x, np.array([3, 5]))),
+    "multi_margin_loss": ("wide", lambda x: margin_losses.multi_margin_loss(x, np.array([3, 5]))),
     "multilabel_soft_margin_loss": (
         "wide wide", lambda x, t: losses.multilabel_soft_margin_loss(x, t)
     ),

@@ -308,3 +308,110 @@ def test_lists_and_dicts_have_pytorchs_names():
 def test_mistakes(make: Callable[[], Any], words: str):
     with pytest.raises(cr.ChainruleError, match=words):
         make()
+
+
+# --- What PyTorch's own samples cannot be compared with ------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_loss_of_paths_is_pytorchs(flat: bool, compiled: bool):
+    """Of normalised numbers: for others PyTorch's gradient is that of the softmax besides."""
+    z, steps, counts = numbers(9, 3, 5), np.array([9, 7, 5]), np.array([3, 0, 2])
+    rows = np.array([[2, 2, 1], [4, 4, 4], [3, 1, 2]])
+    labels = np.concatenate([r[:n] for r, n in zip(rows, counts, strict=True)]) if flat else rows
+    settings: dict[str, Any] = {"reduction": "none" if flat else "mean", "zero_infinity": flat}
+    mine, theirs = nn.CTCLoss(**settings), torch.nn.CTCLoss(**settings)
+    x, y = cr.tensor(z, requires_grad=True), torch.tensor(z, requires_grad=True)
+
+    def loss(x: Any, *rest: Any) -> Any:
+        return mine(cr.log_softmax(x), *rest).sum()
+
+    rest = (labels, steps, counts)
+    got = (cr.jit(loss) if compiled else loss)(x, *map(cr.tensor, rest))
+    want = theirs(y.log_softmax(-1), *map(torch.tensor, rest)).sum()
+    same(got, want)
+    got.backward()
+    want.backward()
+    same(x.grad, y.grad)
+
+
+def test_the_gradient_of_a_loss_of_paths_is_that_of_its_value():
+    """Also of numbers that are not normalised, where PyTorch's is not."""
+    z, rest = numbers(6, 2, 4), (np.array([[1, 3], [2, 2]]), np.array([6, 5]), np.array([2, 2]))
+    _, pull = cr.vjp(lambda x: nn.functional.ctc_loss(x, *rest), cr.tensor(z))
+    (bar,) = pull(cr.tensor(1.0, dtype=cr.float64))
+    t = numbers(6, 2, 4, seed=1)
+    ends = [nn.functional.ctc_loss(cr.tensor(z + h * t), *rest).item() for h in (1e-6, -1e-6)]
+    assert (bar.numpy() * t).sum() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-7)
+
+
+def test_too_few_steps_cost_infinity():
+    args = (np.array([[1, 1]]), np.array([2]), np.array([2]))
+    x = cr.tensor(numbers(2, 1, 3), requires_grad=True)
+    assert nn.functional.ctc_loss(x, *args, reduction="sum").item() == np.inf
+    nn.functional.ctc_loss(x, *args, zero_infinity=True).backward()
+    assert x.grad is not None and (x.grad == 0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools_of_powers_are_pytorchs(n: int):
+    """PyTorch's own samples have powers that are no numbers."""
+    x = np.abs(numbers(2, 3, *(7, 6, 5)[:n]))
+    for settings in ({"stride": 2}, {"stride": 1, "ceil_mode": True}):
+        mine, theirs = [getattr(lib, f"LPPool{n}d")(1.5, 3, **settings) for lib in (nn, torch.nn)]
+        a, b = cr.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+        got, want = mine(a), theirs(b)
+        same(got, want)
+        (got * got).sum().backward()
+        (want * want).sum().backward()
+        same(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_maxima_go_back_to_where_they_were(n: int):
+    x = numbers(2, 3, *(8, 6, 4)[:n])
+    for settings in ({"kernel_size": 2}, {"kernel_size": 3, "stride": 4, "padding": 1}):
+        found: list[Any] = []
+        for lib, to in ((nn, cr.tensor), (torch.nn, torch.tensor)):
+            t = to(x, requires_grad=True)
+            y, at = getattr(lib, f"MaxPool{n}d")(**settings, return_indices=True)(t)
+            back = getattr(lib, f"MaxUnpool{n}d")(**settings)(y * y, at, output_size=x.shape)
+            (back * back).sum().backward()
+            found += [(at, back, t.grad)]
+        for mine, theirs in zip(*found, strict=True):
+            same(mine, theirs)
+
+
+def test_what_is_drawn_has_the_right_moments():
+    cr.manual_seed(0)
+    x = cr.Generator(1).normal((400, 200))
+    y = nn.AlphaDropout(0.3)(x)
+    assert abs(y.mean().item()) < 0.02 and abs(y.std().item() - 1) < 0.02
+    channels = nn.FeatureAlphaDropout(0.5)(cr.ones((200, 30, 4)))
+    assert (channels == channels[:, :, :1]).all() and 0.4 < (channels > 0).mean().item() < 0.6
+    slopes = nn.RReLU(0.2, 0.6)(-cr.ones((300, 100)))
+    assert slopes.min().item() >= -0.6 and slopes.max().item() <= -0.2
+    assert slopes.mean().item() == pytest.approx(-0.4, abs=0.01)
+    assert nn.RReLU(0.2, 0.6).eval()(-cr.ones(2)).tolist() == pytest.approx([-0.4, -0.4])
+    for layer in (nn.AlphaDropout(0.3), nn.FeatureAlphaDropout(0.3)):
+        assert (layer.eval()(x) == x).all()
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_choice_that_can_be_differentiated(hard: bool):
+    p = np.array([0.1, 0.6, 0.3])
+    logits = cr.tensor(np.log(p) * np.ones((20000, 1)), requires_grad=True)
+    y = nn.functional.gumbel_softmax(logits, 0.5, hard, generator=cr.Generator(3))
+    np.testing.assert_allclose(y.detach().numpy().sum(1), 1, rtol=1e-12)
+    shares = np.bincount(y.detach().numpy().argmax(1), minlength=3) / len(y)
+    np.testing.assert_allclose(shares, p, atol=0.01)
+    (y * np.array([1.0, 2.0, 3.0])).sum().backward()
+    assert logits.grad is not None and (logits.grad != 0).any()
+    assert not hard or set(np.unique(np.rint(y.detach().numpy() * 1e9) / 1e9)) == {0.0, 1.0}
+
+
+def test_a_mask_hides_what_comes_later():
+    mask = nn.Transformer.generate_square_subsequent_mask(3)
+    want = torch.nn.Transformer.generate_square_subsequent_mask(3)
+    np.testing.assert_array_equal(mask.numpy(), want.numpy())

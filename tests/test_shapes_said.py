@@ -29,6 +29,8 @@ from chainrule.ops.families import Elementwise
 
 NAMESPACES = (cr, linalg, fft, special, functional)
 """Where the public functions are."""
+HOMES = ("chainrule.ops.", "chainrule.nn.")
+"""Where functions of arrays are written."""
 
 
 def names(space: Any) -> list[str]:
@@ -40,12 +42,12 @@ def _public() -> Iterator[Callable[..., Any]]:
     for space in NAMESPACES:
         for name in names(space):
             f = inspect.unwrap(getattr(space, name))
-            if inspect.isfunction(f) and f.__module__.startswith("chainrule.ops."):
+            if inspect.isfunction(f) and f.__module__.startswith(HOMES):
                 yield f
 
 
 FUNCTIONS = {f.__code__: f for f in _public()}
-"""Functions of arrays have their home in `chainrule.ops`; rows of the table share one statement."""
+"""Rows of the table share one statement."""
 NAMES = {
     code: f"{f.__module__.removeprefix('chainrule.ops.')}.{f.__name__}"
     for code, f in FUNCTIONS.items()
@@ -79,6 +81,29 @@ CALLS: list[tuple[nn.Module, tuple[Any, ...]]] = [
     *_sized("Conv", 4, 3, 2),
     *_sized("ConvTranspose", 4, 3, 2, 2),
     *_sized("MaxPool", 2),
+    *_sized("LPPool", 2.0, 2),
+    *[
+        (getattr(nn, f"MaxUnpool{n}d")(2), getattr(nn, f"MaxPool{n}d")(2, return_indices=True)(x))
+        for n, x in enumerate([cr.ones((2, 3, *(4, 6, 8)[:n])) for n in (1, 2, 3)], start=1)
+    ],
+    (nn.RNNCell(3, 5), (X23,)),
+    (nn.LSTMCell(3, 5), (X23,)),
+    (nn.GRUCell(3, 5), (apart(3),)),
+    (nn.TransformerDecoderLayer(6, 2, 5), (apart(2, 4, 6), apart(3, 4, 6))),
+    (
+        nn.TransformerDecoder(nn.TransformerDecoderLayer(6, 2, 5), 2),
+        (apart(2, 4, 6), apart(3, 4, 6)),
+    ),
+    (nn.Transformer(6, 2, 1, 1, 5), (apart(2, 4, 6), apart(3, 4, 6))),
+    (nn.AlphaDropout(0.3), (X23,)),
+    (nn.FeatureAlphaDropout(0.3), (X23,)),
+    (nn.RReLU(), (X23,)),
+    (nn.MultiLabelMarginLoss(), (X23, SIGNS)),
+    (nn.TripletMarginWithDistanceLoss(), (X23, POSITIVE, -X23)),
+    (
+        nn.CTCLoss(),
+        (apart(5, 2, 3), np.array([[1, 2], [2, 1]]), np.array([5, 4]), np.array([2, 1])),
+    ),
     *_sized("AvgPool", 2),
     *_sized("AdaptiveAvgPool", 3),
     *_sized("AdaptiveMaxPool", 3),

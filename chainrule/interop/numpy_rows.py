@@ -21,6 +21,7 @@ from chainrule.arrays import operand
 from chainrule.dtypes import INEXACT, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
+from chainrule.interop import standard
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
@@ -356,7 +357,7 @@ def partition(a: Any, kth: Any, axis: int | None) -> Any:
 
 def round(a: Any, decimals: int = 0) -> Any:
     """To a number of decimals."""
-    return ew.round(a) if decimals == 0 else ew.round(a * 10.0**decimals) / 10.0**decimals
+    return standard.round(a, decimals=decimals)
 
 
 def sinc(x: Any) -> Any:

@@ -18,6 +18,7 @@ from chainrule import dtypes
 from chainrule.dtypes import DEVICE, STANDARD, check_device
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
 from chainrule.ops import scattering as arranging
 from chainrule.ops import selection, shaping
 from chainrule.ops.families import rows
@@ -129,9 +130,18 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return x.copy() if copy and x.dtype == dtype else shaping.astype(x, dtype)
 
 
-def round(x: Any, /) -> Any:
-    """The nearest whole number, of two equally near the even one; whole numbers as they are."""
-    return ew.positive(x) if x.dtype.kind in "iu" else ew.round(x)
+def round(x: Any, /, *, decimals: int = 0) -> Any:
+    """The nearest whole number, of two equally near the even one; whole numbers as they are.
+
+    With `decimals` the nearest multiple of that power of a tenth. The derivative is 0.
+    """
+    if decimals == 0:
+        return ew.positive(x) if x.dtype.kind in "iu" else ew.round(x)
+    if decimals > 0 and x.dtype.kind in "iu":
+        return ew.positive(x)
+    scale = 10.0 ** abs(decimals)
+    x = red.floating(x)
+    return ew.round(x * scale) / scale if decimals > 0 else ew.round(x / scale) * scale
 
 
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Any]:

@@ -1,14 +1,10 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
 from chainrule.border import with_border as _with_border
-from chainrule.nn import activations, functional, init, losses, rearranging
+from chainrule.nn import activations, functional, init, losses, pools, rearranging
 from chainrule.nn.activations import PReLU
-from chainrule.nn.attention import (
-    MultiheadAttention,
-    RotaryEmbedding,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
+from chainrule.nn.attention import MultiheadAttention
+from chainrule.nn.cells import GRUCell, LSTMCell, RNNCell
 from chainrule.nn.checkpointed import Checkpoint
 from chainrule.nn.containers import (
     ModuleDict,
@@ -25,7 +21,22 @@ from chainrule.nn.convolutions import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from chainrule.nn.dropouts import (
+    AlphaDropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+    RReLU,
+)
 from chainrule.nn.embeddings import Embedding, EmbeddingBag
+from chainrule.nn.encoder_decoder import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from chainrule.nn.layers import Bilinear, Dropout, LayerNorm, Linear, RMSNorm
 from chainrule.nn.module import Incompatible, Module
 from chainrule.nn.norms import (
@@ -38,23 +49,10 @@ from chainrule.nn.norms import (
     InstanceNorm3d,
     LocalResponseNorm,
 )
-from chainrule.nn.pools import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-)
-from chainrule.nn.rearranging import Dropout1d, Dropout2d, Dropout3d
+from chainrule.nn.pools import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from chainrule.nn.recurrent import GRU, LSTM, RNN
 from chainrule.nn.reparametrized import spectral_norm, weight_norm
+from chainrule.nn.rotary import RotaryEmbedding
 from chainrule.nn.transformer import Block, CausalSelfAttention, FeedForward
 from chainrule.spellings import no_part as _no_part
 
@@ -102,6 +100,9 @@ MultiMarginLoss = losses.CLASSES["MultiMarginLoss"]
 MarginRankingLoss = losses.CLASSES["MarginRankingLoss"]
 CosineEmbeddingLoss = losses.CLASSES["CosineEmbeddingLoss"]
 TripletMarginLoss = losses.CLASSES["TripletMarginLoss"]
+MultiLabelMarginLoss = losses.CLASSES["MultiLabelMarginLoss"]
+TripletMarginWithDistanceLoss = losses.CLASSES["TripletMarginWithDistanceLoss"]
+CTCLoss = losses.CLASSES["CTCLoss"]
 CosineSimilarity = losses.CLASSES["CosineSimilarity"]
 PairwiseDistance = losses.CLASSES["PairwiseDistance"]
 Identity = rearranging.CLASSES["Identity"]
@@ -130,6 +131,21 @@ CircularPad3d = rearranging.CLASSES["CircularPad3d"]
 ConstantPad1d = rearranging.CLASSES["ConstantPad1d"]
 ConstantPad2d = rearranging.CLASSES["ConstantPad2d"]
 ConstantPad3d = rearranging.CLASSES["ConstantPad3d"]
+MaxPool1d = pools.CLASSES["MaxPool1d"]
+MaxPool2d = pools.CLASSES["MaxPool2d"]
+MaxPool3d = pools.CLASSES["MaxPool3d"]
+AvgPool1d = pools.CLASSES["AvgPool1d"]
+AvgPool2d = pools.CLASSES["AvgPool2d"]
+AvgPool3d = pools.CLASSES["AvgPool3d"]
+LPPool1d = pools.CLASSES["LPPool1d"]
+LPPool2d = pools.CLASSES["LPPool2d"]
+LPPool3d = pools.CLASSES["LPPool3d"]
+AdaptiveAvgPool1d = pools.CLASSES["AdaptiveAvgPool1d"]
+AdaptiveAvgPool2d = pools.CLASSES["AdaptiveAvgPool2d"]
+AdaptiveAvgPool3d = pools.CLASSES["AdaptiveAvgPool3d"]
+AdaptiveMaxPool1d = pools.CLASSES["AdaptiveMaxPool1d"]
+AdaptiveMaxPool2d = pools.CLASSES["AdaptiveMaxPool2d"]
+AdaptiveMaxPool3d = pools.CLASSES["AdaptiveMaxPool3d"]
 
 __all__ = [
     "CELU",
@@ -146,6 +162,7 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -156,6 +173,7 @@ __all__ = [
     "BatchNorm3d",
     "Bilinear",
     "Block",
+    "CTCLoss",
     "CausalSelfAttention",
     "ChannelShuffle",
     "Checkpoint",
@@ -180,9 +198,11 @@ __all__ = [
     "Dropout3d",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
     "FeedForward",
     "Flatten",
     "Fold",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -198,6 +218,10 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -209,10 +233,14 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "MultiheadAttention",
@@ -225,6 +253,8 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNCell",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "ReflectionPad1d",
@@ -248,9 +278,13 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
     "Upsample",

@@ -1,4 +1,4 @@
-"""Attention between two sequences, the encoder's layer of it, and rotary positions.
+"""Attention between two sequences.
 
 Vaswani et al. 2017, arXiv:1706.03762. Names, arguments and defaults are PyTorch's.
 
@@ -8,18 +8,15 @@ Notation: T queries, S keys, B sequences, E width, H heads of width d = E / H.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from copy import deepcopy
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.init import normal_, xavier_uniform_
-from chainrule.nn.layers import Dropout, LayerNorm, Linear, check_sizes, parameter
+from chainrule.nn.layers import Linear, check_sizes, parameter
 from chainrule.nn.module import Module
-from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.composite import attention_weights
 from chainrule.ops.contraction import matmul
@@ -200,132 +197,3 @@ def _added(mask: Any, dtype: Any) -> Any:
     if mask.dtype.kind != "b":
         return astype(mask, dtype)
     return where(mask, np.asarray(-math.inf, dtype), np.asarray(0, dtype))
-
-
-@final
-class TransformerEncoderLayer(Module):
-    """Attention of a sequence to itself and a feed-forward pair, each added to what went in.
-
-    Each is normalised afterwards, or before with `norm_first`. `activation` is "relu", "gelu" or a
-    function.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Any], Any] = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        *,
-        dtype: Any = np.float32,
-        generator: Generator | None = None,
-    ) -> None:
-        known = {"relu": ew.relu, "gelu": functional.gelu}
-        if not callable(activation) and activation not in known:
-            raise ConfigError(
-                "TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, not "
-                f"{activation!r}"
-            )
-        make: dict[str, Any] = {"dtype": dtype, "generator": generator}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, **make
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **make)
-        self.dropout = Dropout(dropout, generator=generator)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **make)
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.dropout1 = Dropout(dropout, generator=generator)
-        self.dropout2 = Dropout(dropout, generator=generator)
-        self.norm_first = norm_first
-        self._activation = activation if callable(activation) else known[activation]
-
-    def forward(
-        self,
-        src: Any,
-        src_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-
-        def attend(x: Any) -> Any:
-            y, _ = self.self_attn(
-                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
-            )
-            return self.dropout1(y)
-
-        def feed(x: Any) -> Any:
-            return self.dropout2(self.linear2(self.dropout(self._activation(self.linear1(x)))))
-
-        if self.norm_first:
-            x = src + attend(self.norm1(src))
-            return x + feed(self.norm2(x))
-        x = self.norm1(src + attend(src))
-        return self.norm2(x + feed(x))
-
-
-@final
-class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a normalisation if one is given."""
-
-    def __init__(
-        self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None
-    ) -> None:
-        check_sizes("TransformerEncoder", num_layers=num_layers)
-        self.layers = [deepcopy(encoder_layer) for _ in range(num_layers)]
-        self.norm = norm
-
-    def forward(
-        self,
-        src: Any,
-        mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        for layer in self.layers:
-            src = layer(src, mask, src_key_padding_mask, is_causal)
-        return src if self.norm is None else self.norm(src)
-
-
-@final
-class RotaryEmbedding(Module):
-    """Positions as rotations: pairs of elements of a head turn by position times a frequency.
-
-    Of a width d, element i and element i + d / 2 are a pair (with `interleaved` 2 i and 2 i + 1),
-    whose frequency is base ** (-2 i / d). Su et al. 2021, arXiv:2104.09864, equation 34.
-    """
-
-    def __init__(self, dim: int, base: float = 10000.0, interleaved: bool = False) -> None:
-        check_sizes("RotaryEmbedding", dim=dim)
-        if dim % 2 or not base > 0:
-            raise ConfigError(
-                f"RotaryEmbedding: dim is even and base positive, not {dim} and {base}"
-            )
-        self.dim, self.base, self.interleaved = dim, base, interleaved
-
-    def forward(self, x: Any, positions: Any = None) -> Tensor:
-        """Shapes: (*s, T, dim), positions (T) -> (*s, T, dim)."""
-        if x.ndim < 2 or x.shape[-1] != self.dim:
-            raise ShapeError(f"RotaryEmbedding: x is (..., T, {self.dim}), not {tuple(x.shape)}")
-        half = self.dim // 2
-        frequency = np.asarray(self.base ** (-np.arange(half) / half), x.dtype)
-        at = cast(Any, np.arange(x.shape[-2]) if positions is None else positions)
-        angle = expand_dims(astype(at, x.dtype), -1) * frequency
-        cos, sin = ew.cos(angle), ew.sin(angle)
-        if self.interleaved:
-            pairs = reshape(x, (*x.shape[:-1], half, 2))
-            a, b = pairs[..., 0], pairs[..., 1]
-        else:
-            a, b = split(x, [half, half], axis=-1)
-        first, second = a * cos - b * sin, a * sin + b * cos
-        if not self.interleaved:
-            return concat([first, second], axis=-1)
-        pairs = concat([expand_dims(first, -1), expand_dims(second, -1)], axis=-1)
-        return reshape(pairs, tuple(x.shape))

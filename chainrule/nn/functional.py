@@ -2,6 +2,7 @@
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
 from chainrule.border import with_border as _with_border
+from chainrule.nn.ctc import ctc_loss as ctc_loss
 from chainrule.ops.activations import (
     celu as celu,
     glu as glu,
@@ -66,22 +67,36 @@ from chainrule.ops.elementwise import (
     tanh as tanh,
 )
 from chainrule.ops.embedding_bags import embedding_bag as embedding_bag
+from chainrule.ops.grid_sampling import (
+    affine_grid as affine_grid,
+    grid_sample as grid_sample,
+)
 from chainrule.ops.losses import (
     binary_cross_entropy as binary_cross_entropy,
-    cosine_embedding_loss as cosine_embedding_loss,
     gaussian_nll_loss as gaussian_nll_loss,
-    hinge_embedding_loss as hinge_embedding_loss,
     huber_loss as huber_loss,
     kl_div as kl_div,
     l1_loss as l1_loss,
-    margin_ranking_loss as margin_ranking_loss,
-    multi_margin_loss as multi_margin_loss,
     multilabel_soft_margin_loss as multilabel_soft_margin_loss,
     nll_loss as nll_loss,
     poisson_nll_loss as poisson_nll_loss,
     smooth_l1_loss as smooth_l1_loss,
+)
+from chainrule.ops.margin_losses import (
+    cosine_embedding_loss as cosine_embedding_loss,
+    hinge_embedding_loss as hinge_embedding_loss,
+    margin_ranking_loss as margin_ranking_loss,
+    multi_margin_loss as multi_margin_loss,
+    multilabel_margin_loss as multilabel_margin_loss,
     soft_margin_loss as soft_margin_loss,
     triplet_margin_loss as triplet_margin_loss,
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from chainrule.ops.noise import (
+    alpha_dropout as alpha_dropout,
+    feature_alpha_dropout as feature_alpha_dropout,
+    gumbel_softmax as gumbel_softmax,
+    rrelu as rrelu,
 )
 from chainrule.ops.normalization import (
     batch_norm as batch_norm,
@@ -104,6 +119,10 @@ from chainrule.ops.rearranging import (
 )
 from chainrule.ops.resizing import interpolate as interpolate
 from chainrule.ops.selection import one_hot as one_hot
+from chainrule.ops.unpooling import (
+    lp_pool as lp_pool,
+    max_unpool as max_unpool,
+)
 from chainrule.spellings import no_part as _no_part
 
 __getattr__ = _no_part(__name__)

@@ -121,6 +121,23 @@ ROWS: dict[str, Row] = {
         "max(0, margin + distance to positive - distance to negative).", inputs=TRIPLE,
         words={"p": "ord"}, shapes=OF_THREE,
     ),
+    "MultiLabelMarginLoss": _row(
+        functional.multilabel_margin_loss, {},
+        "max(0, 1 - x[j] + x[i]) over classes j of the target and others i; -1 ends a target.",
+        shapes=ANY,
+    ),
+    "TripletMarginWithDistanceLoss": _row(
+        functional.triplet_margin_with_distance_loss,
+        {"distance_function": None, "margin": 1.0, "swap": False},
+        "`TripletMarginLoss` with any distance.", inputs=TRIPLE, shapes=OF_THREE,
+    ),
+    "CTCLoss": Row(
+        functional.ctc_loss, {"blank": 0, "reduction": "mean", "zero_infinity": False},
+        doc="-log of the probability of all ways in which the steps spell the targets.",
+        inputs=("log_probs", "targets", "input_lengths", "target_lengths"),
+        shapes='(*s), (*t), (*l), (*l) -> () if reduction != "none"; (*s), (*t), (*l), (*l) -> (*l)',
+        checks={"reduction": _WAYS},
+    ),
     "CosineSimilarity": Row(
         functional.cosine_similarity, {"dim": 1, "eps": 1e-8}, {"dim": "axis"}, inputs=("a", "b"),
         doc="The cosine of the angle between a and b along dim.", shapes=ANY,

@@ -32,6 +32,8 @@ class Row:
     shapes: str = "(*s) -> (*s)"
     inputs: tuple[str, ...] = ("x",)
     checks: Mapping[str, Check] = field(default_factory=dict[str, Check])
+    kinds: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The types of settings whose default does not tell them."""
 
 
 class Made(Module):
@@ -45,7 +47,12 @@ def made(name: str, module: str, row: Row) -> type[Made]:
     settings = list(row.settings)
     place = Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
-        Parameter(n, place, default=Parameter.empty if d is ... else d, annotation=_kind(d))
+        Parameter(
+            n,
+            place,
+            default=Parameter.empty if d is ... else d,
+            annotation=row.kinds.get(n, _kind(d)),
+        )
         for n, d in row.settings.items()
     ]
     signature = Signature([Parameter("self", place), *parameters], return_annotation=None)
@@ -87,7 +94,10 @@ def _of_as_many(count: int, values: Callable[..., Any]) -> Callable[..., Any]:
     def three(self: Any, x: Any, y: Any, z: Any) -> Any:
         return values(self, x, y, z)
 
-    return (one, two, three)[count - 1]
+    def four(self: Any, x: Any, y: Any, z: Any, u: Any) -> Any:
+        return values(self, x, y, z, u)
+
+    return (one, two, three, four)[count - 1]
 
 
 def _kind(default: Any) -> Any:

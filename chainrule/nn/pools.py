@@ -1,245 +1,169 @@
-"""Pooling as modules: maxima and means of windows, or of a grid of given size. PyTorch's names."""
+"""Pooling as modules: maxima, means and norms of windows, or of a grid of given size, and back.
+
+A table with PyTorch's names and defaults; each row is a class for one, two and three axes. An
+example may come without the axis of the batch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, final
 
+from chainrule.errors import ConfigError
 from chainrule.nn import functional
+from chainrule.nn.made_of_functions import Check, Made, Row, made
 from chainrule.nn.module import Module
 from chainrule.nn.unbatched import batched
 from chainrule.ops.windows import Sizes, sizes_of
 from chainrule.tensors import Tensor
 
-Pool = Callable[..., Any]
+
+def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = False) -> Check:
+    """Of a setting: one size for all axes, or one for each; may be None, or (`whole`) hold it."""
+
+    def holds(value: Any) -> bool:
+        if value is None:
+            return optional or whole
+        known = [n or least for n in value] if whole and not isinstance(value, int) else value
+        try:
+            sizes_of("", "", known, ndim, least)
+        except (ConfigError, TypeError, ValueError):
+            return False
+        return True
+
+    return holds, f"an integer >= {least}, or {ndim} of them"
 
 
-class _Pool(Module):
-    """Windows of one size; an example may come without the axis of the batch."""
+def _pooled(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of windows with `kernel_size`, of a batch or of one example."""
+
+    def call(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
+        return batched(name, lambda x: f(x, kernel_size, **settings), x, ndim)
+
+    return call
+
+
+def _powers(name: str, ndim: int) -> Callable[..., Any]:
+    def call(x: Any, norm_type: float, kernel_size: Sizes, **settings: Any) -> Any:
+        return batched(
+            name, lambda x: functional.lp_pool(x, norm_type, kernel_size, **settings), x, ndim
+        )
+
+    return call
+
+
+def _gridded(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a grid, of which None keeps an axis's own size."""
+
+    def call(x: Any, output_size: int | Sequence[int | None] | None, **settings: Any) -> Any:
+        wanted = (
+            [output_size] * ndim
+            if output_size is None or isinstance(output_size, int)
+            else output_size
+        )
+        kept = [m if w is None else w for w, m in zip(wanted, x.shape[-ndim:], strict=True)]
+        return batched(name, lambda x: f(x, kept, **settings), x, ndim)
+
+    return call
+
+
+_CEIL = {"ceil_mode": False}
+_KINDS = {"padding": Sizes, "dilation": Sizes}
+_MAX = {"stride": None, "padding": 0, "dilation": 1, "return_indices": False, **_CEIL}
+_MEAN = {"stride": None, "padding": 0, **_CEIL, "count_include_pad": True}
+
+
+def _rows(n: int) -> dict[str, Row]:
+    """The pools of n axes."""
+    size, out = ", ".join("DHW"[3 - n :]), ", ".join("PQR"[:n])
+    said = f"(*b, C, {size}) -> (*b, C, {out})"
+    checks = {"kernel_size": _sizes(n), "stride": _sizes(n, optional=True)}
+    grid = {"output_size": _sizes(n, whole=True)}
+    divisor: dict[str, Any] = {} if n == 1 else {"divisor_override": None}
+    largest, mean = getattr(functional, f"max_pool{n}d"), getattr(functional, f"avg_pool{n}d")
+    see = f"`nn.functional.{{}}_pool{n}d`. The stride is the kernel's size unless given."
+    return {
+        f"MaxPool{n}d": Row(
+            _pooled(f"MaxPool{n}d", n, largest), {"kernel_size": ..., **_MAX}, shapes=said,
+            doc=f"The maximum of each window, {see.format('max')}", checks=checks, kinds=_KINDS,
+        ),
+        f"AvgPool{n}d": Row(
+            _pooled(f"AvgPool{n}d", n, mean), {"kernel_size": ..., **_MEAN, **divisor},
+            doc=f"The mean of each window, {see.format('avg')}", checks=checks, shapes=said,
+            kinds=_KINDS,
+        ),
+        f"LPPool{n}d": Row(
+            _powers(f"LPPool{n}d", n),
+            {"norm_type": ..., "kernel_size": ..., "stride": None, **_CEIL}, checks=checks,
+            doc="The root of the sum of powers of each window, `nn.functional.lp_pool`.",
+            shapes=said,
+        ),
+        f"AdaptiveAvgPool{n}d": Row(
+            _gridded(f"AdaptiveAvgPool{n}d", n, functional.adaptive_avg_pool),
+            {"output_size": ...}, checks=grid, shapes=said,
+            doc="The means of a grid of `output_size` cells; None keeps an axis's own.",
+        ),
+        f"AdaptiveMaxPool{n}d": Row(
+            _gridded(f"AdaptiveMaxPool{n}d", n, functional.adaptive_max_pool),
+            {"output_size": ..., "return_indices": False}, checks=grid, shapes=said,
+            doc="The maxima of a grid of `output_size` cells; None keeps an axis's own.",
+        ),
+    }  # fmt: skip
+
+
+ROWS: dict[str, Row] = {name: row for n in (1, 2, 3) for name, row in _rows(n).items()}
+CLASSES: dict[str, type[Made]] = {name: made(name, "chainrule.nn", r) for name, r in ROWS.items()}
+
+
+class _MaxUnpool(Module):
+    """Zeros with elements where maxima were found: `chainrule.nn.functional.max_unpool`."""
 
     ndim: ClassVar[int]
-    pool: ClassVar[Pool]
 
-    def _begin(self, kernel_size: Sizes, **settings: Any) -> None:
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         name = type(self).__name__
         sizes_of(name, "kernel_size", kernel_size, self.ndim)
-        self.kernel_size = kernel_size
-        if settings["stride"] is not None:
-            sizes_of(name, "stride", settings["stride"], self.ndim)
-        self._settings = settings
+        if stride is not None:
+            sizes_of(name, "stride", stride, self.ndim)
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def _forward(self, x: Any) -> Tensor:
-        f, k, settings = type(self).pool, self.kernel_size, self._settings
-        return batched(type(self).__name__, lambda x: f(x, k, **settings), x, self.ndim)
-
-
-class _MaxPool(_Pool):
-    """The maximum of each window."""
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        ceil_mode: bool = False,
-    ) -> None:
-        self._begin(
-            kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
-        )
-
-
-class _AvgPool(_Pool):
-    """The mean of each window, or its sum divided by `divisor_override`."""
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        self._begin(
-            kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad, divisor_override=divisor_override,
+    def _unpooled(self, x: Any, indices: Any, output_size: Sequence[int] | None) -> Tensor:
+        if x.ndim == self.ndim + 1:
+            return self._unpooled(x[None], indices[None], output_size)[0]
+        return functional.max_unpool(
+            x, indices, self.kernel_size, stride=self.stride, padding=self.padding,
+            output_size=output_size,
         )  # fmt: skip
 
 
-class _Adaptive(Module):
-    """A grid of `output_size`."""
-
-    ndim: ClassVar[int]
-    pool: ClassVar[Pool]
-
-    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
-        sizes = (
-            [output_size] if output_size is None or isinstance(output_size, int) else output_size
-        )
-        if len(sizes) > 1 or not isinstance(output_size, int):
-            sizes_of(type(self).__name__, "output_size", [n or 1 for n in sizes], len(sizes))
-        self.output_size = output_size
-
-    def _forward(self, x: Any) -> Tensor:
-        sizes, n = self.output_size, self.ndim
-        wanted = [sizes] * n if sizes is None or isinstance(sizes, int) else list(sizes)
-        kept = [m if w is None else w for w, m in zip(wanted, x.shape[-n:], strict=True)]
-        return batched(type(self).__name__, lambda x: type(self).pool(x, kept), x, n)
-
-
 @final
-class MaxPool1d(_MaxPool):
-    """`chainrule.nn.functional.max_pool1d`; the stride is the kernel's size unless given."""
+class MaxUnpool1d(_MaxUnpool):
+    """The way back from `MaxPool1d` with `return_indices`; elsewhere are zeros."""
 
     ndim: ClassVar[int] = 1
-    pool: ClassVar[Pool] = staticmethod(functional.max_pool1d)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, W) -> (*b, C, P)."""
-        return self._forward(x)
+    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
+        """Shapes: (*b, C, P), (*b, C, P) -> (*b, C, W)."""
+        return self._unpooled(x, indices, output_size)
 
 
 @final
-class MaxPool2d(_MaxPool):
-    """`chainrule.nn.functional.max_pool2d`; the stride is the kernel's size unless given."""
+class MaxUnpool2d(_MaxUnpool):
+    """The way back from `MaxPool2d` with `return_indices`; elsewhere are zeros."""
 
     ndim: ClassVar[int] = 2
-    pool: ClassVar[Pool] = staticmethod(functional.max_pool2d)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
-        return self._forward(x)
+    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
+        """Shapes: (*b, C, P, Q), (*b, C, P, Q) -> (*b, C, H, W)."""
+        return self._unpooled(x, indices, output_size)
 
 
 @final
-class MaxPool3d(_MaxPool):
-    """`chainrule.nn.functional.max_pool3d`; the stride is the kernel's size unless given."""
+class MaxUnpool3d(_MaxUnpool):
+    """The way back from `MaxPool3d` with `return_indices`; elsewhere are zeros."""
 
     ndim: ClassVar[int] = 3
-    pool: ClassVar[Pool] = staticmethod(functional.max_pool3d)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
-        return self._forward(x)
-
-
-@final
-class AvgPool1d(_Pool):
-    """`chainrule.nn.functional.avg_pool1d`; the stride is the kernel's size unless given."""
-
-    ndim: ClassVar[int] = 1
-    pool: ClassVar[Pool] = staticmethod(functional.avg_pool1d)
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        self._begin(
-            kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-        )  # fmt: skip
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, W) -> (*b, C, P)."""
-        return self._forward(x)
-
-
-@final
-class AvgPool2d(_AvgPool):
-    """`chainrule.nn.functional.avg_pool2d`; the stride is the kernel's size unless given."""
-
-    ndim: ClassVar[int] = 2
-    pool: ClassVar[Pool] = staticmethod(functional.avg_pool2d)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
-        return self._forward(x)
-
-
-@final
-class AvgPool3d(_AvgPool):
-    """`chainrule.nn.functional.avg_pool3d`; the stride is the kernel's size unless given."""
-
-    ndim: ClassVar[int] = 3
-    pool: ClassVar[Pool] = staticmethod(functional.avg_pool3d)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveAvgPool1d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_avg_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 1
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_avg_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, W) -> (*b, C, P)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveAvgPool2d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_avg_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 2
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_avg_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveAvgPool3d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_avg_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 3
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_avg_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveMaxPool1d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_max_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 1
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_max_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, W) -> (*b, C, P)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveMaxPool2d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_max_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 2
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_max_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, H, W) -> (*b, C, P, Q)."""
-        return self._forward(x)
-
-
-@final
-class AdaptiveMaxPool3d(_Adaptive):
-    """`chainrule.nn.functional.adaptive_max_pool` to a given size; None keeps an axis's own."""
-
-    ndim: ClassVar[int] = 3
-    pool: ClassVar[Pool] = staticmethod(functional.adaptive_max_pool)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, C, D, H, W) -> (*b, C, P, Q, R)."""
-        return self._forward(x)
+    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
+        """Shapes: (*b, C, P, Q, R), (*b, C, P, Q, R) -> (*b, C, D, H, W)."""
+        return self._unpooled(x, indices, output_size)

@@ -1,21 +1,18 @@
-"""Modules that move, repeat or drop elements: shapes, padding, resizing. PyTorch's names."""
+"""Modules that move or repeat elements: shapes, padding, resizing. PyTorch's names."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, final
+from typing import Any
 
-import numpy as np
-
-from chainrule.errors import ConfigError, ShapeError
+from chainrule.errors import ShapeError
 from chainrule.nn import functional
 from chainrule.nn.made_of_functions import Check, Made, Row, made
-from chainrule.nn.module import Module
 from chainrule.ops.shaping import expand_dims, normalize_axis, reshape, squeeze
 from chainrule.ops.windows import Sizes
-from chainrule.tensors import Tensor, asarray
+from chainrule.tensors import asarray
 
 _SIZE: Check = (lambda x: type(x) is int and x > 0, "a positive integer")
 
@@ -57,6 +54,7 @@ def _unfolded(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
 
 
 _WINDOW = {"dilation": 1, "padding": 0, "stride": 1}
+_KINDS = dict.fromkeys(_WINDOW, Sizes)
 ROWS: dict[str, Row] = {
     "Identity": Row(_identity, doc="x itself."),
     "Flatten": Row(
@@ -97,11 +95,12 @@ ROWS: dict[str, Row] = {
     ),
     "Unfold": Row(
         _unfolded, {"kernel_size": ..., **_WINDOW}, doc="What each window sees, as columns.",
-        shapes="(*s) -> (*t)",
+        shapes="(*s) -> (*t)", kinds=_KINDS,
     ),
     "Fold": Row(
         functional.fold, {"output_size": ..., "kernel_size": ..., **_WINDOW},
         {"kernel_size": "kernel"}, "Columns added to where they came from.", "(*s) -> (*t)",
+        kinds=_KINDS,
     ),
 }  # fmt: skip
 
@@ -133,57 +132,3 @@ for _n in (1, 2, 3):
         doc=f"x padded with a value on both sides of its last {_n} axes.",
     )  # fmt: skip
 CLASSES: dict[str, type[Made]] = {name: made(name, "chainrule.nn", r) for name, r in ROWS.items()}
-
-
-class _ChannelDropout(Module):
-    """In training, whole channels are 0 with probability p, the others divided by 1 - p."""
-
-    axes: int
-
-    def __init__(self, p: float = 0.5, *, generator: Any = None) -> None:
-        if not 0 <= p <= 1:
-            raise ConfigError(f"{type(self).__name__}: p is a probability, not {p}")
-        self.p = p
-        self._generator = generator
-
-    def _forward(self, x: Any) -> Tensor:
-        if x.ndim not in (self.axes + 1, self.axes + 2):
-            raise ShapeError(f"{type(self).__name__}: x is (N, C, *size), not {tuple(x.shape)}")
-        if not self.training or self.p == 0:
-            return asarray(x)
-        shape = (*x.shape[: x.ndim - self.axes], *[1] * self.axes)
-        ones = asarray(np.ones(shape, x.dtype))
-        return x * functional.dropout(ones, self.p, generator=self._generator)
-
-
-@final
-class Dropout1d(_ChannelDropout):
-    """`Dropout` of whole channels, whose last 1 axis go together."""
-
-    axes = 1
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)
-
-
-@final
-class Dropout2d(_ChannelDropout):
-    """`Dropout` of whole channels, whose last 2 axes go together."""
-
-    axes = 2
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)
-
-
-@final
-class Dropout3d(_ChannelDropout):
-    """`Dropout` of whole channels, whose last 3 axes go together."""
-
-    axes = 3
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)

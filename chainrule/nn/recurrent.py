@@ -12,7 +12,6 @@ Notation: T steps, B sequences, H size of the state.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,19 +21,17 @@ from chainrule.nn import functional
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.nn.module import Module
+from chainrule.nn.recurrent_steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.selection import where
-from chainrule.ops.shaping import concat, expand_dims, flip, split, squeeze, stack, swapaxes
+from chainrule.ops.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
 from chainrule.random import Generator
 from chainrule.scanning import scan
 from chainrule.tensors import Tensor, asarray
 
-States = tuple[Any, ...]
-"""The parts of a state: (h,), or (h, c) of an LSTM."""
-
 
 class _Recurrent(Module):
-    """What all share; a subclass states one step.
+    """What all share; a subclass names one step.
 
     Weights are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, ..., with `_reverse`
     behind those of the other direction, all uniform in +-1 / sqrt(hidden_size).
@@ -47,6 +44,7 @@ class _Recurrent(Module):
 
     def _begin(
         self,
+        step: Step,
         input_size: int,
         hidden_size: int,
         num_layers: int,
@@ -65,6 +63,7 @@ class _Recurrent(Module):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.proj_size = proj_size
+        self._step = step
         self._out = proj_size or hidden_size
         self._generator = generator
         bound = 1 / math.sqrt(hidden_size)
@@ -83,10 +82,6 @@ class _Recurrent(Module):
     @property
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
-
-    @abstractmethod
-    def _step(self, x: Any, share: Any, state: States) -> States:
-        """The state after a step, from the shares (B, gates H) of the input and of the state."""
 
     def _run(self, x: Any, state: Any, lengths: Any) -> tuple[Tensor, States]:
         """All layers, of (T, B, n) or (B, T, n), or (T, n) without an axis of sequences."""
@@ -200,22 +195,16 @@ class RNN(_Recurrent):
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
-        if nonlinearity not in ("tanh", "relu"):
-            raise ConfigError(f"RNN: nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
         self.nonlinearity = nonlinearity
         self._begin(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype,
-            generator,
+            elman("RNN", nonlinearity), input_size, hidden_size, num_layers, bias, batch_first,
+            dropout, bidirectional, dtype, generator,
         )  # fmt: skip
 
     def forward(self, x: Any, h: Any = None, lengths: Any = None) -> tuple[Tensor, Tensor]:
         """Shapes: (*s, n) -> (*s, m), (k, *t, hidden_size)."""
         y, (h,) = self._run(x, None if h is None else (h,), lengths)
         return y, h
-
-    def _step(self, x: Any, share: Any, state: States) -> States:
-        new = x + share
-        return (ew.tanh(new) if self.nonlinearity == "tanh" else ew.relu(new),)
 
 
 @final
@@ -250,8 +239,8 @@ class LSTM(_Recurrent):
                 f"{proj_size!r}"
             )
         self._begin(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype,
-            generator, proj_size,
+            lstm, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            dtype, generator, proj_size,
         )  # fmt: skip
 
     def forward(
@@ -260,12 +249,6 @@ class LSTM(_Recurrent):
         """Shapes: (*s, n) -> (*s, m), [(k, *t, n_i)]."""
         y, (h, c) = self._run(x, state, lengths)
         return y, (h, c)
-
-    def _step(self, x: Any, share: Any, state: States) -> States:
-        c = state[1]
-        i, f, g, o = split(x + share, [self.hidden_size] * 4, axis=-1)
-        c = ew.sigmoid(f) * c + ew.sigmoid(i) * ew.tanh(g)
-        return ew.sigmoid(o) * ew.tanh(c), c
 
 
 @final
@@ -292,19 +275,11 @@ class GRU(_Recurrent):
         generator: Generator | None = None,
     ) -> None:
         self._begin(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype,
-            generator,
+            gru, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            dtype, generator,
         )  # fmt: skip
 
     def forward(self, x: Any, h: Any = None, lengths: Any = None) -> tuple[Tensor, Tensor]:
         """Shapes: (*s, n) -> (*s, m), (k, *t, hidden_size)."""
         y, (h,) = self._run(x, None if h is None else (h,), lengths)
         return y, h
-
-    def _step(self, x: Any, share: Any, state: States) -> States:
-        (h,), sizes = state, [self.hidden_size] * 3
-        r, z, n = split(x, sizes, axis=-1)
-        hr, hz, hn = split(share, sizes, axis=-1)
-        n = ew.tanh(n + ew.sigmoid(r + hr) * hn)
-        z = ew.sigmoid(z + hz)
-        return (n + z * (h - n),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from chainrule.errors import ShapeError
 from chainrule.ops.shaping import expand_dims, squeeze
@@ -14,6 +14,8 @@ def batched(what: str, f: Callable[[Any], Any], x: Any, ndim: int) -> Any:
     if x.ndim == ndim + 2:
         return f(x)
     if x.ndim == ndim + 1:
-        return squeeze(f(expand_dims(x, 0)), 0)
+        y = f(expand_dims(x, 0))
+        several = isinstance(y, tuple)
+        return tuple([squeeze(p, 0) for p in cast(Any, y)]) if several else squeeze(y, 0)
     sizes = ", ".join("DHW"[3 - ndim :])
     raise ShapeError(f"{what}: x is (N, C, {sizes}) or (C, {sizes}), not {tuple(x.shape)}")

@@ -15,7 +15,7 @@ from chainrule.errors import ShapeError
 from chainrule.op import Array
 from chainrule.ops import reduction as red
 from chainrule.ops.selection import take, take_along_axis, where
-from chainrule.ops.shaping import moveaxis, roomy
+from chainrule.ops.shaping import broadcast_to, moveaxis, roomy
 from chainrule.ops.windows import Sizes, sizes_of
 
 
@@ -34,17 +34,24 @@ def adaptive_avg_pool(x: Any, output_size: Sizes) -> Any:
     return x
 
 
-def adaptive_max_pool(x: Any, output_size: Sizes) -> Any:
+def adaptive_max_pool(x: Any, output_size: Sizes, *, return_indices: bool = False) -> Any:
     """The maxima of x over a grid of `output_size` cells; the gradient goes to the first of equals.
 
-    Shapes: (N, C, *s) -> (N, C, *output_size).
+    Shapes: (N, C, *s) -> (N, C, *output_size), (N, C, *output_size) if return_indices;
+        (N, C, *s) -> (N, C, *output_size).
+    With `return_indices` there are also the places of the maxima in each flattened size.
     """
+    sizes = tuple(x.shape[2:])
+    index: Any = np.arange(math.prod(sizes)).reshape(1, 1, *sizes)
     for axis, m in reversed(list(enumerate(_grid("adaptive_max_pool", x, output_size), 2))):
         cells, inside = _cells(x, axis, m)
         low = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -math.inf
         first = red.argmax(where(inside, cells, low), axis=-1, keepdims=True)
         x = moveaxis(take_along_axis(cells, first, axis=-1)[..., 0], -1, axis)
-    return x
+        if return_indices:
+            places = broadcast_to(_cells(index, axis, m)[0], cells.shape)
+            index = moveaxis(take_along_axis(places, first, axis=-1)[..., 0], -1, axis)
+    return (x, index) if return_indices else x
 
 
 def _grid(what: str, x: Any, output_size: Sizes) -> tuple[int, ...]:

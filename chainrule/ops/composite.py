@@ -22,7 +22,7 @@ from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import beside, expand_dims, roomy
+from chainrule.ops.shaping import beside, expand_dims, repeat, roomy
 from chainrule.random import Generator, default_generator
 
 # --- Activations ---------------------------------------------------------------------------------
@@ -231,21 +231,37 @@ def scaled_dot_product_attention(
     causal: bool = False,
     scale: float | None = None,
     dropout_p: float = 0.0,
+    enable_gqa: bool = False,
     generator: Generator | None = None,
 ) -> Any:
     """softmax(q kT * scale + mask) v, T queries of size d over S keys with values of size e.
 
-    Shapes: (..., T, d), (..., S, d), (..., S, e) -> (..., T, e).
+    Shapes: (*b, H, T, d), (*b, J, S, d), (*b, J, S, e) -> (*b, H, T, e) if enable_gqa;
+        (..., T, d), (..., S, d), (..., S, e) -> (..., T, e).
     `mask` (broadcast to (.., T, S)): bools that say what may be looked at, or floats that are
     added. With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row
-    that may look at nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.
+    that may look at nothing gives zeros. With `enable_gqa` a head of keys and values serves H / J
+    heads of queries in a row. Vaswani et al. 2017, arXiv:1706.03762, equation 1; Ainslie et al.
+    2023, arXiv:2305.13245.
     """
     if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ShapeError(
             f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), "
             "(.., S, d), (.., S, e)"
         )
+    if enable_gqa:
+        k, v = _shared_heads(q, k), _shared_heads(q, v)
     weights = attention_weights(q, k, mask=mask, causal=causal, scale=scale)
     if dropout_p:
         weights = dropout(weights, dropout_p, generator=generator)
     return matmul(weights, v)
+
+
+def _shared_heads(q: Any, x: Any) -> Any:
+    """Keys or values (..., J, S, d) for as many heads as queries (..., H, T, d) have."""
+    if min(q.ndim, x.ndim) < 3 or x.shape[-3] < 1 or q.shape[-3] % x.shape[-3]:
+        raise ShapeError(
+            "attention: with enable_gqa the heads of keys and values, axis -3 of "
+            f"{tuple(x.shape)}, divide those of the queries {tuple(q.shape)}"
+        )
+    return repeat(x, q.shape[-3] // x.shape[-3], axis=-3)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ConfigError, DtypeError, ShapeError
-from chainrule.graph import apply, variable
+from chainrule.graph import apply
 from chainrule.op import Need, Spec
 from chainrule.ops.complex import complex_dtype, real_dtype
 from chainrule.ops.families import Linear, conj
@@ -25,7 +25,6 @@ from chainrule.ops.shaping import (
     astype,
     normalize_axes,
     normalize_axis,
-    roll,
 )
 
 
@@ -333,55 +332,41 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     return conj(_to_half(_real("ihfft", x), a, length, norm, back=True))
 
 
-# --- Frequencies and their order -----------------------------------------------------------------
+def hfftn(
+    x: Any,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Any:
+    """`fft` along all `axes` but the last, then `hfft` along the last; so in PyTorch.
 
-
-def _device(device: Any) -> None:
-    if device not in (None, "cpu"):
-        raise ConfigError(f"device is 'cpu' or None, not {device!r}")
-
-
-def _frequencies(array: Any, n: int, dtype: Any) -> Any:
-    if n < 1:
-        raise ShapeError(f"fft: a length must be at least 1, not {n}")
-    return variable(array.astype(dtype or np.float32))
-
-
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of the terms of `fft` for samples `d` apart: 0, 1, ..., -2, -1 over n d.
-
-    Shapes: -> (n).
+    Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))) if axes is not None;
+        (*r, m) -> (*r, 2 * (m - 1)) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s)).
     """
-    _device(device)
-    return _frequencies(np.fft.fftfreq(max(n, 1), d), n, dtype)
+    *others, (last, m) = _axes(x, s, axes)
+    n = 2 * (x.shape[last] - 1) if s is None else m
+    y = _transform(x, others, norm, back=False)
+    return _from_half(conj(y), last, n, norm, back=False)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of the terms of `rfft` for samples `d` apart: 0, 1, ..., n // 2 over n d.
+def ihfftn(
+    x: Any,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str = "backward",
+) -> Any:
+    """The inverse of `hfftn`: the first terms along the last of `axes`.
 
-    Shapes: -> (n // 2 + 1).
+    Shapes: (*r, axes: m) -> (*r, axes: (*(s or m)[:-1], (s or m)[-1] // 2 + 1)) if axes is not
+          None;
+        (*r, m) -> (*r, m // 2 + 1) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s[:-1], s[-1] // 2 + 1)).
     """
-    _device(device)
-    return _frequencies(np.fft.rfftfreq(max(n, 1), d), n, dtype)
-
-
-def _shift(x: Any, axes: int | Sequence[int] | None, *, back: bool) -> Any:
-    places = normalize_axes(tuple(axes) if isinstance(axes, Sequence) else axes, x.ndim)
-    steps = [x.shape[a] // 2 for a in places]
-    return roll(x, tuple([-n if back else n for n in steps]), axis=places)
-
-
-def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    """`x` with the term of frequency 0 moved to the middle of `axes` (all for None).
-
-    Shapes: (*s) -> (*s).
-    """
-    return _shift(x, axes, back=False)
-
-
-def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    """The inverse of `fftshift`.
-
-    Shapes: (*s) -> (*s).
-    """
-    return _shift(x, axes, back=True)
+    *others, (last, n) = _axes(x, s, axes)
+    half = conj(_to_half(_real("ihfftn", x), last, n, norm, back=True))
+    return _transform(half, others, norm, back=True)

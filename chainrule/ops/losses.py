@@ -20,16 +20,9 @@ from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
 from chainrule.ops.common_losses import classes, difference, pytorch_axis, reduce_loss
-from chainrule.ops.distances import cosine_similarity, pairwise_distance
 from chainrule.ops.selection import take, take_along_axis, where
-from chainrule.ops.shaping import astype, expand_dims, normalize_axis, roomy, squeeze
+from chainrule.ops.shaping import expand_dims, normalize_axis, roomy, squeeze
 from chainrule.ops.special import xlogy
-
-
-def _signs(target: Any, x: Any) -> Any:
-    """Targets 1 and -1 in the dtype of `x`, so that whole numbers do not widen it."""
-    return astype(target, x.dtype) if target.dtype.kind in "biu" else target
-
 
 # --- Of numbers ----------------------------------------------------------------------------------
 
@@ -223,110 +216,3 @@ def multilabel_soft_margin_loss(
     loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     loss = loss if weight is None else loss * weight
     return reduce_loss(red.mean(loss, axis=-1), reduction)
-
-
-# --- With a margin -------------------------------------------------------------------------------
-
-
-def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """log(1 + exp(-target x)), targets 1 and -1, without overflow.
-
-    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
-    """
-    same_shapes("soft_margin_loss", x, target)
-    return reduce_loss(ew.softplus(-_signs(target, x) * x), reduction)
-
-
-def hinge_embedding_loss(
-    x: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
-) -> Any:
-    """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts.
-
-    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
-    """
-    loss = where(target == -1, 0, x) + where(target == 1, 0, ew.at_least(margin - x, 0))
-    return reduce_loss(loss, reduction)
-
-
-def margin_ranking_loss(
-    a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
-    """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1.
-
-    Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
-    """
-    same_shapes("margin_ranking_loss", a, b)
-    return reduce_loss(ew.at_least(margin - _signs(target, a) * difference(a, b), 0), reduction)
-
-
-@roomy
-def multi_margin_loss(
-    x: Any,
-    target: Any,
-    *,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Any = None,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, margin - x[target] + x[i])**p over the other classes i of (B, C) or (C,), over C.
-
-    Shapes: (*s, C), (*s), weight (C) -> () if reduction != "none";
-        (*s, C), (*s), weight (C) -> (*s).
-    """
-    if x.ndim == 0 or tuple(target.shape) != tuple(x.shape[:-1]):
-        raise ShapeError(
-            "multi_margin_loss: x has an axis of classes last, and target the others: not "
-            f"{tuple(x.shape)} and {tuple(target.shape)}"
-        )
-    index = expand_dims(target, -1)
-    index = classes("multi_margin_loss", index, x.shape[-1])
-    gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)
-    gaps = gaps if p == 1 else gaps**p
-    if weight is not None:
-        gaps = gaps * expand_dims(take(weight, target, axis=0), -1)
-    return reduce_loss(
-        red.sum(where(index == np.arange(x.shape[-1]), 0, gaps), axis=-1) / x.shape[-1], reduction
-    )
-
-
-@roomy
-def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    *,
-    margin: float = 1.0,
-    ord: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Any:
-    """max(0, margin + |anchor - positive| - |anchor - negative|) along the last axis.
-
-    Shapes: (..., d), (..., d), (..., d) -> () if reduction != "none";
-        (..., d), (..., d), (..., d) -> (...).
-    With `swap` the negative's distance is the smaller of those to anchor and positive. Balntas et
-    al. 2016, doi:10.5244/C.30.119.
-    """
-    near = pairwise_distance(anchor, positive, ord=ord, eps=eps)
-    far = pairwise_distance(anchor, negative, ord=ord, eps=eps)
-    if swap:
-        far = ew.minimum(far, pairwise_distance(positive, negative, ord=ord, eps=eps))
-    return reduce_loss(ew.at_least(margin + near - far, 0), reduction)
-
-
-@roomy
-def cosine_embedding_loss(
-    a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
-) -> Any:
-    """1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1.
-
-    Shapes: (..., d), (..., d), (...) -> () if reduction != "none";
-        (..., d), (..., d), (...) -> (...).
-    Vectors along the last axis.
-    """
-    cosine = cosine_similarity(a, b, axis=-1)
-    target = astype(target, cosine.dtype)
-    loss = where(target == 1, 1 - cosine, 0)
-    return reduce_loss(loss + where(target == -1, ew.at_least(cosine - margin, 0), 0), reduction)

@@ -118,9 +118,10 @@ def _windows(
     return Windows.over(what, x, k, steps, p, dilation, partial=partial)
 
 
-def _max_pool(x: Any, windows: Windows) -> Any:
+def _max_pool(x: Any, windows: Windows, return_indices: bool) -> Any:
     index = apply(WindowArg(windows), x)  # within each (example, channel)
-    return _at(x, index, windows.ndim)
+    y = _at(x, index, windows.ndim)
+    return (y, index) if return_indices else y
 
 
 def _at(x: Any, index: Any, ndim: int) -> Any:
@@ -161,18 +162,21 @@ def max_pool1d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The maximum of each window of x.
 
-    Shapes: (N, C, W) -> (N, C, P) if ceil_mode;
+    Shapes: (N, C, W) -> (N, C, P), (N, C, P) if return_indices;
+        (N, C, W) -> (N, C, P) if ceil_mode;
         (N, C, *s) -> (N, C, *[
           (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
           at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
     The gradient goes to the first maximum of a window, in row-major order. Padding is never the
     maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
     """
     windows = _windows("max_pool1d", 1, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows)
+    return _max_pool(x, windows, return_indices)
 
 
 def max_pool2d(
@@ -183,18 +187,21 @@ def max_pool2d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The maximum of each window of x.
 
-    Shapes: (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
+    Shapes: (N, C, H, W) -> (N, C, P, Q), (N, C, P, Q) if return_indices;
+        (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
         (N, C, *s) -> (N, C, *[
           (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
           at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
     The gradient goes to the first maximum of a window, in row-major order. Padding is never the
     maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
     """
     windows = _windows("max_pool2d", 2, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows)
+    return _max_pool(x, windows, return_indices)
 
 
 def max_pool3d(
@@ -205,18 +212,21 @@ def max_pool3d(
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The maximum of each window of x.
 
-    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
+    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R), (N, C, P, Q, R) if return_indices;
+        (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
         (N, C, *s) -> (N, C, *[
           (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
           at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
     The gradient goes to the first maximum of a window, in row-major order. Padding is never the
     maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
     """
     windows = _windows("max_pool3d", 3, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows)
+    return _max_pool(x, windows, return_indices)
 
 
 def avg_pool1d(

@@ -90,13 +90,17 @@ def _between(x: Any, axis: int, m: int, step: float, align_corners: bool, cubic:
     low = np.floor(at).astype(np.int64)
     low = low if cubic else np.minimum(low, n - 1)
     t = at - low
-    taps = [(-1, _far(t + 1)), (0, _near(t)), (1, _near(1 - t)), (2, _far(2 - t))]
     y: Any = None
-    for offset, weight in taps if cubic else [(0, 1 - t), (1, t)]:
+    for offset, weight in enumerate(cubic_weights(t), -1) if cubic else [(0, 1 - t), (1, t)]:
         share = weight.reshape(-1, *[1] * (x.ndim - axis - 1)).astype(x.dtype)
         part = take(x, np.clip(low + offset, 0, n - 1), axis=axis) * share
         y = part if y is None else y + part
     return y
+
+
+def cubic_weights(t: Any) -> list[Any]:
+    """Of the elements at -1, 0, 1 and 2, for a place at a distance t behind that at 0."""
+    return [_far(t + 1), _near(t), _near(1 - t), _far(2 - t)]
 
 
 def _near(t: Any) -> Any:

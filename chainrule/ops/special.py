@@ -133,14 +133,6 @@ _MOST_TERMS = 10_000
 """Terms of a sum that is written out."""
 
 
-def expit(x: Any) -> Any:
-    """SciPy's name for `sigmoid`.
-
-    Shapes: (...) -> (...).
-    """
-    return ew.sigmoid(x)
-
-
 def multigammaln(x: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p, for x > (p - 1) / 2, any shape.
 

@@ -60,6 +60,20 @@ def test_gradients_flow_through(compiled: bool):
     assert_same(got, cr.grad(by_hand, (0, 1))(numbers(3), cr.tensor(0.7)))
 
 
+@pytest.mark.parametrize("of", ["carry", "xs"])
+def test_a_result_is_differentiated_outside_with_respect_to(of: str):
+    def last(s: Any, xs: Any) -> Any:
+        return cr.scan(lambda c, x: (c * 0.7 + x * x, None), s, xs)[0]
+
+    def gradient(f: Any) -> Any:
+        s, xs = numbers(3), numbers(5, 3, seed=1)
+        (s if of == "carry" else xs).requires_grad_()
+        f(s, xs).sum().backward()
+        return [s.grad, xs.grad][of == "xs"]
+
+    assert_same(gradient(cr.jit(last)), gradient(last))
+
+
 def test_state_may_change_in_every_turn():
     def run(wrap: Any) -> Any:
         w = numbers(3).requires_grad_()

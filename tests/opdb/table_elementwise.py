@@ -82,10 +82,6 @@ UNARY: dict[str, Any] = {
 }
 
 
-def _rounded(x: Any, *, decimals: int = 0) -> Any:
-    return cr.round(x * 10.0**decimals) / 10.0**decimals
-
-
 def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None:
         return cr.div(a, b)
@@ -120,9 +116,9 @@ def _clamped(x: Any, min: Any = None, max: Any = None) -> Any:
 ELEMENTWISE = [
     *[Row(name, f) for name, f in UNARY.items()],
     Row("round", cr.round),
-    Row("round.decimals_0", _rounded),
-    Row("round.decimals_3", _rounded),
-    Row("round.decimals_neg_3", _rounded),
+    Row("round.decimals_0", cr.round),
+    Row("round.decimals_3", cr.round),
+    Row("round.decimals_neg_3", cr.round),
     Row("logit", _logit),
     Row("nan_to_num", words(sp.nan_to_num, "input nan=nan posinf=posinf neginf=neginf")),
     Row("nn.functional.gelu", words(cr.gelu, "input approximate=approximate")),

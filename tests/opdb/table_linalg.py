@@ -70,10 +70,8 @@ def _vector_norm(
 def _norm(
     x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    two = (isinstance(dim, list | tuple) and len(dim) == 2) or (dim is None and x.ndim == 2)
-    if ord is not None and two:
-        return _matrix_axes(la.matrix_norm)(x, ord, dim or (-2, -1), keepdim, dtype)
-    return _vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    x = x if dtype is None else cr.astype(x, dtype)
+    return la.norm(x, ord, axis_of(x, dim), keepdims=keepdim)
 
 
 def _inverse(x: Any) -> Any:
@@ -154,11 +152,45 @@ def _logdet(x: Any) -> Any:
     return cr.where(sign < 0, math.nan, log)
 
 
-def _multi_dot(xs: Any) -> Any:
-    y = xs[0]
-    for x in xs[1:]:
-        y = cr.matmul(y, x)
-    return y
+def _cond(x: Any, p: Any = None) -> Any:
+    if 0 in x.shape[-2:]:
+        raise Unlike("no elements")
+    return la.cond(x, p)
+
+
+def _with_pivots(pivot: bool) -> None:
+    if not pivot:
+        raise Unlike("elimination without exchanges")
+
+
+def _lu(x: Any, pivot: bool = True) -> Any:
+    _with_pivots(pivot)
+    return tuple(la.lu(x)[1:])
+
+
+def _lu_factor(x: Any, pivot: bool = True) -> Any:
+    _with_pivots(pivot)
+    return la.lu_factor(x)[0]
+
+
+def _lu_solve(LU: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    if adjoint:
+        raise Unlike("the adjoint equation")
+    return la.lu_solve(LU, pivots, b, left=left)
+
+
+def _lstsq(a: Any, b: Any, *, driver: str) -> Any:
+    return la.lstsq(a, b).solution
+
+
+def _their_lstsq(a: Any, b: Any, *, driver: str) -> Any:
+    return torch.linalg.lstsq(a, b, driver=driver).solution
+
+
+def _vander(x: Any, N: int | None = None) -> Any:
+    if x.ndim == 0:
+        raise Unlike("a number as one element")
+    return la.vander(x, N)
 
 
 def _matrix_power(x: Any, n: int) -> Any:
@@ -173,11 +205,6 @@ def _cross(a: Any, b: Any, dim: Any = None) -> Any:
 
 def _linalg_cross(a: Any, b: Any, *, dim: int = -1) -> Any:
     return la.cross(*cr.broadcast_arrays(a, b), axis=dim)
-
-
-def _tensorinv(x: Any, ind: int = 2) -> Any:
-    n = math.prod(x.shape[:ind])
-    return cr.reshape(la.inv(cr.reshape(x, (n, n))), (*x.shape[ind:], *x.shape[:ind]))
 
 
 def _cdist(a: Any, b: Any, p: float = 2.0, compute_mode: str = "") -> Any:
@@ -217,10 +244,13 @@ FOURIER = [
         Row(f"fft.{n}", _one(getattr(ft, n)))
         for n in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
     ],
-    *[Row(f"fft.{n}", _several(getattr(ft, n))) for n in ["fftn", "ifftn", "rfftn", "irfftn"]],
     *[
-        Row(f"fft.{n}2", _several(getattr(ft, n + "n"), (-2, -1)))
-        for n in ["fft", "ifft", "rfft", "irfft"]
+        Row(f"fft.{n}", _several(getattr(ft, n)))
+        for n in ["fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn"]
+    ],
+    *[
+        Row(f"fft.{n}2", _several(getattr(ft, n + "2"), (-2, -1)))
+        for n in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
     ],
     Row("fft.fftshift", _shifted(ft.fftshift)),
     Row("fft.ifftshift", _shifted(ft.ifftshift)),
@@ -255,8 +285,19 @@ LINALG = [
     _symmetric("linalg.pinv.hermitian", _pinv, torch.linalg.pinv),
     Row("pinverse", lambda x, rcond=None: la.pinv(x, rtol=rcond)),
     Row("linalg.matrix_power", _matrix_power),
-    Row("linalg.multi_dot", _multi_dot),
-    Row("linalg.tensorinv", _tensorinv),
+    Row("linalg.multi_dot", la.multi_dot),
+    Row("linalg.tensorinv", la.tensorinv),
+    Row("linalg.tensorsolve", words(la.tensorsolve, "a b dims=axes")),
+    Row("linalg.cond", _cond),
+    Row("linalg.householder_product", la.householder_product),
+    Row("linalg.vander", _vander),
+    Row("linalg.lu", _lu, lambda x, pivot=True: torch.linalg.lu(x)[1:]),
+    Row("linalg.lu_factor", _lu_factor, lambda x, pivot=True: torch.linalg.lu_factor(x)[0]),
+    Row("linalg.lu_solve", _lu_solve),
+    Row("lu_solve", lambda b, LU, pivots: la.lu_solve(LU, pivots, b)),
+    Row("linalg.lstsq.grad_oriented", _lstsq, _their_lstsq),
+    Row("matrix_exp", la.matrix_exp),
+    Row("stft", cr.stft),
     Row("linalg.cross", _linalg_cross),
     Row("cross", _cross),
     Row("trace", la.trace),

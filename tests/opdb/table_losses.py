@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import chainrule as cr
-from chainrule.ops import distances, losses
+from chainrule.ops import distances, losses, margin_losses
 from opdb.harness import Row
 from opdb.translate import Unlike, only
 
@@ -62,7 +62,13 @@ def _gaussian(x: Any, target: Any, var: Any, **options: Any) -> Any:
 def _multi_margin(x: Any, target: Any, **options: Any) -> Any:
     if x.ndim == 0:
         raise Unlike("one class")
-    return losses.multi_margin_loss(x, cr.reshape(target, x.shape[:-1]), **options)
+    return margin_losses.multi_margin_loss(x, cr.reshape(target, x.shape[:-1]), **options)
+
+
+def _multilabel_margin(x: Any, target: Any, **options: Any) -> Any:
+    if x.ndim == 0:
+        raise Unlike("one class")
+    return margin_losses.multilabel_margin_loss(x, target, **options)
 
 
 def _cosine(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Any:
@@ -85,11 +91,12 @@ LOSSES = [
     Row("nn.functional.kl_div", _l1(_options(losses.kl_div))),
     Row("nn.functional.poisson_nll_loss", _l1(_options(losses.poisson_nll_loss))),
     Row("nn.functional.gaussian_nll_loss", _gaussian),
-    Row("nn.functional.soft_margin_loss", _l1(_options(losses.soft_margin_loss))),
-    Row("nn.functional.hinge_embedding_loss", _options(losses.hinge_embedding_loss)),
-    Row("nn.functional.margin_ranking_loss", _options(losses.margin_ranking_loss)),
-    Row("nn.functional.cosine_embedding_loss", _options(losses.cosine_embedding_loss)),
-    Row("nn.functional.triplet_margin_loss", _options(losses.triplet_margin_loss, p="ord")),
+    Row("nn.functional.multilabel_margin_loss", _options(_multilabel_margin)),
+    Row("nn.functional.soft_margin_loss", _l1(_options(margin_losses.soft_margin_loss))),
+    Row("nn.functional.hinge_embedding_loss", _options(margin_losses.hinge_embedding_loss)),
+    Row("nn.functional.margin_ranking_loss", _options(margin_losses.margin_ranking_loss)),
+    Row("nn.functional.cosine_embedding_loss", _options(margin_losses.cosine_embedding_loss)),
+    Row("nn.functional.triplet_margin_loss", _options(margin_losses.triplet_margin_loss, p="ord")),
     Row("nn.functional.multi_margin_loss", _multi_margin),
     Row(
         "nn.functional.multilabel_soft_margin_loss",

@@ -14,13 +14,16 @@ from chainrule.ops import (
     adaptive_pooling,
     convolution,
     embedding_bags,
+    grid_sampling,
+    noise,
     normalization,
     pooling,
     rearranging,
+    unpooling,
 )
 from chainrule.ops.resizing import interpolate
 from opdb.harness import Row
-from opdb.translate import Unlike, along, only
+from opdb.translate import Unlike, along, only, words
 
 
 def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
@@ -69,12 +72,11 @@ def _attention(
 ) -> Any:
     if dropout_p:
         raise Unlike("random")
-    if enable_gqa and q.shape[-3] != k.shape[-3]:
-        times = q.shape[-3] // k.shape[-3]
-        k, v = cr.repeat(k, times, axis=-3), cr.repeat(v, times, axis=-3)
     if is_causal and q.shape[-2] != k.shape[-2]:
         raise Unlike("a causal mask from the top left corner")
-    return cr.scaled_dot_product_attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale)
+    return cr.scaled_dot_product_attention(
+        q, k, v, mask=attn_mask, causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
 
 
 def _dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -88,7 +90,8 @@ def _batched(ndim: int, f: Any) -> Any:
 
     def call(x: Any, *args: Any, **options: Any) -> Any:
         if x.ndim == ndim + 1:
-            return cr.squeeze(f(cr.expand_dims(x, 0), *args, **options), 0)
+            y = f(cr.expand_dims(x, 0), *args, **options)
+            return [cr.squeeze(p, 0) for p in y] if isinstance(y, tuple) else cr.squeeze(y, 0)
         return f(x, *args, **options)
 
     return call
@@ -118,10 +121,9 @@ def _max_pool(f: Any) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        only("max_pool", {"return_indices": return_indices})
         return f(
             x, kernel_size, stride=stride or None, padding=padding, dilation=dilation,
-            ceil_mode=ceil_mode,
+            ceil_mode=ceil_mode, return_indices=return_indices,
         )  # fmt: skip
 
     return call
@@ -148,10 +150,10 @@ def _avg_pool(f: Any) -> Any:
 
 def _adaptive(ndim: int, f: Any) -> Any:
     def call(x: Any, size: Any, return_indices: bool = False) -> Any:
-        only("adaptive_max_pool", {"return_indices": return_indices})
         sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
         kept = zip(sizes, x.shape[-ndim:], strict=True)
-        return f(x, tuple([n if s is None else s for s, n in kept]))
+        options = {"return_indices": True} if return_indices else {}
+        return f(x, tuple([n if s is None else s for s, n in kept]), **options)
 
     return _batched(ndim, call)
 
@@ -193,6 +195,36 @@ def _embedding_bag(weight: Any, indices: Any, **options: Any) -> Any:
         raise Unlike("sparse gradients")
     options.pop("norm_type", None)
     return embedding_bags.embedding_bag(indices, weight, **options)
+
+
+def _grid_sample(
+    x: Any,
+    grid: Any,
+    mode: Any = "bilinear",
+    padding_mode: Any = "zeros",
+    align_corners: Any = None,
+) -> Any:
+    return grid_sampling.grid_sample(
+        x, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners)
+    )
+
+
+UNPOOLED = "x indices kernel_size=kernel stride=stride padding=padding output_size=output_size"
+
+
+def _rrelu(x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    if training and lower != upper:
+        raise Unlike("random")
+    return noise.rrelu(x, lower, upper, training=training)
+
+
+def _alpha_dropout(f: Any) -> Any:
+    def call(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if training and 0 < p < 1:
+            raise Unlike("random")
+        return f(x, p, training=training)
+
+    return call
 
 
 def _soft(f: Any) -> Any:
@@ -257,6 +289,13 @@ NN = [
         "nn.functional.upsample_bilinear",
         lambda x, size=None, scale_factor=None: _resized(x, size, scale_factor, "bilinear", True),
     ),
+    Row("nn.functional.grid_sample", _grid_sample),
+    *[
+        Row(f"nn.functional.max_unpool{n}d.grad", words(unpooling.max_unpool, UNPOOLED))
+        for n in (1, 2, 3)
+    ],
+    Row("nn.functional.rrelu", _rrelu),
+    Row("nn.functional.alpha_dropout", _alpha_dropout(noise.alpha_dropout)),
     Row("nn.functional.pixel_shuffle", rearranging.pixel_shuffle),
     Row("nn.functional.pixel_unshuffle", rearranging.pixel_unshuffle),
     Row("nn.functional.channel_shuffle", rearranging.channel_shuffle),

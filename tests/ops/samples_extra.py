@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.ops import activations as act
 from chainrule.ops import distances, extra, losses, special
+from chainrule.ops import margin_losses as margin
 from ops.sample import Array, Sample, apart
 
 X, M, V = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2)
@@ -17,6 +18,7 @@ P = apart(3, 4, low=0.1, high=0.9, salt=6)
 SIGNS = np.where(apart(3, 4) > 0, 1, -1)
 SIDES = np.array([1, -1, 1])
 LABELS = np.array([2, 0, 3])
+NAMED = np.array([[2, 0, -1, 1], [3, -1, 0, 0], [1, 3, 2, -1]])
 ROWS = apart(4, 3, salt=8)
 
 
@@ -74,14 +76,23 @@ LOSSES = [
     case("nll_loss", _at(losses.nll_loss, LABELS), M),
     case("nll_loss", lambda x, w: losses.nll_loss(x, LABELS, weight=w, ignore_index=0), M, P[0]),
     case("multilabel_soft_margin_loss", losses.multilabel_soft_margin_loss, M, P),
-    case("soft_margin_loss", _at(losses.soft_margin_loss, SIGNS), M),
-    case("hinge_embedding_loss", _at(losses.hinge_embedding_loss, SIGNS, margin=0.7), M),
-    case("margin_ranking_loss", _at(losses.margin_ranking_loss, SIGNS, margin=0.3), M, N),
-    case("multi_margin_loss", _at(losses.multi_margin_loss, LABELS, margin=1.3), M),
-    case("multi_margin_loss", _at(losses.multi_margin_loss, LABELS, p=2), M, note="squares"),
-    case("triplet_margin_loss", losses.triplet_margin_loss, M, N, 0.7 * P),
-    case("triplet_margin_loss", _at(losses.triplet_margin_loss, swap=True), M, N, P, note="swap"),
-    case("cosine_embedding_loss", _at(losses.cosine_embedding_loss, SIDES, margin=-0.9), M, N),
+    case("soft_margin_loss", _at(margin.soft_margin_loss, SIGNS), M),
+    case("hinge_embedding_loss", _at(margin.hinge_embedding_loss, SIGNS, margin=0.7), M),
+    case("margin_ranking_loss", _at(margin.margin_ranking_loss, SIGNS, margin=0.3), M, N),
+    case("multi_margin_loss", _at(margin.multi_margin_loss, LABELS, margin=1.3), M),
+    case("multi_margin_loss", _at(margin.multi_margin_loss, LABELS, p=2), M, note="squares"),
+    case("multilabel_margin_loss", _at(margin.multilabel_margin_loss, NAMED), M),
+    case("triplet_margin_with_distance_loss", margin.triplet_margin_with_distance_loss, M, N, P),
+    case("triplet_margin_loss", margin.triplet_margin_loss, M, N, 0.7 * P),
+    case(
+        "triplet_margin_loss",
+        _at(margin.triplet_margin_loss, swap=True),
+        M,
+        N,
+        P,
+        note="swap",
+    ),
+    case("cosine_embedding_loss", _at(margin.cosine_embedding_loss, SIDES, margin=-0.9), M, N),
 ]
 
 DISTANCES = [

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.nn.ctc import ctc_loss
 from chainrule.ops import (
     adaptive_pooling,
     embedding_bags,
+    grid_sampling,
     normalization,
     pooling,
     rearranging,
@@ -16,8 +18,12 @@ from chainrule.ops import (
     scan,
     scattering,
     sorting,
+    spectrograms,
+    unpooling,
 )
 from chainrule.ops import convolution as conv
+from chainrule.ops.complex import complex_
+from chainrule.ops.shaping import astype
 from ops.sample import Sample, apart
 
 X, M = apart(2, 3, 4), apart(3, 4, salt=1)
@@ -138,6 +144,51 @@ WINDOWS = [
         for mode in ("sum", "mean", "max")
     ],
 ]
+GRID = apart(2, 3, 2, 2, low=-1.4, high=1.3, salt=6)
+PLACED = np.array([[[1, 2, 6], [0, 4, 5]], [[2, 3, 7], [1, 3, 4]]])
+SIGNAL, TONES = apart(2, 13, salt=7), apart(2, 2, 3, 5, salt=8)
+SPOKEN, STEPS, LENGTHS = np.array([[1, 2], [2, 2]]), np.array([5, 4]), np.array([2, 1])
+LOGARITHMS = apart(5, 2, 3, low=-3.2, high=-0.3)
+SAMPLED = [
+    *[
+        case(
+            "grid_sample",
+            lambda x, g, m=m: grid_sampling.grid_sample(x, g, mode=m),
+            IMAGE, GRID, note=m,
+        )
+        for m in ("bilinear", "bicubic")
+    ],
+    case("grid_sample", lambda x: grid_sampling.grid_sample(x, GRID, mode="nearest"), IMAGE),
+    *[
+        case(
+            "grid_sample",
+            lambda x, g, p=p: grid_sampling.grid_sample(x, g, padding_mode=p, align_corners=True),
+            IMAGE, GRID, note=p,
+        )
+        for p in ("border", "reflection")
+    ],
+    case("grid_sample", grid_sampling.grid_sample, BLOCK, apart(2, 2, 3, 1, 3, low=-0.9, high=0.8)),
+    case("affine_grid", lambda t: grid_sampling.affine_grid(t, (2, 3, 4, 5)), apart(2, 2, 3)),
+    case("max_unpool", lambda x: unpooling.max_unpool(x, PLACED, 2, stride=3), apart(2, 2, 3)),
+    case("lp_pool", lambda x: unpooling.lp_pool(x, 2, (2, 3), stride=1), IMAGE),
+    case("lp_pool", lambda x: unpooling.lp_pool(x, 3, 2), apart(2, 4, 7, low=0.3, high=2.1)),
+    case(
+        "stft",
+        lambda x, w: astype(spectrograms.stft(x, 4, 3, window=w, return_complex=False), x.dtype),
+        SIGNAL, apart(4, low=0.3, high=1.8, salt=9),
+    ),
+    case(
+        "istft",
+        lambda x, w: astype(spectrograms.istft(complex_(x[0], x[1]), 4, 2, window=w), x.dtype),
+        TONES, apart(4, low=0.3, high=1.8, salt=9),
+    ),
+    case("ctc_loss", lambda x: ctc_loss(x, SPOKEN, STEPS, LENGTHS), LOGARITHMS),
+    case(
+        "ctc_loss",
+        lambda x: ctc_loss(x, SPOKEN[0], STEPS[1], LENGTHS[0], reduction="sum"),
+        LOGARITHMS[:, 0], note="one",
+    ),
+]  # fmt: skip
 OTHERS = [
     case(
         "group_norm",
@@ -162,4 +213,4 @@ OTHERS = [
     case("interpolate", lambda x: resizing.interpolate(x, size=9, mode="nearest-exact"), LINE),
 ]
 
-SAMPLES = [*SCANS, *SORTING, *SCATTERS, *WINDOWS, *OTHERS]
+SAMPLES = [*SCANS, *SORTING, *SCATTERS, *WINDOWS, *SAMPLED, *OTHERS]

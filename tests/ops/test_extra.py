@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ChainruleError
-from chainrule.ops import activations, distances, extra, losses, special
+from chainrule.ops import activations, distances, extra, losses, margin_losses, special
 
 X = cr.tensor(np.arange(12.0).reshape(3, 4))
 LABELS = cr.tensor(np.array([0, 1, 7]))
@@ -23,7 +23,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: losses.l1_loss(X, X, reduction="max"), "'mean', 'sum' or 'none'"),
     (lambda: losses.nll_loss(X, X), "class indices, not float64"),
     (lambda: losses.nll_loss(X, LABELS), "nll_loss: class 7"),
-    (lambda: losses.multi_margin_loss(X, LABELS), "multi_margin_loss: class 7"),
+    (lambda: margin_losses.multi_margin_loss(X, LABELS), "multi_margin_loss: class 7"),
     (lambda: distances.cdist(X, X[:, :2]), r"\(3, 4\) and \(3, 2\)"),
     (lambda: distances.pdist(X[0]), r"rows \(n, d\), not \(4,\)"),
     (lambda: extra.narrow(X, 1, 2, 3), "3 elements from 2 on"),

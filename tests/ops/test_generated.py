@@ -137,7 +137,6 @@ def test_every_op_has_a_sample():
     elsewhere = {
         *["Found", "Order", "SearchSorted", "RunningArg", "WindowArg", "LastWriter"],  # indices
         *["Shift", "Fused"],  # has no derivative; composites, in test_fusing
-        "Conj",  # complex numbers, in test_conventions
     }
     assert {c.__name__ for c in missing} == elsewhere, "ops without a sample"
 

@@ -165,7 +165,7 @@ def looped(
     spent = set(tracer.spent)
     start = leaf((), np.dtype(float), needs=False).serial
     given = [placeholder(s.shape, s.dtype, needs=s.requires_grad) for s in state]
-    parts = [placeholder(x.shape[1:], x.dtype) for x in xs]
+    parts = [placeholder(x.shape[1:], x.dtype, needs=x.requires_grad) for x in xs]
     new, ys = turn(given, parts)
     turned = _Turned(
         [x.node for x in given], [x.node for x in parts], [_node(v) for v in new],
@@ -239,7 +239,7 @@ class _Turned:
 
     def is_open(self, tracer: Tracer, start: int) -> bool:
         """Whether a result could be differentiated with respect to something outside."""
-        given = set(self.comes_in)
+        given = {*self.comes_in, *self.parts}
         for node in [*self.goes_out, *self.ys]:
             walk = order([node]) if node.needs else []
             outside = any(n.needs and (n.serial < start or n in given) for n in walk)
