@@ -206,6 +206,8 @@ class Jitted:
             return False
         from chainrule.compile.scalars.call import takes
 
+        if self._numbers is not None and self._numbers.stays():
+            return takes(None, leaves, otherwise=True)
         return takes(None if self._numbers is None and self._variants else self._f, leaves)
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast, final
 
 import numpy as np
 
 from chainrule.compile.scalars.machine import loops
+from chainrule.compile.scalars.reads import Reads
+from chainrule.compile.scalars.reroll.containers import reaches_value, stands
+from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.random_state import refuse_draws
@@ -70,9 +72,9 @@ def _result(data: float, leaves: Sequence[Value], slopes: Sequence[float]) -> Va
 @final
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The tape for one structure of arguments, and the structure of what it returns."""
+    """What runs for one structure of arguments, and the structure of what it returns."""
 
-    tape: Tape
+    runs: Runs
     structure: Structure
     read: Guards
     """What the function can read beside Values."""
@@ -83,10 +85,11 @@ class Variant:
         """The function's value for arguments with these leaves."""
         traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
         numbers = [x.data if isinstance(x, Value) else x for x in traced]
-        data, slopes = self.tape.run(numbers)
+        tape = self.runs.tape
+        data, slopes = self.runs.run(numbers)
         places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
-        places += range(len(traced), self.tape.leaves)
-        among = [*[x for x in traced if isinstance(x, Value)], *self.tape.state]
+        places += range(len(traced), tape.leaves)
+        among = [*[x for x in traced if isinstance(x, Value)], *tape.state]
         out = [_result(y, among, [d[i] for i in places]) for y, d in zip(data, slopes, strict=True)]
         return self.structure.unflatten(out)
 
@@ -100,6 +103,11 @@ class Scalars:
         self._name = name
         self._variants: dict[Any, list[Variant]] = {}
         self._retraces = retraces
+        self._latest: Variant | None = None
+
+    def stays(self) -> bool:
+        """Whether all that the latest call could read is certainly as it was."""
+        return self._latest is not None and self._latest.stays()
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
@@ -114,10 +122,12 @@ class Scalars:
             ) from cause
         for variant in variants:
             if variant.stays() or variant.read.changed() is None:
+                self._latest = variant
                 return variant.call(leaves), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         variant = self._record(leaves, structure)
+        self._latest = variant
         variants[:] = [variant, *[v for v in variants if v.read.alive][:_KEPT]]
         return variant.call(leaves), True
 
@@ -146,12 +156,33 @@ class Scalars:
                     "while it is traced: return the Value, and call backward on that"
                 )
         inputs = [v for v in given if isinstance(v, Value)]
-        tape = Tape(inputs, results)
+        where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
+        seen = Reads(inputs, results, where)
+        if seen.open:
+            self._look_again(seen, leaves, structure)
+        tape = Tape(inputs, results, where, seen.made, seen.maxima)
         numbers = [v.data for v in inputs]
         self._check(tape, numbers, results)
         for factor in _ELSEWHERE:
             self._check_elsewhere(tape, numbers, leaves, structure, factor)
-        return Variant(tape, shape, guards, watcher(guards, loops().unchanged, loops().guarded))
+        return Variant(
+            Runs(tape), shape, guards, watcher(guards, loops().unchanged, loops().guarded)
+        )
+
+    def _look_again(self, seen: Reads, leaves: Sequence[Any], structure: Structure) -> None:
+        """Let a second run tell what the first leaves open, for other numbers if f is for them."""
+        for factor in (*_ELSEWHERE, 1.0):
+            numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
+            other = iter([_moved(x, i, factor) for i, x in enumerate(numbers)])
+            given = [Value(next(other)) if _is_number(x) else x for x in leaves]
+            args, kwargs = structure.unflatten(given)
+            with _state_moved(seen.state, factor):
+                try:
+                    results = flatten(self._f(*args, **kwargs))[0]
+                except (ArithmeticError, ValueError):
+                    continue
+                seen.compare([y for y in results if isinstance(y, Value)])
+            return
 
     def _check_elsewhere(
         self,
@@ -224,58 +255,11 @@ def _kind(x: Any) -> Any:
     return kind if _is_number(x) else (kind, x)
 
 
-def takes(f: Callable[..., Any] | None, leaves: Sequence[Any]) -> bool:
+def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:
     """Whether a call is one of Values: one is among the arguments, or, where these have neither
-    tensors nor arrays, f reaches one by itself."""
+    tensors nor arrays, f reaches one by itself, or it is one `otherwise`."""
     if any(isinstance(x, Value) for x in leaves):
         return True
     if any(isinstance(x, Tensor | np.ndarray | np.generic) for x in leaves):
         return False
-    return _reaches(f)
-
-
-def _reaches(f: Any) -> bool:
-    """Whether there is a Value in what f refers to: closure, names of its module, objects."""
-    queue, seen = [f], {id(f)}
-    for x in queue:
-        for y in _parts(x):
-            if isinstance(y, Value):
-                return True
-            if id(y) not in seen and not isinstance(y, _PLAIN):
-                seen.add(id(y))
-                queue.append(y)
-    return False
-
-
-_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
-_PLAIN_TOO = (Tensor, np.ndarray, np.generic)
-
-
-def _parts(x: Any) -> Sequence[Any]:
-    """What x refers to, as far as a function may find Values there."""
-    match x:
-        case FunctionType():
-            used = [x.__globals__[n] for n in x.__code__.co_names if n in x.__globals__]
-            ours = (x.__module__ or "").startswith("chainrule.")
-            cells = [c.cell_contents for c in x.__closure__ or () if _filled(c)]
-            return [*cells, *(x.__defaults__ or ()), *([] if ours else used)]
-        case MethodType():
-            return [x.__self__, x.__func__]
-        case list() | tuple() | set() | frozenset():
-            return list(x)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case dict():
-            return list(x.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case _ if isinstance(x, _PLAIN_TOO):
-            return []
-        case _:
-            kept = getattr(x, "__dict__", None)
-            return (
-                list(cast("Mapping[Any, Any]", kept).values()) if isinstance(kept, Mapping) else []
-            )
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # a name that has no value yet
-        return False
+    return otherwise or reaches_value(f)

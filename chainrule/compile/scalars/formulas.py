@@ -20,7 +20,7 @@ from chainrule.op import Op
 from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.ops.families import Elementwise
 
-_LIBM = {
+LIBM = {
     name: name
     for name in (
         "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign",
@@ -171,7 +171,7 @@ def value(row: Elementwise, xs: Sequence[Number]) -> Any:
     """The value of a row of these."""
     if (branching := _BRANCHING.get(row.label)) is not None:
         return branching(*xs)
-    if (name := _LIBM.get(row.label)) is not None:
+    if (name := LIBM.get(row.label)) is not None:
         return xs[0].call(name, *xs)
     return row.scalar(*xs)
 

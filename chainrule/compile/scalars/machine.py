@@ -76,12 +76,13 @@ class Emitted(Number):
     def call(self, name: str, *xs: Any) -> Emitted:
         """A function of the C library, by its address: LLVM may not put another in its place."""
         kind = ir.FunctionType(_F64, [_F64] * len(xs)).as_pointer()
-        f = self.b.inttoptr(ir.Constant(_I64, _address(name)), kind)
+        f = self.b.inttoptr(ir.Constant(_I64, address_of(name)), kind)
         return Emitted(self.b, self.b.call(f, [self._of(x) for x in xs]))
 
 
 @cache
-def _address(name: str) -> int:
+def address_of(name: str) -> int:
+    """Where the C library has a function."""
     f = getattr(ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None), name)
     return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
 
