@@ -215,7 +215,8 @@ class Jitted:
         from chainrule.compile.scalars.call import Scalars
 
         self._numbers = self._numbers or Scalars(self._f, self._name, self._retraces)
-        result, fresh = self._numbers(args, kwargs)
+        with uncollected():
+            result, fresh = self._numbers(args, kwargs)
         self.traces += fresh
         return result
 

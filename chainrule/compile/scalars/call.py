@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
@@ -23,6 +23,7 @@ from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.guards.reach import reached
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.errors import TraceError
+from chainrule.op import Array
 from chainrule.replay import noted
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
@@ -35,13 +36,29 @@ _KEPT = 15
 
 
 @final
+class _Slopes:
+    """Derivatives in an array, which become Python numbers when somebody looks at them."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.array.tolist())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+@final
 class _Handed:
     """Stands where a local derivative does: multiplied with the gradient of a compiled result, it
     hands that on to all leaves at once, where a link for each would cost more than the program."""
 
     __slots__ = ("leaves", "slopes")
 
-    def __init__(self, leaves: Sequence[Value], slopes: Sequence[float]) -> None:
+    def __init__(self, leaves: Sequence[Value], slopes: Iterable[float]) -> None:
         self.leaves = leaves
         self.slopes = slopes
 
@@ -52,20 +69,23 @@ class _Handed:
         return 0
 
 
-def _result(data: float, leaves: Sequence[Value], slopes: Sequence[float]) -> Value:
-    """A Value with `leaves` for children; those that were computed themselves get links."""
-    apart = [i for i, v in enumerate(leaves) if v._made is not None]
-    inner = [leaves[i] for i in apart]
-    outer = list(leaves)
-    steep = list(slopes)
-    for i in reversed(apart):
-        del outer[i], steep[i]
-    if not inner and not outer:
+def _result(data: float, leaves: tuple[Value, ...], given: int, array: Array) -> Value:
+    """A Value with `leaves` for children; of the first so many, which are given, those that were
+    computed themselves get links."""
+    if not leaves:
         return Value(data)
-    first, none = (inner, [slopes[i] for i in apart]) if inner else (outer[:1], [0.0])
-    v = Value(data, first, none)
-    v._made = Made(_MADE, children=tuple(leaves), partials=tuple(slopes))
-    v._d_a = _Handed(outer, steep)
+    slopes = _Slopes(array)
+    apart = [i for i, v in enumerate(leaves[:given]) if v._made is not None]
+    inner = [leaves[i] for i in apart]
+    how = array[apart].tolist() if apart else [0.0]
+    v = Value(data, inner or leaves[:1], how)
+    v._made = Made(_MADE, children=leaves, partials=slopes)
+    others = [i for i in range(len(leaves)) if i not in set(apart)] if apart else []
+    v._d_a = (
+        _Handed([leaves[i] for i in others], array[others].tolist())
+        if apart
+        else _Handed(leaves, slopes)
+    )
     return v
 
 
@@ -84,13 +104,15 @@ class Variant:
     def call(self, leaves: Sequence[Any]) -> Any:
         """The function's value for arguments with these leaves."""
         traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
-        numbers = [x.data if isinstance(x, Value) else x for x in traced]
-        tape = self.runs.tape
-        data, slopes = self.runs.run(numbers)
-        places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
-        places += range(len(traced), tape.leaves)
-        among = [*[x for x in traced if isinstance(x, Value)], *tape.state]
-        out = [_result(y, among, [d[i] for i in places]) for y, d in zip(data, slopes, strict=True)]
+        data, slopes = self.runs.run([x.data if isinstance(x, Value) else x for x in traced])
+        among = self.runs.state
+        given = [x for x in traced if isinstance(x, Value)]
+        if traced:
+            among = (*given, *among)
+            places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
+            slopes = slopes[:, [*places, *range(len(traced), self.runs.tape.leaves)]]
+        values = zip(data.tolist(), slopes, strict=True)
+        out = [_result(y, among, len(given), d) for y, d in values]
         return self.structure.unflatten(out)
 
 
@@ -202,7 +224,7 @@ class Scalars:
                 results = flatten(self._f(*args, **kwargs))[0]
             except (ArithmeticError, ValueError):  # f is not for such numbers
                 return
-            found = tape.run(other)[0]
+            found = tape.run(_numbers(tape, other))[0]
         pairs = [(getattr(y, "data", y), z) for y, z in zip(results, found, strict=False)]
         for y, z in pairs:
             if isfinite(y) and isfinite(z) and not isclose(y, z, rel_tol=1e-6, abs_tol=1e-12):
@@ -214,13 +236,18 @@ class Scalars:
 
     def _check(self, tape: Tape, numbers: Sequence[float], results: Sequence[Value]) -> None:
         """The tape must give what f gave: else f changed the numbers that it used."""
-        for y, again in zip(results, tape.run(numbers)[0], strict=True):
+        for y, again in zip(results, tape.run(_numbers(tape, numbers))[0], strict=True):
             if not (isclose(y.data, again, rel_tol=1e-9) or (isnan(y.data) and isnan(again))):
                 raise TraceError(
                     f"jit: {self._name} returned {y.data}, and {again} when what it did was done "
                     "again: it changes data of Values that it uses, which jit cannot see. Do that "
                     "outside"
                 )
+
+
+def _numbers(tape: Tape, given: Sequence[float]) -> Array:
+    """The numbers of all leaves."""
+    return np.array([*given, *[v.data for v in tape.state]], np.float64)
 
 
 _ELSEWHERE = (-0.9, 1.7, -2.3)

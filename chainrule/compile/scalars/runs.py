@@ -9,14 +9,15 @@ bit, derivatives to rounding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos
 from typing import final
 
 import numpy as np
 
 from chainrule.compile.scalars.reroll.families import Families, rolled
 from chainrule.compile.scalars.reroll.program import Rolled
+from chainrule.compile.scalars.state_reader import StateReader
 from chainrule.compile.scalars.tape import Tape
+from chainrule.op import Array
 
 CALLS = 3
 """The call from which on loops run."""
@@ -27,7 +28,7 @@ EACH = 12
 ROUNDING = 1e-11
 """How far a derivative may be off, in parts of the largest one."""
 
-Results = tuple[list[float], list[list[float]]]
+Results = tuple[Array, Array]
 
 
 @final
@@ -38,18 +39,24 @@ class Runs:
         self.tape = tape
         self.loops: Rolled | None = None
         self.why = f"it is rolled up at call {CALLS}"
+        self.state = tuple(tape.state)
+        self._reader = StateReader(self.state)
         self._calls = 0
 
-    def run(self, numbers: Sequence[float]) -> Results:
-        """The results, and of each its derivatives with respect to all leaves, in order."""
+    def run(self, given: Sequence[float]) -> Results:
+        """The results for these numbers and those of the state, and of each its derivatives with
+        respect to all leaves, a row each."""
+        x = np.empty(self.tape.leaves)
+        x[: len(given)] = given
+        self._reader.into(x[len(given) :])
         if self.loops is not None:
-            return self.loops.run([*numbers, *[v.data for v in self.tape.state]])
+            return self.loops.run(x)
         self._calls += 1
         if self._calls == CALLS:
-            self._roll([*numbers, *[float(v.data) for v in self.tape.state]])
-        return self.tape.run(numbers)
+            self._roll(x)
+        return self.tape.run(x)
 
-    def _roll(self, numbers: Sequence[float]) -> None:
+    def _roll(self, numbers: Array) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""
         n = len(self.tape.code)
         if n < LEAST:
@@ -67,8 +74,8 @@ class Runs:
         except TypeError as unknown:
             self.why = str(unknown)
             return
-        moved = [x * (1 + 0.01 * cos(i)) for i, x in enumerate(numbers)]
-        if all(_agree(self.tape.results_for(x), loops.run(x)) for x in (numbers, moved)):
+        moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
+        if all(_agree(self.tape.run(x), loops.run(x)) for x in (numbers, moved)):
             self.loops = loops
         else:
             self.why = "its loops gave other numbers than the tape"
@@ -83,7 +90,7 @@ def _agree(want: Results, got: Results) -> bool:
     """Whether values are the same bits, and derivatives the same to rounding."""
     if not np.array_equal(want[0], got[0], equal_nan=True):
         return False
-    for a, b in zip(map(np.array, want[1]), map(np.array, got[1]), strict=True):
+    for a, b in zip(want[1], got[1], strict=True):
         near = ROUNDING * np.abs(a[np.isfinite(a)]).max(initial=0.0)
         if not np.allclose(a, b, rtol=1e-9, atol=near, equal_nan=True):
             return False

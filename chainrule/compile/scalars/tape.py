@@ -20,6 +20,7 @@ from chainrule.compile.scalars.machine import codes, loops
 from chainrule.compile.scalars.reads import Maxima, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.errors import TraceError
+from chainrule.op import Array
 from chainrule.ops.families import rows
 from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS
@@ -160,12 +161,9 @@ class Tape:
         self.constant_data = np.array(self._numbers, np.float64)
         del self._at, self._constants, self._numbers, self._lines, self._apart, self._tops
 
-    def run(self, numbers: Sequence[float]) -> tuple[list[float], list[list[float]]]:
-        """The results, and of each its derivatives with respect to all leaves, in order."""
-        return self.results_for([*numbers, *[v.data for v in self.state]])
-
-    def results_for(self, numbers: Sequence[float]) -> tuple[list[float], list[list[float]]]:
-        """The same for numbers of all leaves."""
+    def run(self, numbers: Array) -> tuple[Array, Array]:
+        """The results for the numbers of all leaves, and of each its derivatives with respect to
+        all leaves, a row each."""
         x = np.empty(self.size)
         x[: self.leaves] = numbers
         x[self.leaves : self.base] = self.constant_data
@@ -175,14 +173,14 @@ class Tape:
         parts = [(n, min(PART, len(self.code) - n)) for n in range(0, len(self.code), PART)]
         for n, count in parts:
             code.forward(*_from(arrays, n), count, self.base + n)
-        slopes: list[list[float]] = []
-        for place in self.results:
+        slopes = np.empty((len(self.results), self.leaves))
+        for row, place in zip(slopes, self.results, strict=True):
             g[:] = 0.0
             g[place] = 1.0
             for n, count in reversed(parts):
                 code.backward(*_from(arrays, n), count, self.base + n)
-            slopes.append(g[: self.leaves].tolist())
-        return x[self.results].tolist(), slopes
+            row[:] = g[: self.leaves]
+        return x[self.results], slopes
 
 
 def _from(arrays: Sequence[int], n: int) -> list[int]:

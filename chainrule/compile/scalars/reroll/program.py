@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, final
@@ -30,6 +29,7 @@ from chainrule.compile.scalars.reroll.families import CONSTANTS, LEAVES, Familie
 from chainrule.compile.scalars.reroll.forward import write_forward
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded
+from chainrule.op import Array
 
 llvm: Any = llvmlite.binding
 
@@ -58,19 +58,19 @@ class Rolled:
         self._table = (ctypes.c_void_p * len(objects))(*map(id, self._arrays))
         self._lock = threading.Lock()
 
-    def run(self, numbers: Sequence[float]) -> tuple[list[float], list[list[float]]]:
+    def run(self, numbers: Array) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
         x, seeds, out, slopes = self._arrays
-        count = len(self.families.results)
-        derivatives: list[list[float]] = []
+        n, count = len(numbers), len(self.families.results)
+        derivatives = np.empty((count, n))
         with self._lock:
-            x[: len(numbers)] = numbers
+            x[:n] = numbers
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0
                 self._code.call(self._table, self._block.scratch, self._block.sizes, 0, None)
-                derivatives.append(slopes[: len(numbers)].tolist())
-            return out.tolist(), derivatives
+                derivatives[i] = slopes[:n]
+            return out[:count].copy(), derivatives
 
 
 def _written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
