@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
@@ -116,6 +116,21 @@ class Variant:
         return self.structure.unflatten(out)
 
 
+_FACTORS = (-0.9, 1.7, -2.3)
+"""Factors by which numbers are moved to see whether f does the same for others."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What f gave for other numbers than at first: those of what it was given, and, by `id`, those
+    of its state."""
+
+    results: Sequence[Any]
+    given: Sequence[float]
+    state: Mapping[int, float]
+
+
 @final
 class Scalars:
     """The compiled forms of a function `f` of Values, by structure and static arguments."""
@@ -180,52 +195,46 @@ class Scalars:
         inputs = [v for v in given if isinstance(v, Value)]
         where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
         seen = Reads(inputs, results, where)
-        if seen.open:
-            self._look_again(seen, leaves, structure)
-        tape = Tape(inputs, results, where, seen.made, seen.maxima)
-        numbers = [v.data for v in inputs]
-        self._check(tape, numbers, results)
-        for factor in _ELSEWHERE:
-            self._check_elsewhere(tape, numbers, leaves, structure, factor)
-        return Variant(
-            Runs(tape), shape, guards, watcher(guards, loops().unchanged, loops().guarded)
-        )
+        tried = self._elsewhere(seen.state, leaves, structure) if seen.open else None
+        if tried is not None:
+            seen.compare([y for y in tried.results if isinstance(y, Value)])
+        tape = Tape(seen, where)
+        self._check(tape, [v.data for v in inputs], results)
+        if tried is not None:
+            self._agrees(tape, tried)
+        for factor in _FACTORS if tried is None else _FACTORS[1:]:
+            other = self._elsewhere(tape.state, leaves, structure, factor)
+            if other is not None:
+                self._agrees(tape, other)
+        stays = watcher(guards, loops().unchanged, loops().guarded)
+        return Variant(Runs(tape), shape, guards, stays)
 
-    def _look_again(self, seen: Reads, leaves: Sequence[Any], structure: Structure) -> None:
-        """Let a second run tell what the first leaves open, for other numbers if f is for them."""
-        for factor in (*_ELSEWHERE, 1.0):
-            numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
-            other = iter([_moved(x, i, factor) for i, x in enumerate(numbers)])
-            given = [Value(next(other)) if _is_number(x) else x for x in leaves]
-            args, kwargs = structure.unflatten(given)
-            with _state_moved(seen.state, factor):
-                try:
-                    results = flatten(self._f(*args, **kwargs))[0]
-                except (ArithmeticError, ValueError):
-                    continue
-                seen.compare([y for y in results if isinstance(y, Value)])
-            return
-
-    def _check_elsewhere(
+    def _elsewhere(
         self,
-        tape: Tape,
-        numbers: Sequence[float],
+        state: Sequence[Value],
         leaves: Sequence[Any],
         structure: Structure,
-        factor: float,
-    ) -> None:
-        """The tape must give what f gives for other numbers, too: else f looked at their data."""
+        factor: float = _FACTORS[0],
+    ) -> Elsewhere | None:
+        """What f gives for other numbers; None if it is not for them."""
+        numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
         other = [_moved(x, i, factor) for i, x in enumerate(numbers)]
         left = iter(other)
         given = [Value(next(left)) if _is_number(x) else x for x in leaves]
         args, kwargs = structure.unflatten(given)
-        with _state_moved(tape.state, factor):
+        with _state_moved(state, factor):
+            numbers_there = {id(v): v.data for v in state}
             try:
                 results = flatten(self._f(*args, **kwargs))[0]
-            except (ArithmeticError, ValueError):  # f is not for such numbers
-                return
-            found = tape.run(_numbers(tape, other))[0]
-        pairs = [(getattr(y, "data", y), z) for y, z in zip(results, found, strict=False)]
+            except (ArithmeticError, ValueError):
+                return None
+        return Elsewhere(results, other, numbers_there)
+
+    def _agrees(self, tape: Tape, other: Elsewhere) -> None:
+        """The tape must give what f gives for other numbers, too: else f looked at their data."""
+        state = [other.state.get(id(v), v.data) for v in tape.state]
+        found = tape.run(np.array([*other.given, *state], np.float64))[0]
+        pairs = [(getattr(y, "data", y), z) for y, z in zip(other.results, found, strict=False)]
         for y, z in pairs:
             if isfinite(y) and isfinite(z) and not isclose(y, z, rel_tol=1e-6, abs_tol=1e-12):
                 raise TraceError(
@@ -248,10 +257,6 @@ class Scalars:
 def _numbers(tape: Tape, given: Sequence[float]) -> Array:
     """The numbers of all leaves."""
     return np.array([*given, *[v.data for v in tape.state]], np.float64)
-
-
-_ELSEWHERE = (-0.9, 1.7, -2.3)
-"""Factors by which numbers are moved to see whether f does the same for others."""
 
 
 def _moved(x: float, i: int, factor: float) -> float:

@@ -35,7 +35,8 @@ class Reads:
     def __init__(
         self, given: Sequence[Value], results: Sequence[Value], where: Mapping[int, Any]
     ) -> None:
-        order = ordered(results)
+        self.given, self.results = given, results
+        self.order = order = ordered(results)
         known = {id(v) for v in given}
         leaves = [v for v in order if v._made is None and id(v) not in known]
         self.state = [v for v in leaves if id(v) in where]

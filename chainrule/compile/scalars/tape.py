@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.scalars.machine import codes, loops
-from chainrule.compile.scalars.reads import Maxima, ordered
+from chainrule.compile.scalars.reads import Reads, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.errors import TraceError
 from chainrule.op import Array
@@ -38,17 +38,10 @@ class Tape:
     stand, so that a matrix lies together; `arrays` says where all leaves do. Of the constants the
     first `made` are of leaves that the function makes; `tops` are instructions of maxima."""
 
-    def __init__(
-        self,
-        given: Sequence[Value],
-        results: Sequence[Value],
-        where: Mapping[int, Stand],
-        made: Sequence[Value] = (),
-        maxima: Maxima | None = None,
-    ) -> None:
-        """`where` says where leaves stand; `made` are those that the function makes, which are
-        constants; `maxima` the Values of which a number is the largest, see `reads`."""
-        order = ordered(results, maxima)
+    def __init__(self, seen: Reads, where: Mapping[int, Stand]) -> None:
+        """A graph, and what is known of its leaves and numbers; `where` says where leaves stand."""
+        given, made = seen.given, seen.made
+        order = ordered(seen.results, seen.maxima) if seen.maxima else seen.order
         known = {id(v) for v in (*given, *made)}
         state = [v for v in order if v._made is None and id(v) not in known]
         apart = (("", 1), (0,))  # what stands nowhere stays in the order of its use
@@ -58,8 +51,8 @@ class Tape:
         self.leaves = len(leaves)
         self.made = len(made)
         self._at: dict[Any, Any] = {id(v): i for i, v in enumerate(leaves)}
-        self._at |= {id(v): n * 1j for n, v in enumerate(made)}
-        self._maxima = maxima or {}
+        self._at |= {id(v): (n + 1) * 1j for n, v in enumerate(made)}
+        self._maxima = seen.maxima
         self._constants: dict[str, int] = {}
         self._numbers = [float(v.data) for v in made]
         self._lines: list[tuple[int, Any, Any]] = []
@@ -68,15 +61,15 @@ class Tape:
         for v in order:
             if v._made is not None:
                 self._at[id(v)] = self._sum(v) if v._made is SUMMED else self._op(v)
-        self._finish([self._at[id(v)] for v in results])
+        self._finish([self._at[id(v)] for v in seen.results])
 
     # While it is read, leaves are at 0, 1, ...; results of instructions at -1, -2, ...; constants
-    # are complex numbers n*1j, which `_finish` moves between the two.
+    # are complex numbers (n + 1)*1j, which `_finish` moves between the two.
     def _constant(self, x: float) -> Any:
         n = self._constants.setdefault(repr(float(x)), len(self._numbers))
         if n == len(self._numbers):
             self._numbers.append(float(x))
-        return n * 1j
+        return (n + 1) * 1j
 
     def _largest(self, number: int) -> int:
         """The instructions of a maximum, which has no derivative."""
@@ -137,19 +130,15 @@ class Tape:
         first = self.leaves
         self.base = first + len(self._numbers)
 
-        def final_place(p: Any) -> int:
-            return (
-                first + int(p.imag)
-                if isinstance(p, complex)
-                else p
-                if p >= 0
-                else self.base - 1 - p
-            )
+        def final(places: Sequence[Any]) -> Array:
+            p = np.array(places, np.complex128)
+            at = np.where(p.real >= 0, p.real, self.base - 1 - p.real)
+            return np.where(p.imag > 0, first + p.imag - 1, at).astype(np.int32)
 
         self.size = self.base + len(self._lines)
         self.code = np.array([c for c, _, _ in self._lines], np.int32)
-        self.left = np.array([final_place(a) for _, a, _ in self._lines], np.int32)
-        self.right = np.array([final_place(b) for _, _, b in self._lines], np.int32)
+        self.left = final([a for _, a, _ in self._lines])
+        self.right = final([b for _, _, b in self._lines])
         fixed = (self.left >= first) & (self.left < self.base)
         also = (self.right >= first) & (self.right < self.base)
         self.need = np.where(fixed, 0, 1).astype(np.int32) + np.where(also, 0, 2).astype(np.int32)
@@ -157,7 +146,7 @@ class Tape:
             self.need[i] &= ~bit
         self.tops = np.zeros(len(self._lines), bool)
         self.tops[self._tops] = True
-        self.results = [final_place(p) for p in results]
+        self.results: list[int] = final(results).tolist()
         self.constant_data = np.array(self._numbers, np.float64)
         del self._at, self._constants, self._numbers, self._lines, self._apart, self._tops
 
