@@ -69,7 +69,7 @@ def mlp(points: int = 12, hidden: int = 6) -> Program:
         scores = list(map(model, inputs))
         losses = [(1 + -yi * s).relu() for yi, s in zip(labels, scores, strict=True)]
         data_loss = sum(losses) * (1.0 / len(losses))
-        return data_loss + 1e-4 * sum((p * p for p in model.parameters()))
+        return data_loss + 1e-4 * sum(p * p for p in model.parameters())
 
     return loss, model.parameters()
 

@@ -13,7 +13,9 @@ import chainrule as cr
 from chainrule.compile.scalars import runs
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
+from tests.compile import scalar_loops
 from tests.compile.scalar_programs import ROLLED, Program, chain, clusters
+from tests.sampling import sampled
 
 
 def gradients(y: Value, leaves: list[Value]) -> list[float]:
@@ -39,7 +41,8 @@ def trained(f: Callable[..., Any], leaves: list[Value], steps: int) -> Any:
         y, z = f(), compiled()
         assert y.data == z.data or (math.isnan(y.data) and math.isnan(z.data))
         want, got = np.array(gradients(y, leaves)), np.array(gradients(z, leaves))
-        assert np.abs(want - got).max() <= 1e-15 * np.abs(want).max() * 8
+        near = 8e-15 * np.abs(want[np.isfinite(want)]).max(initial=0)
+        assert np.allclose(want, got, rtol=0, atol=near, equal_nan=True)
         for v, g in zip(leaves, want.tolist(), strict=True):
             v.data -= 0.01 * g
     return compiled
@@ -49,6 +52,17 @@ def trained(f: Callable[..., Any], leaves: list[Value], steps: int) -> Any:
 def test_programs_become_loops(make: Callable[[], Program]) -> None:
     f, leaves = make()
     (form,) = forms(trained(f, leaves, runs.CALLS + 2))
+    assert form.loops is not None, form.why
+
+
+@sampled(one_in=25)
+@pytest.mark.parametrize("seed", range(500))
+def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that can be rolled up is, however little it pays."""
+    for name, least in (("CALLS", 1), ("LEAST", 0), ("EACH", 0)):
+        monkeypatch.setattr(runs, name, least)
+    f, leaves = scalar_loops.program(seed)
+    (form,) = forms(trained(f, leaves, 3))
     assert form.loops is not None, form.why
 
 

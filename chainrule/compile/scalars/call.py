@@ -195,9 +195,7 @@ class Scalars:
         inputs = [v for v in given if isinstance(v, Value)]
         where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
         seen = Reads(inputs, results, where)
-        tried = self._elsewhere(seen.state, leaves, structure) if seen.open else None
-        if tried is not None:
-            seen.compare([y for y in tried.results if isinstance(y, Value)])
+        tried = self._elsewhere(seen.state, leaves, structure, seen=seen) if seen.open else None
         tape = Tape(seen, where)
         self._check(tape, [v.data for v in inputs], results)
         if tried is not None:
@@ -215,8 +213,10 @@ class Scalars:
         leaves: Sequence[Any],
         structure: Structure,
         factor: float = _FACTORS[0],
+        seen: Reads | None = None,
     ) -> Elsewhere | None:
-        """What f gives for other numbers; None if it is not for them."""
+        """What f gives for other numbers, while these are there seen by `seen`; None if it is not
+        for them."""
         numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
         other = [_moved(x, i, factor) for i, x in enumerate(numbers)]
         left = iter(other)
@@ -228,6 +228,8 @@ class Scalars:
                 results = flatten(self._f(*args, **kwargs))[0]
             except (ArithmeticError, ValueError):
                 return None
+            if seen is not None:
+                seen.compare([y for y in results if isinstance(y, Value)])
         return Elsewhere(results, other, numbers_there)
 
     def _agrees(self, tape: Tape, other: Elsewhere) -> None:

@@ -41,8 +41,8 @@ class Reads:
         leaves = [v for v in order if v._made is None and id(v) not in known]
         self.state = [v for v in leaves if id(v) in where]
         self._doubtful = [v for v in leaves if id(v) not in where]
-        self._found = maxima_in(order)
-        self.open = bool(self._doubtful or self._found)
+        self._found = [maxima_in(order, leaves=x) for x in (True, False)]
+        self.open = bool(self._doubtful or any(self._found))
         self.made: list[Value] = []
         self.maxima: Maxima = {}
 
@@ -51,14 +51,19 @@ class Reads:
         order = ordered(results)
         again = {id(v) for v in order if v._made is None}
         self.made = [v for v in self._doubtful if id(v) not in again]
-        if self._found and len(maxima_in(order) or ()) == len(self._found):
-            self.maxima = self._found
+        # a constant of the program can be the very float of a leaf, though never with other numbers
+        for leaves, found in zip((True, False), self._found, strict=True):
+            if found and len(maxima_in(order, leaves=leaves) or ()) == len(found):
+                self.maxima = found
+                return
 
 
-def maxima_in(order: Sequence[Value]) -> Maxima | None:
-    """The numbers read from computed Values in a graph; None if one is not the largest of those
-    that it meets."""
-    computed = {id(v.data) for v in order if v._made is not None and type(v.data) is float}
+def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
+    """The numbers read from computed Values in a graph, with `leaves` from those, too; None if one
+    is not the largest of those that it meets."""
+    computed = {
+        id(v.data) for v in order if type(v.data) is float and (leaves or v._made is not None)
+    }
     found: Maxima = {}
     tops: dict[int, float] = {}
     for v in order:

@@ -9,7 +9,7 @@ each needs only those before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -37,8 +37,11 @@ class Members:
     counts: list[list[int]] = field(default_factory=list[list[int]])
 
 
-def families_of(units: Sequence[Unit], colour: list[int], first: int) -> list[Members]:
-    """Units by their colours, which are numbered from `first` on and noted in `colour` by place."""
+def families_of(
+    units: Sequence[Unit], colour: list[int], first: int, apart: Collection[int] = ()
+) -> list[Members]:
+    """Units by their colours, which are numbered from `first` on and noted in `colour` by place.
+    Those at places in `apart` are alike only if their terms repeat equally often."""
     known: dict[Any, int] = {}
     out: list[Members] = []
     for u in units:
@@ -47,7 +50,7 @@ def families_of(units: Sequence[Unit], colour: list[int], first: int) -> list[Me
             runs, counts = compressed(seq)
         else:
             runs, counts = ((tuple([colour[p] for p in u.terms[0]]),),), [1]
-        key = u.op, u.need, runs
+        key = u.op, u.need, runs, tuple(counts) if u.place in apart else ()
         number = known.get(key)
         if number is None:
             number = known[key] = len(out)

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
 from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
-from chainrule.compile.scalars.reroll.index_maps import Ints, Map, fitted
+from chainrule.compile.scalars.reroll.index_maps import Ints, Map, affine, fitted
 from chainrule.compile.scalars.reroll.units import LARGEST, Recorded, Unit, units_of
 
 ROOM = 4
@@ -80,14 +80,24 @@ class Families:
 
 def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Families | None:
     """The families of a tape, whose leaves stand in `arrays`: of each the name of its container and
-    its indices there. None if a map is not found."""
-    roll = _Roll(tape, arrays)
-    for members in families_of(units_of(tape), roll.colour, len(roll.groups)):
-        if not roll.add(members):
+    its indices there. None if a map is not found.
+
+    Sums whose lengths are no affine function of their coordinates are taken apart by length.
+    """
+    apart: set[int] = set()
+    while True:
+        roll = _Roll(tape, arrays)
+        for members in families_of(units_of(tape), roll.colour, len(roll.groups), apart):
+            if not roll.add(members):
+                break
+        else:
+            ends = [(roll.group_of(p), p) for p in tape.results]
+            places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
+            return Families(roll.families, places)
+        uneven = {u.place for u in members.units}
+        if not roll.uneven or uneven <= apart:
             return None
-    ends = [(roll.group_of(p), p) for p in tape.results]
-    places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
-    return Families(roll.families, places)
+        apart |= uneven
 
 
 @final
@@ -98,6 +108,8 @@ class _Roll:
     def __init__(self, tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> None:
         self.families: list[Family] = []
         self.groups: list[_Group] = []
+        self.uneven = False
+        """Whether the latest family's sums have lengths that are not affine."""
         self.colour = [CONSTANT] * tape.size
         self.row = np.zeros(tape.size, np.int64)
         members: dict[Any, list[int]] = {}
@@ -166,7 +178,10 @@ class _Roll:
         self, nest: Nest, need: int, run: Any, terms: Sequence[Ints], count: Ints
     ) -> Run | None:
         """A run's maps: along each unit's coordinates, and its repetitions."""
-        times = fitted(nest.columns, count)
+        times = affine(nest.columns, count)
+        if times is None:
+            self.uneven = True
+            return None
         owner = np.repeat(np.arange(len(count)), count)
         step = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
         columns = [*[c[owner] for c in nest.columns], step]
@@ -181,7 +196,7 @@ class _Roll:
                 needed = group.source != CONSTANTS and bool(need >> s & 1)
                 each.append(Slot(group.source, at, needed))
             slots.append(tuple(each))
-        return None if times is None else Run(tuple(slots), times, int(count.max()))
+        return Run(tuple(slots), times, int(count.max()))
 
 
 def _operands(members: Members, counts: Ints, r: int) -> list[Ints]:
