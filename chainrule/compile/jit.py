@@ -206,6 +206,8 @@ class Jitted:
             return False
         from chainrule.compile.scalars.call import takes
 
+        if self._numbers is not None and self._numbers.stays():
+            return takes(None, leaves, otherwise=True)
         return takes(None if self._numbers is None and self._variants else self._f, leaves)
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -213,7 +215,8 @@ class Jitted:
         from chainrule.compile.scalars.call import Scalars
 
         self._numbers = self._numbers or Scalars(self._f, self._name, self._retraces)
-        result, fresh = self._numbers(args, kwargs)
+        with uncollected():
+            result, fresh = self._numbers(args, kwargs)
         self.traces += fresh
         return result
 

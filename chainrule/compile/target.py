@@ -30,6 +30,8 @@ class Target:
     """Whether loops can be split over cores."""
     libraries: bool = False
     """Whether there are BLAS and LAPACK."""
+    library_functions: bool = False
+    """Whether functions are the C library's, number by number: the bits of Python's `math`."""
 
     def lanes(self, itemsize: int) -> int:
         """How many numbers of that size fit into a register."""

@@ -12,7 +12,7 @@ numbers, `y` the result's number, `d_a d_b` the partial derivatives.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, final
@@ -51,7 +51,7 @@ class Made:
     singular: bool = False
     turned: bool = False
     children: tuple[Any, ...] | None = None
-    partials: tuple[Any, ...] = ()
+    partials: Iterable[Any] = ()
 
 
 PRODUCT = Made("*")

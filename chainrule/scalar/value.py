@@ -206,7 +206,7 @@ class Value:
         if self._made is SUMMED:
             return (1, 1)[: len(self._children)]
         if self._made is not None and self._made.children is not None:
-            return self._made.partials
+            return tuple(self._made.partials)
         return (self._d_a, self._d_b)[: len(self._children)]
 
     @property

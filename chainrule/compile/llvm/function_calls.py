@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from chainrule.compile import mathlib
 from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm.numbers import Builder, Value, suffix
+from chainrule.compile.llvm.numbers import Builder, Value, lanes_of, suffix
 from chainrule.compile.loops.expressions import Expr, within
 from chainrule.compile.loops.functions import MATHEMATICS
 from chainrule.compile.loops.statements import For, Kernel, Product, Stmt, exprs_of, statements
@@ -71,3 +71,23 @@ def call(b: Builder, name: str, xs: Sequence[Value]) -> Value:
         inner = ir.IRBuilder(f.append_basic_block())
         inner.ret(mathlib.emit(name, inner, *f.args, target=b.module.target))
     return b.call(f, xs)
+
+
+LIBRARY = "c_library."
+"""With it begin the names by which code knows functions of the C library: LLVM, which knows their
+own names, may put something else in their place that is rounded differently."""
+
+
+def call_library(b: Builder, name: str, xs: Sequence[Value]) -> Value:
+    """The C library's function `name` of `xs`, lane by lane where they are vectors."""
+    number = xs[0].type.element if lanes_of(xs[0]) else xs[0].type
+    f = b.module.globals.get(LIBRARY + name)
+    if f is None:
+        f = ir.Function(b.module, ir.FunctionType(number, [number] * len(xs)), LIBRARY + name)
+    if not lanes_of(xs[0]):
+        return b.call(f, xs)
+    out: Value = ir.Constant(xs[0].type, ir.Undefined)
+    for lane in range(lanes_of(xs[0])):
+        at = ir.Constant(ir.IntType(32), lane)
+        out = b.insert_element(out, b.call(f, [b.extract_element(x, at) for x in xs]), at)
+    return out

@@ -20,7 +20,7 @@ from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import memory_access, serial_loops
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.derived_values import Derived
-from chainrule.compile.llvm.function_calls import call, is_mathematics
+from chainrule.compile.llvm.function_calls import call, call_library, is_mathematics
 from chainrule.compile.llvm.invariants import compute_invariants
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
@@ -217,6 +217,8 @@ class Emitter:
             return nums.cast(self.b, xs[0], args[0].dtype, e.dtype)
         if name == "where":
             return self.b.select(*xs)
+        if self.target.library_functions and is_mathematics(e):
+            return call_library(self.b, name, xs)
         if name in self._called and is_mathematics(e):
             return call(self.b, name, xs)
         dtype = args[0].dtype

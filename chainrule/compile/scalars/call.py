@@ -5,22 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast, final
 
 import numpy as np
 
 from chainrule.compile.scalars.machine import loops
+from chainrule.compile.scalars.reads import Reads
+from chainrule.compile.scalars.reroll.containers import reaches_value, stands
+from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.guards.reach import reached
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.errors import TraceError
+from chainrule.op import Array
 from chainrule.replay import noted
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
@@ -33,13 +36,29 @@ _KEPT = 15
 
 
 @final
+class _Slopes:
+    """Derivatives in an array, which become Python numbers when somebody looks at them."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.array.tolist())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+@final
 class _Handed:
     """Stands where a local derivative does: multiplied with the gradient of a compiled result, it
     hands that on to all leaves at once, where a link for each would cost more than the program."""
 
     __slots__ = ("leaves", "slopes")
 
-    def __init__(self, leaves: Sequence[Value], slopes: Sequence[float]) -> None:
+    def __init__(self, leaves: Sequence[Value], slopes: Iterable[float]) -> None:
         self.leaves = leaves
         self.slopes = slopes
 
@@ -50,29 +69,32 @@ class _Handed:
         return 0
 
 
-def _result(data: float, leaves: Sequence[Value], slopes: Sequence[float]) -> Value:
-    """A Value with `leaves` for children; those that were computed themselves get links."""
-    apart = [i for i, v in enumerate(leaves) if v._made is not None]
-    inner = [leaves[i] for i in apart]
-    outer = list(leaves)
-    steep = list(slopes)
-    for i in reversed(apart):
-        del outer[i], steep[i]
-    if not inner and not outer:
+def _result(data: float, leaves: tuple[Value, ...], given: int, array: Array) -> Value:
+    """A Value with `leaves` for children; of the first so many, which are given, those that were
+    computed themselves get links."""
+    if not leaves:
         return Value(data)
-    first, none = (inner, [slopes[i] for i in apart]) if inner else (outer[:1], [0.0])
-    v = Value(data, first, none)
-    v._made = Made(_MADE, children=tuple(leaves), partials=tuple(slopes))
-    v._d_a = _Handed(outer, steep)
+    slopes = _Slopes(array)
+    apart = [i for i, v in enumerate(leaves[:given]) if v._made is not None]
+    inner = [leaves[i] for i in apart]
+    how = array[apart].tolist() if apart else [0.0]
+    v = Value(data, inner or leaves[:1], how)
+    v._made = Made(_MADE, children=leaves, partials=slopes)
+    others = [i for i in range(len(leaves)) if i not in set(apart)] if apart else []
+    v._d_a = (
+        _Handed([leaves[i] for i in others], array[others].tolist())
+        if apart
+        else _Handed(leaves, slopes)
+    )
     return v
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The tape for one structure of arguments, and the structure of what it returns."""
+    """What runs for one structure of arguments, and the structure of what it returns."""
 
-    tape: Tape
+    runs: Runs
     structure: Structure
     read: Guards
     """What the function can read beside Values."""
@@ -82,13 +104,31 @@ class Variant:
     def call(self, leaves: Sequence[Any]) -> Any:
         """The function's value for arguments with these leaves."""
         traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
-        numbers = [x.data if isinstance(x, Value) else x for x in traced]
-        data, slopes = self.tape.run(numbers)
-        places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
-        places += range(len(traced), self.tape.leaves)
-        among = [*[x for x in traced if isinstance(x, Value)], *self.tape.state]
-        out = [_result(y, among, [d[i] for i in places]) for y, d in zip(data, slopes, strict=True)]
+        data, slopes = self.runs.run([x.data if isinstance(x, Value) else x for x in traced])
+        among = self.runs.state
+        given = [x for x in traced if isinstance(x, Value)]
+        if traced:
+            among = (*given, *among)
+            places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
+            slopes = slopes[:, [*places, *range(len(traced), self.runs.tape.leaves)]]
+        values = zip(data.tolist(), slopes, strict=True)
+        out = [_result(y, among, len(given), d) for y, d in values]
         return self.structure.unflatten(out)
+
+
+_FACTORS = (-0.9, 1.7, -2.3)
+"""Factors by which numbers are moved to see whether f does the same for others."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What f gave for other numbers than at first: those of what it was given, and, by `id`, those
+    of its state."""
+
+    results: Sequence[Any]
+    given: Sequence[float]
+    state: Mapping[int, float]
 
 
 @final
@@ -100,6 +140,11 @@ class Scalars:
         self._name = name
         self._variants: dict[Any, list[Variant]] = {}
         self._retraces = retraces
+        self._latest: Variant | None = None
+
+    def stays(self) -> bool:
+        """Whether all that the latest call could read is certainly as it was."""
+        return self._latest is not None and self._latest.stays()
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
@@ -114,10 +159,12 @@ class Scalars:
             ) from cause
         for variant in variants:
             if variant.stays() or variant.read.changed() is None:
+                self._latest = variant
                 return variant.call(leaves), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         variant = self._record(leaves, structure)
+        self._latest = variant
         variants[:] = [variant, *[v for v in variants if v.read.alive][:_KEPT]]
         return variant.call(leaves), True
 
@@ -146,33 +193,50 @@ class Scalars:
                     "while it is traced: return the Value, and call backward on that"
                 )
         inputs = [v for v in given if isinstance(v, Value)]
-        tape = Tape(inputs, results)
-        numbers = [v.data for v in inputs]
-        self._check(tape, numbers, results)
-        for factor in _ELSEWHERE:
-            self._check_elsewhere(tape, numbers, leaves, structure, factor)
-        return Variant(tape, shape, guards, watcher(guards, loops().unchanged, loops().guarded))
+        where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
+        seen = Reads(inputs, results, where)
+        tried = self._elsewhere(seen.state, leaves, structure, seen=seen) if seen.open else None
+        tape = Tape(seen, where)
+        self._check(tape, [v.data for v in inputs], results)
+        if tried is not None:
+            self._agrees(tape, tried)
+        for factor in _FACTORS if tried is None else _FACTORS[1:]:
+            other = self._elsewhere(tape.state, leaves, structure, factor)
+            if other is not None:
+                self._agrees(tape, other)
+        stays = watcher(guards, loops().unchanged, loops().guarded)
+        return Variant(Runs(tape), shape, guards, stays)
 
-    def _check_elsewhere(
+    def _elsewhere(
         self,
-        tape: Tape,
-        numbers: Sequence[float],
+        state: Sequence[Value],
         leaves: Sequence[Any],
         structure: Structure,
-        factor: float,
-    ) -> None:
-        """The tape must give what f gives for other numbers, too: else f looked at their data."""
+        factor: float = _FACTORS[0],
+        seen: Reads | None = None,
+    ) -> Elsewhere | None:
+        """What f gives for other numbers, while these are there seen by `seen`; None if it is not
+        for them."""
+        numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
         other = [_moved(x, i, factor) for i, x in enumerate(numbers)]
         left = iter(other)
         given = [Value(next(left)) if _is_number(x) else x for x in leaves]
         args, kwargs = structure.unflatten(given)
-        with _state_moved(tape.state, factor):
+        with _state_moved(state, factor):
+            numbers_there = {id(v): v.data for v in state}
             try:
                 results = flatten(self._f(*args, **kwargs))[0]
-            except (ArithmeticError, ValueError):  # f is not for such numbers
-                return
-            found = tape.run(other)[0]
-        pairs = [(getattr(y, "data", y), z) for y, z in zip(results, found, strict=False)]
+            except (ArithmeticError, ValueError):
+                return None
+            if seen is not None:
+                seen.compare([y for y in results if isinstance(y, Value)])
+        return Elsewhere(results, other, numbers_there)
+
+    def _agrees(self, tape: Tape, other: Elsewhere) -> None:
+        """The tape must give what f gives for other numbers, too: else f looked at their data."""
+        state = [other.state.get(id(v), v.data) for v in tape.state]
+        found = tape.run(np.array([*other.given, *state], np.float64))[0]
+        pairs = [(getattr(y, "data", y), z) for y, z in zip(other.results, found, strict=False)]
         for y, z in pairs:
             if isfinite(y) and isfinite(z) and not isclose(y, z, rel_tol=1e-6, abs_tol=1e-12):
                 raise TraceError(
@@ -183,7 +247,7 @@ class Scalars:
 
     def _check(self, tape: Tape, numbers: Sequence[float], results: Sequence[Value]) -> None:
         """The tape must give what f gave: else f changed the numbers that it used."""
-        for y, again in zip(results, tape.run(numbers)[0], strict=True):
+        for y, again in zip(results, tape.run(_numbers(tape, numbers))[0], strict=True):
             if not (isclose(y.data, again, rel_tol=1e-9) or (isnan(y.data) and isnan(again))):
                 raise TraceError(
                     f"jit: {self._name} returned {y.data}, and {again} when what it did was done "
@@ -192,8 +256,9 @@ class Scalars:
                 )
 
 
-_ELSEWHERE = (-0.9, 1.7, -2.3)
-"""Factors by which numbers are moved to see whether f does the same for others."""
+def _numbers(tape: Tape, given: Sequence[float]) -> Array:
+    """The numbers of all leaves."""
+    return np.array([*given, *[v.data for v in tape.state]], np.float64)
 
 
 def _moved(x: float, i: int, factor: float) -> float:
@@ -224,58 +289,11 @@ def _kind(x: Any) -> Any:
     return kind if _is_number(x) else (kind, x)
 
 
-def takes(f: Callable[..., Any] | None, leaves: Sequence[Any]) -> bool:
+def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:
     """Whether a call is one of Values: one is among the arguments, or, where these have neither
-    tensors nor arrays, f reaches one by itself."""
+    tensors nor arrays, f reaches one by itself, or it is one `otherwise`."""
     if any(isinstance(x, Value) for x in leaves):
         return True
     if any(isinstance(x, Tensor | np.ndarray | np.generic) for x in leaves):
         return False
-    return _reaches(f)
-
-
-def _reaches(f: Any) -> bool:
-    """Whether there is a Value in what f refers to: closure, names of its module, objects."""
-    queue, seen = [f], {id(f)}
-    for x in queue:
-        for y in _parts(x):
-            if isinstance(y, Value):
-                return True
-            if id(y) not in seen and not isinstance(y, _PLAIN):
-                seen.add(id(y))
-                queue.append(y)
-    return False
-
-
-_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
-_PLAIN_TOO = (Tensor, np.ndarray, np.generic)
-
-
-def _parts(x: Any) -> Sequence[Any]:
-    """What x refers to, as far as a function may find Values there."""
-    match x:
-        case FunctionType():
-            used = [x.__globals__[n] for n in x.__code__.co_names if n in x.__globals__]
-            ours = (x.__module__ or "").startswith("chainrule.")
-            cells = [c.cell_contents for c in x.__closure__ or () if _filled(c)]
-            return [*cells, *(x.__defaults__ or ()), *([] if ours else used)]
-        case MethodType():
-            return [x.__self__, x.__func__]
-        case list() | tuple() | set() | frozenset():
-            return list(x)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case dict():
-            return list(x.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case _ if isinstance(x, _PLAIN_TOO):
-            return []
-        case _:
-            kept = getattr(x, "__dict__", None)
-            return (
-                list(cast("Mapping[Any, Any]", kept).values()) if isinstance(kept, Mapping) else []
-            )
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # a name that has no value yet
-        return False
+    return otherwise or reaches_value(f)

@@ -17,190 +17,77 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, final
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from chainrule.arrays import kinds
 from chainrule.compile.cpu.dict_guards import LOOKUP, guarded
 from chainrule.compile.cpu.word_guards import unchanged
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.runtime.machine_code import compiled
-from chainrule.op import Op
-from chainrule.ops import special as special  # its rows belong to the table too
+from chainrule.compile.scalars.formulas import Number, partial, value
 from chainrule.ops.families import Elementwise, rows
 
 _F64, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
-_LIBM = {
-    name: name
-    for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign",
-        "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "hypot", "log", "log10",
-        "log1p", "log2", "pow", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-    )
-} | {"abs": "fabs"}  # fmt: skip
-"""What the C library calls the ops that it has."""
+_COMMANDS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
 @final
-class Emitted:
+class Emitted(Number):
     """A number in machine code; arithmetic on it emits more."""
 
     __slots__ = ("b", "v")
-    __hash__ = object.__hash__
 
     def __init__(self, b: Any, v: Any) -> None:
         self.b = b
         self.v = v
 
-    def _with(self, name: str, a: Any, b: Any) -> Emitted:
-        return Emitted(self.b, getattr(self.b, name)(self._of(a), self._of(b)))
+    def plain(self, x: float) -> Emitted:
+        """A constant."""
+        return Emitted(self.b, self._of(x))
 
     def _of(self, x: Any) -> Any:
         return x.v if isinstance(x, Emitted) else ir.Constant(_F64, float(x))
 
+    def arithmetic(self, name: str, a: Any, b: Any) -> Emitted:
+        """One instruction."""
+        return Emitted(self.b, getattr(self.b, _COMMANDS[name])(self._of(a), self._of(b)))
+
+    def negative(self) -> Emitted:
+        """This, with the other sign."""
+        return Emitted(self.b, self.b.fneg(self.v))
+
     def is_(self, sign: str, x: Any) -> Any:
-        """The bit that says whether a comparison holds; none does with NaN but `!=`."""
+        """The bit of a comparison."""
         compare = self.b.fcmp_unordered if sign == "!=" else self.b.fcmp_ordered
         return compare(sign, self.v, self._of(x))
+
+    def either(self, bit: Any, other: Any) -> Any:
+        """The bit of `or`."""
+        return self.b.or_(bit, other)
 
     def select(self, bit: Any, a: Any, b: Any) -> Emitted:
         """a where the bit is set, else b."""
         return Emitted(self.b, self.b.select(bit, self._of(a), self._of(b)))
 
-    def _number(self, sign: str, x: Any) -> Emitted:
-        return Emitted(self.b, self.b.uitofp(self.is_(sign, x), _F64))
-
     def call(self, name: str, *xs: Any) -> Emitted:
         """A function of the C library, by its address: LLVM may not put another in its place."""
         kind = ir.FunctionType(_F64, [_F64] * len(xs)).as_pointer()
-        f = self.b.inttoptr(ir.Constant(_I64, _address(name)), kind)
+        f = self.b.inttoptr(ir.Constant(_I64, address_of(name)), kind)
         return Emitted(self.b, self.b.call(f, [self._of(x) for x in xs]))
-
-    # fmt: off
-    def __add__(self, x: Any) -> Emitted: return self._with("fadd", self, x)
-    def __radd__(self, x: Any) -> Emitted: return self._with("fadd", x, self)
-    def __sub__(self, x: Any) -> Emitted: return self._with("fsub", self, x)
-    def __rsub__(self, x: Any) -> Emitted: return self._with("fsub", x, self)
-    def __mul__(self, x: Any) -> Emitted: return self._with("fmul", self, x)
-    def __rmul__(self, x: Any) -> Emitted: return self._with("fmul", x, self)
-    def __truediv__(self, x: Any) -> Emitted: return self._with("fdiv", self, x)
-    def __rtruediv__(self, x: Any) -> Emitted: return self._with("fdiv", x, self)
-    def __pow__(self, x: Any) -> Emitted: return self.call("pow", self, x)
-    def __neg__(self) -> Emitted: return Emitted(self.b, self.b.fneg(self.v))
-    def __lt__(self, x: Any) -> Emitted: return self._number("<", x)
-    def __le__(self, x: Any) -> Emitted: return self._number("<=", x)
-    def __gt__(self, x: Any) -> Emitted: return self._number(">", x)
-    def __ge__(self, x: Any) -> Emitted: return self._number(">=", x)
-    def __eq__(self, x: Any) -> Any: return self._number("==", x)
-    # fmt: on
-
-    def __bool__(self) -> bool:
-        raise TypeError("a formula with a branch cannot be emitted")
 
 
 @cache
-def _address(name: str) -> int:
+def address_of(name: str) -> int:
+    """Where the C library has a function."""
     f = getattr(ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None), name)
     return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
 
 
-# --- The values of rows --------------------------------------------------------------------------
-
-
-def _divide(a: Emitted, b: Emitted) -> Emitted:
-    """a * b**-1, as `Value` has it; where the power is not finite, IEEE's quotient."""
-    inverse = b.call("pow", b, -1.0)
-    return a.select(b.call("fabs", inverse).is_("==", float("inf")), a / b, a * inverse)
-
-
-def _sigmoid(x: Emitted) -> Emitted:
-    e = x.call("exp", x.select(x.is_(">=", 0.0), -x, x))
-    return x.select(x.is_(">=", 0.0), 1.0 / (1.0 + e), e / (1.0 + e))
-
-
-def _relu(x: Emitted) -> Emitted:
-    return x.select(x.b.or_(x.is_(">", 0.0), x.is_("!=", x)), x, 0.0)
-
-
-def _sign(x: Emitted) -> Emitted:
-    return x.select(x.is_("!=", x), x, (x > 0.0) - (x < 0.0))
-
-
-def _larger(sign: str) -> Callable[[Emitted, Emitted], Emitted]:
-    return lambda a, b: a.select(a.b.or_(a.is_(sign, b), a.is_("!=", a)), a, b)
-
-
-def _density(e: Emitted, scale: float) -> Emitted:
-    """scale e / (1 + e)^2."""
-    return scale * e / ((1.0 + e) * (1.0 + e))
-
-
-def _decay(x: Emitted, scale: float) -> Emitted:
-    """e^(-scale |x|)."""
-    return x.call("exp", -scale * x.call("fabs", x))
-
-
-def _size(a: Emitted, b: Any) -> Emitted:
-    """The length of (a, b), 1 where it is 0."""
-    size = a.call("hypot", a, b)
-    return size + (size == 0.0)
-
-
-def _exp_product(a: Emitted, b: Emitted) -> Emitted:
-    """e^(a b), what the product loses by rounding put back."""
-    hi = a * b
-    lo = a.call("fma", a, b, -hi)
-    e = a.call("exp", hi)
-    return hi.select(hi.call("fabs", hi).is_("<", 1e4), e + e * lo, e)
-
-
-_BRANCHING: dict[str, Callable[..., Emitted]] = {
-    "logistic_density": lambda x: _density(_decay(x, 1.0), 1.0),
-    "sech_square": lambda x: _density(_decay(x, 2.0), 4.0),
-    "cos_atan": lambda x: 1.0 / x.call("hypot", x, 1.0),
-    "cos_angle": lambda a, b: a / _size(a, b),
-    "per_square": lambda a, b: a / _size(a, b) / _size(a, b),
-    "exp_product": _exp_product,
-    "div": _divide,
-    "sigmoid": _sigmoid,
-    "relu": _relu,
-    "sign": _sign,
-    "maximum": _larger(">="),
-    "minimum": _larger("<="),
-    "at_least": _larger(">="),
-    "at_most": _larger("<="),
-}
-"""Values whose Python has a branch, or is another than the row's."""
-
-
-def _value(row: Elementwise, xs: Sequence[Emitted]) -> Emitted:
-    if (branching := _BRANCHING.get(row.label)) is not None:
-        return branching(*xs)
-    if (name := _LIBM.get(row.label)) is not None:
-        return xs[0].call(name, *xs)
-    return row.scalar(*xs)  # pyright: ignore[reportReturnType]  # symbols in, a symbol out
-
-
-def _apply(op: Op, *xs: Any) -> Emitted:
-    first = next(x for x in xs if isinstance(x, Emitted))
-    if not isinstance(op, Elementwise):
-        raise TypeError(f"{op} in a formula of single numbers")
-    return _value(op, [x if isinstance(x, Emitted) else Emitted(first.b, first._of(x)) for x in xs])  # pyright: ignore[reportPrivateUsage]
-
-
-kinds[Emitted] = _apply
-
-
 # --- The loops -----------------------------------------------------------------------------------
-
-
-def _partial(row: Elementwise, i: int, y: Emitted, xs: Sequence[Emitted]) -> Emitted:
-    d: Any = row.partials[i].value(y, xs)
-    return d if isinstance(d, Emitted) else Emitted(y.b, ir.Constant(_F64, float(d)))
 
 
 @cache
@@ -214,9 +101,9 @@ def codes() -> dict[str, int]:
         b = ir.IRBuilder(scratch.append_basic_block())
         xs = [Emitted(b, ir.Constant(_F64, 1.0)) for _ in row.partials]
         try:
-            y = _value(row, xs)
+            y = value(row, xs)
             for i in range(len(xs)):
-                _partial(row, i, y, xs)
+                partial(row, i, y, xs)
         except (TypeError, AttributeError, ValueError):
             continue  # what calls NumPy or branches has no machine code
         known[label] = len(known)
@@ -278,7 +165,7 @@ def _operands(s: _Frame, row: Elementwise, i: Any) -> tuple[list[Any], list[Emit
 
 def _ahead(s: _Frame, row: Elementwise, i: Any) -> None:
     _, xs = _operands(s, row, i)
-    s.b.store(_value(row, xs).v, s.at(s.x, s.b.add(s.base, i)))
+    s.b.store(value(row, xs).v, s.at(s.x, s.b.add(s.base, i)))
 
 
 def _back(s: _Frame, row: Elementwise, i: Any) -> None:
@@ -293,7 +180,7 @@ def _back(s: _Frame, row: Elementwise, i: Any) -> None:
             bit = s.b.and_(need, ir.Constant(_I32, 1 << n))
             with s.b.if_then(s.b.icmp_signed("!=", bit, ir.Constant(_I32, 0))):
                 to = s.at(s.g, p)
-                more = Emitted(s.b, g) * _partial(row, n, y, xs)
+                more = Emitted(s.b, g) * partial(row, n, y, xs)
                 s.b.store((Emitted(s.b, s.b.load(to)) + more).v, to)
 
 

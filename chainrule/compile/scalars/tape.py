@@ -10,13 +10,17 @@ were done, so that the numbers are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.scalars.machine import codes, loops
+from chainrule.compile.scalars.reads import Reads, ordered
+from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.errors import TraceError
+from chainrule.op import Array
 from chainrule.ops.families import rows
 from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS
@@ -30,30 +34,52 @@ _LABELS = {MARKS.get(label, label): label for label in rows}
 @final
 class Tape:
     """What computes `results` from numbers given for `given`, and for the leaves that the graph
-    has besides, `state`, whose `data` is read at every run."""
+    has besides, `state`, whose `data` is read at every run. These are in the order of where they
+    stand, so that a matrix lies together; `arrays` says where all leaves do. Of the constants the
+    first `made` are of leaves that the function makes; `tops` are instructions of maxima."""
 
-    def __init__(self, given: Sequence[Value], results: Sequence[Value]) -> None:
-        self.state: list[Value] = []
-        known = {id(v) for v in given}
-        order = _order(results)
-        self.state = [v for v in order if v._made is None and id(v) not in known]
-        self.leaves = len(given) + len(self.state)
-        self._at: dict[Any, int] = {id(v): i for i, v in enumerate([*given, *self.state])}
+    def __init__(self, seen: Reads, where: Mapping[int, Stand]) -> None:
+        """A graph, and what is known of its leaves and numbers; `where` says where leaves stand."""
+        given, made = seen.given, seen.made
+        order = ordered(seen.results, seen.maxima) if seen.maxima else seen.order
+        known = {id(v) for v in (*given, *made)}
+        state = [v for v in order if v._made is None and id(v) not in known]
+        apart = (("", 1), (0,))  # what stands nowhere stays in the order of its use
+        self.state = sorted(state, key=lambda v: _key(where.get(id(v), apart)))
+        leaves = [*given, *self.state]
+        self.arrays: list[Stand] = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(leaves)]
+        self.leaves = len(leaves)
+        self.made = len(made)
+        self._at: dict[Any, Any] = {id(v): i for i, v in enumerate(leaves)}
+        self._at |= {id(v): (n + 1) * 1j for n, v in enumerate(made)}
+        self._maxima = seen.maxima
         self._constants: dict[str, int] = {}
-        self._numbers: list[float] = []
+        self._numbers = [float(v.data) for v in made]
         self._lines: list[tuple[int, Any, Any]] = []
+        self._apart: list[tuple[int, int]] = []
+        self._tops: list[int] = []
         for v in order:
             if v._made is not None:
                 self._at[id(v)] = self._sum(v) if v._made is SUMMED else self._op(v)
-        self._finish([self._at[id(v)] for v in results])
+        self._finish([self._at[id(v)] for v in seen.results])
 
     # While it is read, leaves are at 0, 1, ...; results of instructions at -1, -2, ...; constants
-    # are complex numbers n*1j, which `_finish` moves between the two.
+    # are complex numbers (n + 1)*1j, which `_finish` moves between the two.
     def _constant(self, x: float) -> Any:
         n = self._constants.setdefault(repr(float(x)), len(self._numbers))
         if n == len(self._numbers):
             self._numbers.append(float(x))
-        return n * 1j
+        return (n + 1) * 1j
+
+    def _largest(self, number: int) -> int:
+        """The instructions of a maximum, which has no derivative."""
+        if ("largest", number) not in self._at:
+            top: Any = self._constant(-inf)
+            for v in self._maxima[number]:
+                self._tops.append(len(self._lines))
+                top = self._emit("maximum", top, self._at[id(v)])
+            self._at["largest", number] = top
+        return self._at["largest", number]
 
     def _emit(self, label: str, a: Any, b: Any = 0) -> int:
         code = codes().get(label)
@@ -75,7 +101,13 @@ class Tape:
                 f"jit: a Value made by hand, Value(data, children, {made.mark or 'partials'!r}), "
                 "does not say how its number is computed: write it with operations on Values"
             )
-        return self._emit(_LABELS[made.mark], *map(self._place, v._operands))
+        operands = v._operands
+        places = list(map(self._place, operands))
+        if self._maxima and id(v._b) in self._maxima:
+            side = 0 if made.turned else 1
+            places[side] = self._largest(id(v._b))
+            self._apart.append((len(self._lines), 1 << side))
+        return self._emit(_LABELS[made.mark], *places)
 
     def _sum(self, v: Value) -> Any:
         """The instructions of a sum, from the largest part of it that is there already on."""
@@ -98,45 +130,46 @@ class Tape:
         first = self.leaves
         self.base = first + len(self._numbers)
 
-        def final_place(p: Any) -> int:
-            return (
-                first + int(p.imag)
-                if isinstance(p, complex)
-                else p
-                if p >= 0
-                else self.base - 1 - p
-            )
+        def final(places: Sequence[Any]) -> Array:
+            p = np.array(places, np.complex128)
+            at = np.where(p.real >= 0, p.real, self.base - 1 - p.real)
+            return np.where(p.imag > 0, first + p.imag - 1, at).astype(np.int32)
 
         self.size = self.base + len(self._lines)
         self.code = np.array([c for c, _, _ in self._lines], np.int32)
-        self.left = np.array([final_place(a) for _, a, _ in self._lines], np.int32)
-        self.right = np.array([final_place(b) for _, _, b in self._lines], np.int32)
+        self.left = final([a for _, a, _ in self._lines])
+        self.right = final([b for _, _, b in self._lines])
         fixed = (self.left >= first) & (self.left < self.base)
         also = (self.right >= first) & (self.right < self.base)
         self.need = np.where(fixed, 0, 1).astype(np.int32) + np.where(also, 0, 2).astype(np.int32)
-        self.results = [final_place(p) for p in results]
-        self._constant_data = np.array(self._numbers, np.float64)
-        del self._at, self._constants, self._numbers, self._lines
+        for i, bit in self._apart:
+            self.need[i] &= ~bit
+        self.tops = np.zeros(len(self._lines), bool)
+        self.tops[self._tops] = True
+        self.results: list[int] = final(results).tolist()
+        self.constant_data = np.array(self._numbers, np.float64)
+        del self._at, self._constants, self._numbers, self._lines, self._apart, self._tops
 
-    def run(self, numbers: Sequence[float]) -> tuple[list[float], list[list[float]]]:
-        """The results, and of each its derivatives with respect to all leaves, in order."""
+    def run(self, numbers: Array) -> tuple[Array, Array]:
+        """The results for the numbers of all leaves, and of each its derivatives with respect to
+        all leaves, a row each."""
         x = np.empty(self.size)
-        x[: self.leaves] = [*numbers, *[v.data for v in self.state]]
-        x[self.leaves : self.base] = self._constant_data
+        x[: self.leaves] = numbers
+        x[self.leaves : self.base] = self.constant_data
         g = np.empty(self.size)
         arrays = [a.ctypes.data for a in (self.code, self.need, self.left, self.right, x, g)]
         code = loops()
         parts = [(n, min(PART, len(self.code) - n)) for n in range(0, len(self.code), PART)]
         for n, count in parts:
             code.forward(*_from(arrays, n), count, self.base + n)
-        slopes: list[list[float]] = []
-        for place in self.results:
+        slopes = np.empty((len(self.results), self.leaves))
+        for row, place in zip(slopes, self.results, strict=True):
             g[:] = 0.0
             g[place] = 1.0
             for n, count in reversed(parts):
                 code.backward(*_from(arrays, n), count, self.base + n)
-            slopes.append(g[: self.leaves].tolist())
-        return x[self.results].tolist(), slopes
+            row[:] = g[: self.leaves]
+        return x[self.results], slopes
 
 
 def _from(arrays: Sequence[int], n: int) -> list[int]:
@@ -145,30 +178,6 @@ def _from(arrays: Sequence[int], n: int) -> list[int]:
     return [*[a + 4 * n for a in words], x, g]
 
 
-def _below(v: Value) -> list[Any]:
-    """The Values that `v` was computed from."""
-    made: Any = v._made
-    if made is None:
-        return []
-    if made.children is not None:
-        return list(made.children)
-    inner = v._chain[: v._at : 2] if made is SUMMED else (v._a, v._b)
-    return [x for x in inner if isinstance(x, Value)]
-
-
-def _order(results: Sequence[Value]) -> list[Value]:
-    """All Values below `results`, operands first; graphs of any depth."""
-    out: list[Value] = []
-    state: dict[int, bool] = {}
-    stack: list[Value] = list(reversed(results))
-    while stack:
-        v = stack[-1]
-        if id(v) in state:
-            stack.pop()
-            if not state[id(v)]:
-                state[id(v)] = True
-                out.append(v)
-            continue
-        state[id(v)] = False
-        stack += [x for x in reversed(_below(v)) if id(x) not in state]
-    return out
+def _key(stand: Stand) -> Any:
+    names, at = stand
+    return tuple(map(str, names)), at

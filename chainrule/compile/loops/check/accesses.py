@@ -91,6 +91,8 @@ class _Places:
         self._symbols = symbols
         self._seen: set[tuple[Buffer, Affine]] = set()
         self._spans: dict[Expr, Interval] = {}
+        self._ended: list[tuple[Var, Affine]] = []
+        """Counters whose loops end where others decide, the innermost last."""
 
     def body(self, body: Sequence[Stmt]) -> None:
         """Statements, but those of loops without a turn."""
@@ -102,8 +104,11 @@ class _Places:
             case For():
                 if s.upto is not None:
                     self._ends(s, s.upto, s.var.extent)
+                    self._ended.append((s.var, s.upto))
                 if self._size(s.var.extent) > 0:
                     self.body(s.body)
+                if s.upto is not None:
+                    self._ended.pop()
                 return
             case Product():
                 if min([self._size(v.extent) for v in (s.i, s.j, *s.k)]) > 0:
@@ -154,6 +159,22 @@ class _Places:
 
     def span(self, at: Affine) -> Interval:
         """From where to where an offset goes."""
+        if not any(at.coefficient(v) for v, _ in self._ended):
+            return self._box(at)
+        return self._box(self._extreme(at, -1))[0], self._box(self._extreme(at, 1))[1]
+
+    def _extreme(self, at: Affine, sign: int) -> Affine:
+        """An offset with the counters of such loops at the one end that makes it least or most."""
+        for v, upto in reversed(self._ended):
+            c = at.coefficient(v)
+            if c:
+                at = at.plus(Affine(0, ((v, -c),)))
+                if (self._size(c) > 0) == (sign > 0):
+                    at = at.plus(upto.plus(Affine(-1)).times(c))
+        return at
+
+    def _box(self, at: Affine) -> Interval:
+        """The same where each counter goes to its extent."""
         low: float = self._size(at.const)
         high = low
         for v, factor in at.terms:

@@ -1,0 +1,118 @@
+"""What a function of Values took from outside the graph that it made.
+
+A number that was read from the `data` of a computed Value and went into the graph again is the very
+float that the Value holds. Where such a number meets several Values, and is the largest of theirs
+each time, it is their maximum, as a softmax subtracts it: that is computed anew in each run. What a
+number was instead cannot be told from the graph.
+
+A leaf is either the function's own state or was made by it. A second run tells: state is the same
+object there.
+"""
+
+# The graph is read off what Value keeps to itself.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from chainrule.scalar import Value
+from chainrule.scalar.walk import SUMMED
+
+Maxima = dict[int, list[Value]]
+"""By the `id` of a number, the Values of which it is the largest."""
+
+
+@final
+class Reads:
+    """What a graph read: `made`, leaves that the function makes; `maxima`. As long as it is `open`
+    which these are, a second run has to tell; without one there are none.
+
+    `state` are the leaves that are certainly state: those that stand somewhere.
+    """
+
+    def __init__(
+        self, given: Sequence[Value], results: Sequence[Value], where: Mapping[int, Any]
+    ) -> None:
+        self.given, self.results = given, results
+        self.order = order = ordered(results)
+        known = {id(v) for v in given}
+        leaves = [v for v in order if v._made is None and id(v) not in known]
+        self.state = [v for v in leaves if id(v) in where]
+        self._doubtful = [v for v in leaves if id(v) not in where]
+        self._found = [maxima_in(order, leaves=x) for x in (True, False)]
+        self.open = bool(self._doubtful or any(self._found))
+        self.made: list[Value] = []
+        self.maxima: Maxima = {}
+
+    def compare(self, results: Sequence[Value]) -> None:
+        """Look at the graph of a second run."""
+        order = ordered(results)
+        again = {id(v) for v in order if v._made is None}
+        self.made = [v for v in self._doubtful if id(v) not in again]
+        # a constant of the program can be the very float of a leaf, though never with other numbers
+        for leaves, found in zip((True, False), self._found, strict=True):
+            if found and len(maxima_in(order, leaves=leaves) or ()) == len(found):
+                self.maxima = found
+                return
+
+
+def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
+    """The numbers read from computed Values in a graph, with `leaves` from those, too; None if one
+    is not the largest of those that it meets."""
+    computed = {
+        id(v.data) for v in order if type(v.data) is float and (leaves or v._made is not None)
+    }
+    found: Maxima = {}
+    tops: dict[int, float] = {}
+    for v in order:
+        if (top := number_in(v)) is not None and id(top) in computed:
+            found.setdefault(id(top), []).append(v._a)
+            tops[id(top)] = top
+    for i, met in found.items():
+        if not any(x.data is tops[i] for x in met) or any(x.data > tops[i] for x in met):
+            return None
+    return found
+
+
+def number_in(v: Value) -> float | None:
+    """The float that an op was applied to beside a Value."""
+    made: Any = v._made
+    if made is None or made is SUMMED or made.children is not None or v._d_b is not None:
+        return None
+    return v._b if type(v._b) is float else None
+
+
+def below(v: Value, maxima: Mapping[int, Sequence[Value]]) -> list[Any]:
+    """The Values that `v` was computed from."""
+    made: Any = v._made
+    if made is None:
+        return []
+    if made.children is not None:
+        return list(made.children)
+    if made is SUMMED:
+        return [x for x in v._chain[: v._at : 2] if isinstance(x, Value)]
+    if maxima and id(v._b) in maxima:
+        return [v._a, *maxima[id(v._b)]]
+    return [x for x in (v._a, v._b) if isinstance(x, Value)]
+
+
+def ordered(
+    results: Sequence[Value], maxima: Mapping[int, Sequence[Value]] | None = None
+) -> list[Value]:
+    """All Values below `results`, operands first; graphs of any depth."""
+    out: list[Value] = []
+    state: dict[int, bool] = {}
+    stack: list[Value] = list(reversed(results))
+    while stack:
+        v = stack[-1]
+        if id(v) in state:
+            stack.pop()
+            if not state[id(v)]:
+                state[id(v)] = True
+                out.append(v)
+            continue
+        state[id(v)] = False
+        stack += [x for x in reversed(below(v, maxima or {})) if id(x) not in state]
+    return out

@@ -1,0 +1,228 @@
+"""A tape as families: loops over coordinates, and where each operand lies.
+
+Every operand of every unit goes through its map, which is checked against all of them; so what the
+families say is what the tape does, whatever the numbers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
+from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
+from chainrule.compile.scalars.reroll.index_maps import Ints, Map, affine, fitted
+from chainrule.compile.scalars.reroll.units import LARGEST, Recorded, Unit, units_of
+
+ROOM = 4
+"""A family's memory may be so many times what its units need: half of a triangle is empty."""
+LEAVES, CONSTANTS = -1, -2
+"""What stands for a family's number where an operand is none."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`, and where in its memory, as a
+    map of the coordinates and of how often a run was repeated before; whether it has a gradient."""
+
+    source: int
+    at: Map
+    needed: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Terms that are repeated `count` times, a map of the coordinates, at most `extent` times."""
+
+    terms: tuple[tuple[Slot, ...], ...]
+    count: Map
+    extent: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`units` numbers that are computed alike, in memory by their coordinates, row by row."""
+
+    op: str
+    nest: Nest
+    runs: tuple[Run, ...]
+    strides: tuple[int, ...]
+    size: int
+    units: int
+
+
+@final
+@dataclass(slots=True)
+class _Group:
+    """Numbers of one colour: what they are called as a source, coordinates and places in memory."""
+
+    source: int
+    columns: Sequence[Ints]
+    address: Ints
+
+
+@final
+@dataclass(slots=True)
+class Families:
+    """The families of a tape, in an order in which each needs only those before it, and of each
+    result of the tape the source and the place in its memory."""
+
+    families: list[Family]
+    results: list[tuple[int, int]]
+
+
+def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Families | None:
+    """The families of a tape, whose leaves stand in `arrays`: of each the name of its container and
+    its indices there. None if a map is not found.
+
+    Sums whose lengths are no affine function of their coordinates are taken apart by length.
+    """
+    apart: set[int] = set()
+    while True:
+        roll = _Roll(tape, arrays)
+        for members in families_of(units_of(tape), roll.colour, len(roll.groups), apart):
+            if not roll.add(members):
+                break
+        else:
+            ends = [(roll.group_of(p), p) for p in tape.results]
+            places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
+            return Families(roll.families, places)
+        uneven = {u.place for u in members.units}
+        if not roll.uneven or uneven <= apart:
+            return None
+        apart |= uneven
+
+
+@final
+class _Roll:
+    """What is known while families are put together: by place its colour and its row in the group
+    of that colour."""
+
+    def __init__(self, tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> None:
+        self.families: list[Family] = []
+        self.groups: list[_Group] = []
+        self.uneven = False
+        """Whether the latest family's sums have lengths that are not affine."""
+        self.colour = [CONSTANT] * tape.size
+        self.row = np.zeros(tape.size, np.int64)
+        members: dict[Any, list[int]] = {}
+        for place, (name, _) in enumerate(arrays):
+            members.setdefault(name, []).append(place)
+        for number, places in enumerate(members.values()):
+            at = np.array([arrays[p][1] for p in places], np.int64).reshape(len(places), -1)
+            self.groups.append(_Group(LEAVES, list(at.T), np.array(places)))
+            self.row[places] = np.arange(len(places))
+            for p in places:
+                self.colour[p] = number
+        fixed = np.arange(tape.leaves, tape.base)
+        self.row[fixed] = fixed - tape.leaves
+        if tape.made:
+            made = np.arange(tape.made)
+            for p in range(tape.leaves, tape.leaves + tape.made):
+                self.colour[p] = len(self.groups)
+            self.groups.append(_Group(CONSTANTS, [made], made))
+        self._constants = _Group(CONSTANTS, [], fixed - tape.leaves)
+
+    def group_of(self, place: int) -> _Group:
+        """The group that a place belongs to."""
+        return self._group(self.colour[place])
+
+    def _group(self, colour: int) -> _Group:
+        return self._constants if colour == CONSTANT else self.groups[colour]
+
+    def add(self, members: Members) -> bool:
+        """Put together the family of these units; whether all its maps were found."""
+        n = len(members.units)
+        if members.op == LARGEST and len(members.runs) <= 2:
+            self._sort_terms(members.units)
+        counts = np.array(members.counts, np.int64)
+        operands = [_operands(members, counts, r) for r in range(len(members.runs))]
+        candidates: list[Ints] = []
+        for run, terms, count in zip(members.runs, operands, counts.T, strict=True):
+            first = np.cumsum(count) - count
+            for colours, places in zip(run, terms, strict=True):
+                for s, c in enumerate(colours):
+                    rows = self.row[places[first, s]]
+                    candidates += [x[rows] for x in self._group(c).columns]
+        nest, sizes = _laid_out(nest_of(candidates, n), n)
+        parts = zip(members.runs, operands, counts.T, strict=True)
+        runs = [self._run(nest, members.need, *part) for part in parts]
+        strides = _strides(sizes)
+        address = sum(
+            (s * c for s, c in zip(strides, nest.columns, strict=True)), np.zeros(n, np.int64)
+        )
+        self.groups.append(_Group(len(self.families), nest.columns, address))
+        self.row[[u.place for u in members.units]] = np.arange(n)
+        found = [r for r in runs if r is not None]
+        self.families.append(Family(members.op, nest, tuple(found), strides, prod(sizes), n))
+        return len(found) == len(runs)
+
+    def _sort_terms(self, units: Sequence[Unit]) -> None:
+        """Put the terms of maxima, whose order does not matter, in that of their coordinates."""
+
+        def stand(term: tuple[int, ...]) -> tuple[int, ...]:
+            row = self.row[term[0]]
+            return tuple([int(c[row]) for c in self.group_of(term[0]).columns])
+
+        for u in units:
+            u.terms[1:] = sorted(u.terms[1:], key=stand)
+
+    def _run(
+        self, nest: Nest, need: int, run: Any, terms: Sequence[Ints], count: Ints
+    ) -> Run | None:
+        """A run's maps: along each unit's coordinates, and its repetitions."""
+        times = affine(nest.columns, count)
+        if times is None:
+            self.uneven = True
+            return None
+        owner = np.repeat(np.arange(len(count)), count)
+        step = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+        columns = [*[c[owner] for c in nest.columns], step]
+        slots: list[tuple[Slot, ...]] = []
+        for colours, places in zip(run, terms, strict=True):
+            each: list[Slot] = []
+            for s, c in enumerate(colours):
+                group = self._group(c)
+                at = fitted(columns, group.address[self.row[places[:, s]]])
+                if at is None:
+                    return None
+                needed = group.source != CONSTANTS and bool(need >> s & 1)
+                each.append(Slot(group.source, at, needed))
+            slots.append(tuple(each))
+        return Run(tuple(slots), times, int(count.max()))
+
+
+def _operands(members: Members, counts: Ints, r: int) -> list[Ints]:
+    """Of each term of run r the places of its operands: a row for each unit and repetition."""
+    period = len(members.runs[r])
+    starts = sum(
+        (len(run) * counts[:, i] for i, run in enumerate(members.runs[:r])),
+        np.zeros(len(members.units), np.int64),
+    ).tolist()
+    times = counts[:, r].tolist()
+    out: list[Ints] = []
+    for q in range(period):
+        rows: list[tuple[int, ...]] = []
+        for u, start, n in zip(members.units, starts, times, strict=True):
+            rows += u.terms[start + q : start + period * n : period]
+        out.append(np.array(rows, np.int64))
+    return out
+
+
+def _laid_out(nest: Nest, n: int) -> tuple[Nest, tuple[int, ...]]:
+    """Coordinates and the sides of the box that they span: by rank if that is mostly empty."""
+    sizes = tuple([int(c.max()) + 1 for c in nest.columns])
+    if prod(sizes) <= ROOM * n:
+        return nest, sizes
+    return ranked(n), (n,)
+
+
+def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple([prod(sizes[i + 1 :]) for i in range(len(sizes))])

@@ -1,0 +1,62 @@
+"""The forward kernels of families: each number is computed as the program computes it, and a sum is
+added up in the program's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from chainrule.compile.loops.expressions import Local, Var
+from chainrule.compile.loops.statements import Into, Let, Stmt, Store
+from chainrule.compile.scalars.formulas import value
+from chainrule.compile.scalars.reroll.families import Family, Slot
+from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
+from chainrule.compile.scalars.reroll.packing import Packing
+from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.reroll.written import F64, Written
+from chainrule.ops.families import rows
+
+
+def write_forward(w: Writer, number: int, family: Family) -> None:
+    """The kernel of a family, over lanes along its last axis where sums are equally long."""
+    p = w.point(family)
+    at = p.own(family)
+    points = [w.repeated(p, run) for run in family.runs]
+    repeats = [q.loops[-1] for q in points]
+    loops, lanes = over_lanes(p.loops, repeats, neighbours(p.loops, at))
+    read = [_reader(w, f"f{number}", q, lanes) for q in points]
+    if family.op in (SUM, LARGEST):
+        total = Local("s", F64)
+        body = _fold(w, family, points, read, total)
+        y = w.make.local(total)
+    else:
+        (slots,) = family.runs[0].terms
+        body, y = [], value(rows[family.op], [read[0](s) for s in slots]).e
+    body = nested(loops, [*body, Store(w.values[number], at, y)], lanes)
+    w.kernel(f"f{number}", body, f"{family.op}, {family.units} times")
+
+
+def _reader(w: Writer, name: str, p: Point, lanes: Var | None) -> Callable[[Slot], Written]:
+    packing = Packing(w, name, p.loops, lanes)
+    return lambda slot: packing.read(w.load(slot, p))
+
+
+def _fold(
+    w: Writer,
+    family: Family,
+    points: Sequence[Point],
+    read: Sequence[Callable[[Slot], Written]],
+    total: Local,
+) -> list[Stmt]:
+    """Adding up into `total`, from -0 on, the one number that any addition leaves as the other is;
+    or the largest."""
+    fold = "add" if family.op == SUM else "maximum"
+    out: list[Stmt] = [Let(total, w.number(-0.0 if family.op == SUM else -inf).e)]
+    for run, p, each in zip(family.runs, points, read, strict=True):
+        terms: list[Stmt] = []
+        for slots in run.terms:
+            xs = [each(s) for s in slots]
+            x = w.product(xs[0], xs[1]) if len(xs) == 2 else xs[0]
+            terms.append(Into(total, fold, x.e))
+        out += nested(p.loops[-1:], terms)
+    return out

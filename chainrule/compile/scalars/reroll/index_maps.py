@@ -1,0 +1,108 @@
+"""Index maps: where an operand lies, as a function of coordinates, exactly.
+
+A map is affine, or affine plus a table of some of the coordinates (a gather). What is fitted to a
+few rows is checked against all of them, so a map that is found is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE = 256
+"""Rows that coefficients are fitted to."""
+SPARSE = 8
+"""A table may have so many entries for each that is used."""
+
+Ints = NDArray[np.int64]
+"""A column of integers, int64."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers at the place that `steps`, a coefficient for each coordinate, lead to."""
+
+    values: Ints
+    steps: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Map:
+    """`const` plus the sum of coefficient times coordinate, plus what a table says."""
+
+    const: int
+    coefficients: tuple[int, ...]
+    table: Table | None = None
+
+    def depends_on(self, axis: int) -> bool:
+        """Whether it differs along a coordinate."""
+        by_table = self.table is not None and self.table.steps[axis] != 0
+        return by_table or self.coefficients[axis] != 0
+
+
+def fitted(columns: Sequence[Ints], y: Ints) -> Map | None:
+    """`y` as a function of the columns; None if a table would be too large."""
+    found = affine(columns, y)
+    if found is not None:
+        return found
+    k = len(columns)
+    for n in (1, 2, k):
+        for chosen in combinations(range(k), min(n, k)):
+            found = _by_table(columns, chosen, y)
+            if found is not None:
+                return found
+    return None
+
+
+def affine(columns: Sequence[Ints], y: Ints) -> Map | None:
+    """`y` as an affine function of the columns, if it is one."""
+    low = int(y[0])
+    if (y == low).all():
+        return Map(low, (0,) * len(columns))
+    w = _coefficients([*columns, np.ones(len(y), np.int64)], y)
+    return None if w is None else Map(w[-1], w[:-1])
+
+
+def _coefficients(columns: Sequence[Ints], y: Ints) -> tuple[int, ...] | None:
+    """Integers with which the columns add up to `y`."""
+    if not columns:
+        return () if not y.any() else None
+    x = np.column_stack(columns)
+    few = np.linspace(0, len(y) - 1, SAMPLE).astype(np.int64) if len(y) > SAMPLE else slice(None)
+    w: Any = np.linalg.lstsq(x[few].astype(float), y[few].astype(float), rcond=None)[0]
+    whole: Ints = np.rint(w).astype(np.int64)
+    return tuple(whole.tolist()) if np.array_equal(x @ whole, y) else None
+
+
+def _by_table(columns: Sequence[Ints], chosen: Sequence[int], y: Ints) -> Map | None:
+    """`y` as a table of the chosen columns plus an affine function of the others."""
+    sizes = [int(columns[c].max()) + 1 for c in chosen]
+    if np.prod(sizes, dtype=float) > SPARSE * len(y):
+        return None
+    steps = [0] * len(columns)
+    where = np.zeros(len(y), np.int64)
+    step = 1
+    for c, size in zip(reversed(chosen), reversed(sizes), strict=True):
+        steps[c] = step
+        where = where + step * columns[c]
+        step *= size
+    _, first, group = np.unique(where, return_index=True, return_inverse=True)
+    origin = first[group]
+    others = [i for i in range(len(columns)) if i not in chosen]
+    w = _coefficients([columns[i] - columns[i][origin] for i in others], y - y[origin])
+    if w is None:
+        return None
+    rest = y - sum((c * columns[i] for c, i in zip(w, others, strict=True)), np.zeros_like(y))
+    values = np.zeros(step, np.int64)
+    values[where] = rest
+    coefficients = [0] * len(columns)
+    for c, i in zip(w, others, strict=True):
+        coefficients[i] = c
+    return Map(0, tuple(coefficients), Table(values, tuple(steps)))

@@ -1,0 +1,103 @@
+"""A tape that was rolled up, as machine code: results, and their derivatives with respect to all
+leaves."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import replace
+from functools import cache
+from typing import Any, final
+
+import llvmlite.binding
+import numpy as np
+
+from chainrule.compile.cpu.program_module import emit
+from chainrule.compile.llvm.function_calls import LIBRARY
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.loops import memory
+from chainrule.compile.loops.expressions import Affine
+from chainrule.compile.loops.statements import Loops, Store
+from chainrule.compile.runtime import build
+from chainrule.compile.runtime.machine_code import compiled, loaded
+from chainrule.compile.runtime.result_memory import Lender
+from chainrule.compile.runtime.scratch import Block, Layout
+from chainrule.compile.scalars.formulas import LIBM
+from chainrule.compile.scalars.machine import address_of
+from chainrule.compile.scalars.reroll.backward import Backward
+from chainrule.compile.scalars.reroll.families import CONSTANTS, LEAVES, Families
+from chainrule.compile.scalars.reroll.forward import write_forward
+from chainrule.compile.scalars.reroll.loops import Writer
+from chainrule.compile.scalars.reroll.units import Recorded
+from chainrule.op import Array
+
+llvm: Any = llvmlite.binding
+
+
+@final
+class Rolled:
+    """The families of a tape as a program."""
+
+    def __init__(self, tape: Recorded, made: Families) -> None:
+        self.families = made
+        self.loops, objects = _written(tape, made)
+        if build.CHECKING:
+            from chainrule.compile.loops.check.checker import check
+
+            check(self.loops)
+        scratch = [b for b in self.loops.buffers if b.role == "scratch"]
+        lives = memory.lifetimes(self.loops, scratch)
+        scratch = [b for b in scratch if b in lives]
+        target = replace(host(), library_functions=True, threads=False, libraries=False)
+        module = emit(self.loops, objects, scratch, target)
+        _link_library()
+        self._code = loaded(compiled(str(module.ir)))
+        layout = Layout((), objects, [], scratch, lives)
+        self._block = Block(layout, (), Lender(), named=False)
+        self._arrays = [np.zeros(b.shape) for b in objects]
+        self._table = (ctypes.c_void_p * len(objects))(*map(id, self._arrays))
+        self._lock = threading.Lock()
+
+    def run(self, numbers: Array) -> tuple[Array, Array]:
+        """What `Tape.run` gives."""
+        x, seeds, out, slopes = self._arrays
+        n, count = len(numbers), len(self.families.results)
+        derivatives = np.empty((count, n))
+        with self._lock:
+            x[:n] = numbers
+            for i in range(count):
+                seeds[:] = 0.0
+                seeds[i] = 1.0
+                self._code.call(self._table, self._block.scratch, self._block.sizes, 0, None)
+                derivatives[i] = slopes[:n]
+            return out[:count].copy(), derivatives
+
+
+def _written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
+    """The kernels, and the buffers that a caller has: numbers of the leaves, what gradients of the
+    results start with; results, gradients of the leaves."""
+    w = Writer({}, {})
+    w.values[LEAVES] = w.buffer("x", tape.leaves, "input")
+    seeds = w.buffer("seeds", len(made.results), "input")
+    out = w.buffer("y", len(made.results), "result")
+    w.adjoints[LEAVES] = w.buffer("dx", tape.leaves, "result")
+    objects = list(w.buffers)
+    constants: Any = tape.constant_data
+    w.values[CONSTANTS] = w.buffer("c", len(constants), "constant", np.append(constants, 0.0))
+    for i, family in enumerate(made.families):
+        w.values[i] = w.buffer(f"v{i}", family.size, "scratch")
+        w.adjoints[i] = w.buffer(f"g{i}", family.size, "scratch")
+    for i, family in enumerate(made.families):
+        write_forward(w, i, family)
+    for i, (source, place) in enumerate(made.results):
+        value = w.make.load(w.values[source], Affine(place))
+        w.kernel(f"y{i}", [Store(out, Affine(i), value)], "a result")
+    Backward(w, made).write(seeds)
+    return Loops(w.buffers, w.kernels), objects
+
+
+@cache
+def _link_library() -> None:
+    """Let machine code find the C library's functions by the names that it has for them."""
+    for name in LIBM:
+        llvm.add_symbol(LIBRARY + name, address_of(name))

@@ -1,0 +1,111 @@
+"""From a tape's instructions to units: sums as wholes, everything else as it is.
+
+An addition whose only use is as the left operand of another one is no unit but a step of that sum,
+and a product whose only use is to be added is written into the sum. So a dot product is one unit,
+whatever its length, in the order in which it was added up.
+
+A place is where a tape keeps a number: leaves first, then constants, then results of instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.compile.scalars.machine import codes
+from chainrule.ops.families import rows
+
+SUM, LARGEST = "sum", "largest"
+"""What units that fold many terms are called, in the place of a row's label."""
+
+
+class Recorded(Protocol):
+    """What is read of a tape."""
+
+    code: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    leaves: int
+    base: int
+    size: int
+    results: list[int]
+    made: int
+    need: NDArray[np.int32]
+    tops: NDArray[np.bool_]
+    constant_data: NDArray[np.float64]
+
+
+@final
+@dataclass(slots=True)
+class Unit:
+    """What one number is: the row `op` of one term, its operands' places, of which `need` has a bit
+    for those with a gradient; or the `SUM` of terms of one place each, or two for a product; or the
+    `LARGEST` of terms, which has no gradient."""
+
+    place: int
+    op: str
+    terms: list[tuple[int, ...]]
+    need: int = 3
+
+
+def units_of(tape: Recorded) -> list[Unit]:
+    """The units of a tape, operands first."""
+    labels = {number: label for label, number in codes().items()}
+    label_of: list[str] = [labels.get(n, "") for n in range(max(labels) + 1)]
+    binary = [len(rows[x].partials) == 2 if x else False for x in label_of]
+    grown, inner = _within_sums(tape, np.array(binary)[tape.code])
+    folds = {codes()["add"]: SUM, codes()["maximum"]: LARGEST}
+    left, right, need = tape.left.tolist(), tape.right.tolist(), tape.need.tolist()
+    tops = tape.tops.tolist()
+    begun: dict[int, list[tuple[int, ...]]] = {}
+    out: list[Unit] = []
+    base = tape.base
+
+    def term(p: int) -> tuple[int, ...]:
+        i = p - base
+        return (left[i], right[i]) if i >= 0 and inner[i] else (p,)
+
+    for i, code in enumerate(map(int, tape.code)):
+        if inner[i]:
+            continue
+        a = left[i]
+        if code in folds and (folds[code] is SUM or tops[i]):
+            terms = begun.pop(a, None) or [term(a)]
+            terms.append(term(right[i]))
+            if grown[i]:
+                begun[base + i] = terms
+            else:
+                out.append(Unit(base + i, folds[code], terms))
+        else:
+            operands = (a, right[i]) if binary[code] else (a,)
+            out.append(Unit(base + i, label_of[code], [operands], need[i]))
+    return out
+
+
+def _within_sums(tape: Recorded, binary: Any) -> tuple[Sequence[bool], Sequence[bool]]:
+    """Which instructions are additions that a sum goes on from, and which are products in sums."""
+    add, mul = codes()["add"], codes()["mul"]
+    n = len(tape.code)
+    uses = np.bincount(tape.left, minlength=tape.size)
+    uses += np.bincount(tape.right[binary], minlength=tape.size)
+    np.add.at(uses, tape.results, 1)
+    single = uses[tape.base :] == 1
+    user = np.zeros(tape.size, np.int64)
+    steps = np.arange(n)
+    user[tape.right[binary]] = steps[binary]
+    by_right = user.copy()
+    user[tape.left] = steps
+    by_left = user
+    added_left = single & (tape.code[by_left[tape.base :]] == add)
+    is_left = tape.left[by_left[tape.base :]] == tape.base + steps
+    added_right = single & (tape.code[by_right[tape.base :]] == add)
+    is_right = (tape.right[by_right[tape.base :]] == tape.base + steps) & ~is_left
+    grown = (tape.code == add) & added_left & is_left
+    left_user = by_left[tape.base :]
+    grown |= tape.tops & single & tape.tops[left_user] & is_left
+    inner = (tape.code == mul) & ((added_left & is_left) | (added_right & is_right))
+    return grown.tolist(), inner.tolist()

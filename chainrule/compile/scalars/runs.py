@@ -1,0 +1,97 @@
+"""The runs of a recorded function: by its tape at first, then by loops, if it has any.
+
+To roll a tape up and to compile its loops takes about as long as a thousand runs of it. So only a
+function that is called again and again is rolled up, and a tape with few repetitions stays one.
+Loops have to give what the tape gives, on the numbers of that call and on others: values to the
+bit, derivatives to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from chainrule.compile.scalars.reroll.families import Families, rolled
+from chainrule.compile.scalars.reroll.program import Rolled
+from chainrule.compile.scalars.state_reader import StateReader
+from chainrule.compile.scalars.tape import Tape
+from chainrule.op import Array
+
+CALLS = 3
+"""The call from which on loops run."""
+LEAST = 512
+"""Instructions of a tape that is worth it..."""
+EACH = 12
+"""... and how many there must be for each family."""
+ROUNDING = 1e-11
+"""How far a derivative may be off, in parts of the largest one."""
+
+Results = tuple[Array, Array]
+
+
+@final
+class Runs:
+    """Runs `tape`, or its loops; `why` says why it has none."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.loops: Rolled | None = None
+        self.why = f"it is rolled up at call {CALLS}"
+        self.state = tuple(tape.state)
+        self._reader = StateReader(self.state)
+        self._calls = 0
+
+    def run(self, given: Sequence[float]) -> Results:
+        """The results for these numbers and those of the state, and of each its derivatives with
+        respect to all leaves, a row each."""
+        x = np.empty(self.tape.leaves)
+        x[: len(given)] = given
+        self._reader.into(x[len(given) :])
+        if self.loops is not None:
+            return self.loops.run(x)
+        self._calls += 1
+        if self._calls == CALLS:
+            self._roll(x)
+        return self.tape.run(x)
+
+    def _roll(self, numbers: Array) -> None:
+        """Make the loops, if it is worth it and they agree with the tape."""
+        n = len(self.tape.code)
+        if n < LEAST:
+            self.why = f"it has only {n} operations"
+            return
+        made = rolled(self.tape, self.tape.arrays)
+        if made is None:
+            self.why = "no function of loop counters says where its operands are"
+            return
+        self.why = self._worth(made)
+        if self.why:
+            return
+        try:
+            loops = Rolled(self.tape, made)
+        except TypeError as unknown:
+            self.why = str(unknown)
+            return
+        moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
+        if all(_agree(self.tape.run(x), loops.run(x)) for x in (numbers, moved)):
+            self.loops = loops
+        else:
+            self.why = "its loops gave other numbers than the tape"
+
+    def _worth(self, made: Families) -> str:
+        n, families = len(self.tape.code), len(made.families)
+        few = n < EACH * families
+        return f"its {n} operations are of {families} kinds, too few of each" if few else ""
+
+
+def _agree(want: Results, got: Results) -> bool:
+    """Whether values are the same bits, and derivatives the same to rounding."""
+    if not np.array_equal(want[0], got[0], equal_nan=True):
+        return False
+    for a, b in zip(want[1], got[1], strict=True):
+        near = ROUNDING * np.abs(a[np.isfinite(a)]).max(initial=0.0)
+        if not np.allclose(a, b, rtol=1e-9, atol=near, equal_nan=True):
+            return False
+    return True
