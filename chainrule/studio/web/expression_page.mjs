@@ -274,10 +274,13 @@ class ExpressionPage {
     }
   }
   start() {
-    requestAnimationFrame(() => this.player.graph.resize());
+    this.player.start();
   }
   stop() {
     this.player.stop();
+  }
+  close() {
+    this.stop();
   }
 }
 
