@@ -245,3 +245,21 @@ Worker.prototype.postMessage = function (message) {
   return set.apply(this, arguments);
 };
 """
+
+
+COUNT_WORKERS = """
+globalThis.workers = 0;
+globalThis.Worker = class extends Worker {
+  constructor(...args) { super(...args); workers++; }
+  terminate() { workers--; super.terminate(); }
+};
+"""
+
+
+def test_a_page_that_is_replaced_ends_its_worker(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"], COUNT_WORKERS) as page:
+        for seed in (2, 3):
+            page.evaluate(f"location.hash = 'page=network&seed={seed}&step=4'")
+            wait_for_step(page, 4, "=")
+            assert page.get_by_label("Seed").input_value() == str(seed)
+            assert page.evaluate("workers") == 1

@@ -181,9 +181,12 @@ class BreakPage {
     return {...(this.slip && !this.quiz ? {slip: this.slip.key} : {}), ...this.player?.state()};
   }
   start() {
-    requestAnimationFrame(() => this.player.graph.resize());
+    this.player.start();
   }
   stop() {
     this.player.stop();
+  }
+  close() {
+    this.stop();
   }
 }

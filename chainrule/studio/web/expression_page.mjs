@@ -3,11 +3,11 @@ import {h} from "./dom.mjs";
 import {ExpressionError, inputNames, parseExpression} from "./expression.mjs";
 import {pythonOf} from "./expression_python.mjs";
 import {ruleWithNames} from "./explain.mjs";
+import {InputTable, NUDGE} from "./input_table.mjs";
 import {short} from "./numbers.mjs";
 import {Player} from "./player.mjs";
 import {traceOfExpression, valueOfExpression} from "./scalar_trace.mjs";
 
-const NUDGE = 0.001;
 const EXAMPLES = [
   ["one path", "f = relu(a*b + d)", {a: 2, b: -3, d: 10}],
   ["two paths", "d = a*b + a", {a: 2, b: 3}],
@@ -51,7 +51,7 @@ class ExpressionPage {
       oninput: () => this.read(this.field.value),
     });
     this.problem = h("p", {class: "problem bad", role: "alert"});
-    this.inputs = h("div", {class: "inputs"});
+    this.inputs = new InputTable((name, x) => this.changeValue(name, x));
     this.why = h("div", {class: "why"});
     this.holder = h("div", {class: "playerplace"});
     this.python = h("pre", {tabindex: 0});
@@ -76,7 +76,7 @@ class ExpressionPage {
         ),
       ),
       h("div", null, this.field, this.problem),
-      this.inputs,
+      this.inputs.element,
       this.why,
       this.holder,
       h("details", null, h("summary", null, "Show me the Python"), this.python, copy),
@@ -125,7 +125,7 @@ class ExpressionPage {
     this.names.forEach((name, i) => {
       this.values[name] ??= values[name] ?? [2, -3, 10, 1, 0.5][i % 5];
     });
-    this.rows();
+    this.inputs.showInputs(this.names, this.values);
     this.showTrace(params);
   }
 
@@ -155,98 +155,37 @@ class ExpressionPage {
       this.player = new Player(trace, {params, onState: () => this.reportState()});
       this.holder.replaceChildren(this.player.root);
     }
-    this.numbers(trace);
+    this.showNumbers(trace);
     this.reportState();
   }
 
   // --- inputs, their gradients, and what a nudge does
 
-  rows() {
-    this.lines = this.names.map((name) => this.row(name));
-    const cell = (role, kind, ...children) => h("div", {role, class: kind}, ...children);
-    const head = ["input", "value", "drag", "gradient", `add ${NUDGE}: result, slope`].map((t) =>
-      cell("columnheader", "soft", t),
-    );
-    const row = (...cells) => h("div", {role: "row", class: "inputrow"}, ...cells);
-    this.inputs.replaceChildren(
-      h(
-        "div",
-        {role: "table", class: "inputtable", "aria-label": "inputs"},
-        row(...head),
-        ...this.lines.map((r) =>
-          row(
-            cell("rowheader", "inputname", r.name),
-            cell("cell", "", r.number),
-            cell("cell", "inputslider", r.slider),
-            cell("cell", "grad", r.gradient),
-            cell("cell", "nudge", r.nudged),
-          ),
-        ),
-      ),
-    );
-  }
-  row(name) {
-    const x = this.values[name];
-    const reach = Math.max(10, 2 * Math.abs(x));
-    const number = h("input", {
-      type: "number",
-      step: "any",
-      value: x,
-      "aria-label": `value of ${name}`,
-      oninput: () => this.changeValue(name, number.valueAsNumber, slider),
-    });
-    const slider = h("input", {
-      type: "range",
-      min: -reach,
-      max: reach,
-      step: reach / 1000,
-      value: x,
-      "aria-label": `drag ${name}`,
-      oninput: () => {
-        number.value = Number(slider.value);
-        this.changeValue(name, slider.valueAsNumber);
-      },
-    });
-    return {
-      name,
-      number,
-      slider,
-      gradient: h("output", {"aria-label": `gradient of ${name}`}),
-      nudged: h("output", {"aria-label": `difference of ${name}`}),
-    };
-  }
-
-  changeValue(name, x, slider) {
+  changeValue(name, x) {
     if (!Number.isFinite(x))
       return this.complain(
         `The value of ${name} is no number; the last one, ${short(this.values[name])}, still holds.`,
       );
     this.complain("");
     this.values[name] = x;
-    if (slider) {
-      if (Math.abs(x) > slider.max) {
-        slider.max = 2 * Math.abs(x);
-        slider.min = -slider.max;
-      }
-      slider.value = x;
-    }
     this.showTrace({});
   }
 
-  numbers(trace) {
+  showNumbers(trace) {
     const {show} = this.player;
     const [sweep] = trace.sweeps;
     const y = trace.nodes[sweep.result].value.data[0];
-    for (const {name, gradient, nudged} of this.lines) {
+    for (const input of this.inputs.inputs) {
+      const {name} = input;
       const id = trace.nodes.findIndex((n) => n.kind === "input" && n.label === name);
       const g = sweep.gradients.get(id)?.data[0];
-      const nudgedResult = valueOfExpression(this.table, this.statements, {
-        ...this.values,
-        [name]: this.values[name] + NUDGE,
-      });
-      gradient.textContent = g === undefined ? "none" : show(g);
-      const slope = (nudgedResult - y) / NUDGE;
-      nudged.textContent = `${short(y, 6)} → ${short(nudgedResult, 6)}, slope ${short(slope, 5)}`;
+      const values = {...this.values, [name]: this.values[name] + NUDGE};
+      const nudgedResult = valueOfExpression(this.table, this.statements, values);
+      const slope = short((nudgedResult - y) / NUDGE, 5);
+      input.show(
+        g === undefined ? "none" : show(g),
+        `${short(y, 6)} → ${short(nudgedResult, 6)}, slope ${slope}`,
+      );
     }
     this.why.replaceChildren(
       ...stopsOfGradient(trace, sweep).map((text) => h("p", {class: "note"}, text)),
@@ -265,19 +204,21 @@ class ExpressionPage {
     return {e: this.field.value, ...values, ...this.player.state()};
   }
   reportState() {
-    if (this.lines && this.player) {
-      if (this.shownDigits !== this.player.digits) {
-        this.shownDigits = this.player.digits;
-        this.numbers(this.player.trace);
-      }
-      this.onState(this.state());
+    if (!this.player) return;
+    if (this.shownDigits !== this.player.digits) {
+      this.shownDigits = this.player.digits;
+      this.showNumbers(this.player.trace);
     }
+    this.onState(this.state());
   }
   start() {
-    requestAnimationFrame(() => this.player.graph.resize());
+    this.player.start();
   }
   stop() {
     this.player.stop();
+  }
+  close() {
+    this.stop();
   }
 }
 

@@ -211,6 +211,10 @@ export class Player {
     this.timer = null;
     this.update(true);
   }
+  // When the player is on screen, and when it no longer is.
+  start() {
+    requestAnimationFrame(() => this.graph.resize());
+  }
   stop() {
     if (this.timer) this.pause();
   }

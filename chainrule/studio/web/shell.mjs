@@ -11,7 +11,7 @@ import {OpTable} from "./op_table.mjs";
 import {decodeTrace} from "./trace.mjs";
 import {tracePage} from "./trace_page.mjs";
 
-// [name, title, make(shell, params) -> {element, start(), stop(), state()}]
+// [name, title, make(shell, params) -> {element, start(), stop(), close(), state()}]
 const PAGES = [
   [
     "expr",
@@ -162,7 +162,7 @@ class Shell {
   // A page anew, in this state. If it cannot be made, what was there stays.
   reopen(name, params) {
     const page = PAGES.find(([n]) => n === name)[2](this, params);
-    this.pages.get(name)?.stop();
+    this.pages.get(name)?.close();
     this.pages.set(name, page);
     this.show(name, params);
   }

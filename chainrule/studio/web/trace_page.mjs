@@ -43,10 +43,13 @@ class TracePage {
     return this.player?.state() ?? {};
   }
   start() {
-    if (this.player) requestAnimationFrame(() => this.player.graph.resize());
+    this.player?.start();
   }
   stop() {
     this.player?.stop();
+  }
+  close() {
+    this.stop();
   }
 }
 

@@ -45,8 +45,9 @@ export class TrainingPage {
       failed: ({message}) => this.view.say(`Training has ended: ${message}`),
     });
     this.ask({type: "open", kind, modules});
-    onSchemeChange(() => this.redraw());
-    new ResizeObserver(() => this.redraw()).observe(this.element);
+    this.ignoreScheme = onSchemeChange(() => this.redraw());
+    this.sizes = new ResizeObserver(() => this.redraw());
+    this.sizes.observe(this.element);
   }
 
   ask(message) {
@@ -99,5 +100,14 @@ export class TrainingPage {
   stop() {
     this.frames?.stop();
     this.ask({type: "pause"});
+  }
+
+  // For good: the worker ends.
+  close() {
+    if (!this.worker) return;
+    this.frames.stop();
+    this.ignoreScheme();
+    this.sizes.disconnect();
+    this.worker.close();
   }
 }

@@ -211,5 +211,9 @@ export function trainingWorker(loader, on) {
   worker.onerror = (e) => on.failed({message: e.message});
   const ask = (message) =>
     early && message.type !== "open" ? early.push(message) : worker.postMessage(message);
-  return {ask};
+  const close = () => {
+    worker.terminate();
+    URL.revokeObjectURL(url);
+  };
+  return {ask, close};
 }
