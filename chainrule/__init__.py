@@ -197,6 +197,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         __array_api_version__ as __array_api_version__,
         __array_namespace_info__ as __array_namespace_info__,
         astype as astype,
+        broadcast_shapes as broadcast_shapes,
         divide as divide,
         e as e,
         inf as inf,
@@ -356,6 +357,13 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         take_along_axis as take_along_axis,
         where as where,
     )
+    from chainrule.ops.sets import (
+        isin as isin,
+        unique_all as unique_all,
+        unique_counts as unique_counts,
+        unique_inverse as unique_inverse,
+        unique_values as unique_values,
+    )
     from chainrule.ops.shaping import (
         broadcast_arrays as broadcast_arrays,
         broadcast_to as broadcast_to,
@@ -383,10 +391,6 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         searchsorted as searchsorted,
         sort as sort,
         topk as topk,
-        unique_all as unique_all,
-        unique_counts as unique_counts,
-        unique_inverse as unique_inverse,
-        unique_values as unique_values,
     )
     from chainrule.progress.tracking import Track as Track, track as track
     from chainrule.random import (

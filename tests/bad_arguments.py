@@ -207,7 +207,7 @@ LAYERS = [
     and name
     not in (
         *("Module", "Sequential", "Checkpoint", "FeedForward"),
-        *("TransformerEncoder", "TransformerDecoder"),
+        *("Transformer", "TransformerEncoder", "TransformerDecoder"),
     )
 ]
 """Layers that can be made of numbers."""
@@ -470,7 +470,6 @@ def _users(error: BaseException, wrong: Wrong) -> bool:
 
 ENDLESS = {
     ("leaks", "a huge integer"),
-    ("Transformer", "a huge integer"),
     ("while_loop", "a class"),
     ("while_loop", "a function"),
 }

@@ -84,6 +84,7 @@ WHOLE: list[Callable[[], Any]] = [
     *[lambda f=f: f(X) for f in (cr.nonzero, cr.argsort, cr.nanmean)],
     *[lambda f=f: f(X) for f in (cr.unique_all, cr.unique_counts, cr.unique_inverse)],
     lambda: cr.unique_values(X),
+    lambda: cr.isin(X, V),
     lambda: cr.searchsorted(np.sort(V), X),
     lambda: cr.one_hot(LABELS, 6),
     *[lambda f=f: f(C) for f in (cr.real, cr.imag, cr.conj, cr.sign)],

@@ -27,7 +27,7 @@ from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
-from chainrule.ops import scan, scattering, selection, shaping, sorting
+from chainrule.ops import scan, scattering, selection, sets, shaping
 from chainrule.ops import special as special  # its rows are ufuncs too
 from chainrule.ops.families import rows, strong_mul
 
@@ -144,7 +144,7 @@ _PLAIN: dict[Any, Call] = {
     np.expand_dims:   lambda a, axis: shaping.expand_dims(a, rows_.axes(axis)),
     np.squeeze:       lambda a, axis=None: shaping.squeeze(a, tuple([i for i, n in enumerate(a.shape) if n == 1]) if axis is None else axis),
     np.broadcast_to:  lambda array, shape: shaping.broadcast_to(array, (shape,) if isinstance(shape, int) else tuple(shape)),
-    np.broadcast_arrays: lambda *args: tuple(shaping.broadcast_arrays(*[A(x) for x in args])),
+    np.broadcast_arrays: lambda *args: shaping.broadcast_arrays(*[A(x) for x in args]),
     np.concatenate:   rows_.concatenate,
     np.stack:         lambda arrays, axis=0: shaping.stack([A(x) for x in arrays], axis=axis),
     np.unstack:       lambda x, axis=0: shaping.unstack(x, axis=axis),
@@ -164,9 +164,10 @@ _PLAIN: dict[Any, Call] = {
     np.take_along_axis: lambda arr, indices, axis=-1: selection.take_along_axis(arr, indices, axis=axis),
     np.sort:          lambda a, axis=-1, kind=None, stable=None: rows_.sort(a, axis),
     np.partition:     lambda a, kth, axis=-1: rows_.partition(a, kth, axis),
-    np.unique:        lambda ar: sorting.unique_values(ar),
-    np.unique_values: lambda x: sorting.unique_values(x),
+    np.unique:        lambda ar: sets.unique_values(ar),
+    np.unique_values: lambda x: sets.unique_values(x),
     np.nonzero:       lambda a: selection.nonzero(a),
+    np.isin:          lambda element, test_elements, invert=False: sets.isin(A(element), A(test_elements), invert=invert),
     # --- elements
     np.round:         rows_.round,
     np.fix:           lambda x: ew.trunc(x),

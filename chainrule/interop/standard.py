@@ -1,4 +1,4 @@
-"""The Array API standard, version 2024.12: what its namespace needs beyond the ops themselves.
+"""The Array API standard, version 2025.12: what its namespace needs beyond the ops themselves.
 
 The ops carry the standard's names. Here are the constants, the inspection of the namespace, names
 that the op table has in shorter form, and the functions that differ from the op by a dtype rule or
@@ -23,8 +23,10 @@ from chainrule.ops import scattering as arranging
 from chainrule.ops import selection, shaping
 from chainrule.ops.families import rows
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 """The version of the standard."""
+EARLIER = ("2021.12", "2022.12", "2023.12", "2024.12")
+"""Versions that may be asked for."""
 
 e = math.e
 inf = math.inf
@@ -67,7 +69,7 @@ def negative(x: Any, /) -> Any:
 
 def namespace(api_version: str | None) -> Any:
     """The module `chainrule`, which is the namespace. Raises `ConfigError` for another version."""
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", __array_api_version__):
+    if api_version not in (None, *EARLIER, __array_api_version__):
         raise ConfigError(
             f"chainrule speaks version {__array_api_version__} of the Array API standard, not "
             f"{api_version!r}"
@@ -89,9 +91,9 @@ class Info:
         """The one device."""
         return DEVICE
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """All devices."""
-        return [DEVICE]
+        return (DEVICE,)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of Python numbers: float32, complex64, int64. Indices are int64."""
@@ -144,12 +146,23 @@ def round(x: Any, /, *, decimals: int = 0) -> Any:
     return ew.round(x * scale) / scale if decimals > 0 else ew.round(x / scale) * scale
 
 
-def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Any]:
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as cause:
+        raise ShapeError(
+            f"broadcast_shapes: {list(shapes)} do not broadcast (compare them from the right; "
+            "sizes must match or be 1)"
+        ) from cause
+
+
+def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Any, ...]:
     """Coordinates of a grid, of its shape: each of n arrays (one axis) along one of n axes.
 
     With "ij" array i runs along axis i; with "xy" the first two are exchanged.
     """
-    return list(arranging.meshgrid(*arrays, indexing=indexing))
+    return arranging.meshgrid(*arrays, indexing=indexing)
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:

@@ -214,7 +214,7 @@ def flatten(x: Any) -> Any:
     return reshape(x, (-1,))
 
 
-def broadcast_arrays(*xs: Any) -> list[Any]:
+def broadcast_arrays(*xs: Any) -> tuple[Any, ...]:
     """All of `xs` repeated to the shape to which they broadcast.
 
     Shapes: [(...)] -> [(...)] with len(result) == len(xs).
@@ -226,7 +226,7 @@ def broadcast_arrays(*xs: Any) -> list[Any]:
             f"broadcast_arrays: {[x.shape for x in xs]} do not broadcast (compare them from the "
             "right; sizes must match or be 1)"
         ) from cause
-    return [broadcast_to(x, shape) for x in xs]
+    return tuple([broadcast_to(x, shape) for x in xs])
 
 
 # --- Slices --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sorting, order statistics, searching in sorted arrays, unique elements.
+"""Sorting, order statistics, searching in sorted arrays.
 
 Each is a choice of elements: the gradient flows to the elements that were chosen. Of equal ones
 those come first that stand first (the sort is stable), also in descending order. NaN counts as the
@@ -7,14 +7,13 @@ largest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from chainrule.dtypes import REAL, single
-from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
-from chainrule.graph import Variable, apply, value_of
+from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.graph import Variable, apply
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import strong_mul
@@ -28,7 +27,6 @@ from chainrule.ops.shaping import (
     reshape,
     squeeze,
 )
-from chainrule.provenance import location, quoted, user_line
 
 Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]
@@ -227,86 +225,10 @@ def searchsorted(x1: Any, x2: Any, *, side: Side = "left", sorter: Any = None) -
 
     Shapes: (n), (*s) -> (*s).
     `x1` has one axis. "left" is before equal elements, "right" behind them. `sorter` are indices
-    that sort x1 (as `argsort` gives them). No gradient.
+    that sort x1 (as `argsort` gives them). `x2` may be a number. No gradient.
     """
     if side not in ("left", "right"):
         raise ConfigError(f"searchsorted: side is 'left' or 'right', not {side!r}")
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted x1 has one axis, not {tuple(x1.shape)}")
     return apply(SearchSorted(side), x1 if sorter is None else take(x1, sorter, axis=0), x2)
-
-
-# --- Unique elements: their number depends on values ---------------------------------------------
-
-
-class UniqueAll(NamedTuple):
-    """Unique values, their first places, which of them each element is, how often each occurs."""
-
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-class UniqueCounts(NamedTuple):
-    """Unique values and how often each occurs."""
-
-    values: Any
-    counts: Any
-
-
-class UniqueInverse(NamedTuple):
-    """Unique values and which of them each element is."""
-
-    values: Any
-    inverse_indices: Any
-
-
-def unique_all(x: Any) -> UniqueAll:
-    """The unique elements of the flat `x`, sorted; where each stands first; inverse; counts.
-
-    Shapes: (*s) -> (k), (k), (*s), (k).
-    values, indices and counts have one axis, inverse_indices the shape of `x`. Each NaN is unique.
-    The gradient of a value goes to its first element. Values must be known: not inside `jit`.
-    """
-    value = value_of(x)
-    if isinstance(value, Spec):
-        line = user_line()
-        raise TraceError(
-            f"unique at {location(*line)}: how many values {value} has is not known while "
-            f"it is traced; call it outside{quoted(*line)}"
-        )
-    _, *found = np.unique_all(value)
-    indices, inverse, counts = _alike(x, found)
-    return UniqueAll(take(flatten(x), indices, axis=0), indices, inverse, counts)
-
-
-def _alike(x: Any, arrays: Sequence[Any]) -> list[Any]:
-    """The arrays, as variables if x is one."""
-    return [type(x)(a) for a in arrays] if isinstance(x, Variable) else list(arrays)  # type: ignore[call-arg]
-
-
-def unique_values(x: Any) -> Any:
-    """The unique elements of the flat `x`, sorted. The gradient goes to the first of equals.
-
-    Shapes: (*s) -> (k).
-    """
-    return unique_all(x).values
-
-
-def unique_counts(x: Any) -> UniqueCounts:
-    """The unique elements of the flat `x`, sorted, and how often each occurs (int64).
-
-    Shapes: (*s) -> (k), (k).
-    """
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
-
-
-def unique_inverse(x: Any) -> UniqueInverse:
-    """The unique elements of the flat `x`, sorted, and which each element is (shape of `x`).
-
-    Shapes: (*s) -> (k), (*s).
-    """
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)

@@ -243,6 +243,7 @@ WITHOUT_GRADIENT = {
     np.argmax: lambda x: np.argmax(x, axis=1),
     np.argmin: lambda x: np.argmin(x),
     np.nonzero: lambda x: np.nonzero(x > 0),
+    np.isin: lambda x: np.isin(x, x[:1]),
     np.linalg.matrix_rank: lambda x: np.linalg.matrix_rank(x),
     np.logical_and: lambda x: np.logical_and.reduce(x > 0),
     np.logical_or: lambda x: np.logical_or.reduce(x > 1, axis=1),

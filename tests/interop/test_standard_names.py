@@ -1,10 +1,11 @@
-"""Names and signatures of the Array API standard, version 2024.12: we have and take them all."""
+"""Names and signatures of the Array API standard, version 2025.12: we have and take them all."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from inspect import Parameter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ take_along_axis | x, indices, /, *, axis=-1
 tensordot | x1, x2, /, *, axes=2
 vecdot | x1, x2, /, *, axis=-1
 broadcast_arrays | *arrays
+broadcast_shapes | *shapes
+isin | x1, x2, /, *, invert=False
 broadcast_to | x, /, shape
 concat stack | arrays, /, *, axis=0
 expand_dims squeeze | x, /, axis
@@ -66,7 +69,7 @@ diff | x, /, *, axis=-1, n=1, prepend=None, append=None
 LINALG = """
 cholesky | x, /, *, upper=False
 cross vecdot | x1, x2, /, *, axis=-1
-det eigh eigvalsh inv matrix_transpose slogdet svdvals | x, /
+det eig eigvals eigh eigvalsh inv matrix_transpose slogdet svdvals | x, /
 diagonal | x, /, *, offset=0
 matmul outer solve | x1, x2, /
 matrix_norm | x, /, *, keepdims=False, ord='fro'
@@ -189,16 +192,16 @@ def test_constants_and_dtypes():
 
 def test_the_namespace():
     t = cr.ones(2)
-    assert cr.__array_api_version__ == "2024.12"
+    assert cr.__array_api_version__ == "2025.12"
     assert t.__array_namespace__() is cr
     assert t.__array_namespace__(api_version="2023.12") is cr
-    with pytest.raises(cr.ConfigError, match=r"2024\.12"):
+    with pytest.raises(cr.ConfigError, match=r"2025\.12"):
         t.__array_namespace__(api_version="1999.01")
 
 
 def test_inspection():
     info = cr.__array_namespace_info__()
-    assert info.devices() == ["cpu"] == [info.default_device()]
+    assert info.devices() == ("cpu",) == (info.default_device(),)
     assert list(info.dtypes()) == DTYPES
     assert list(info.dtypes(kind="real floating")) == ["float32", "float64"]
     assert set(info.dtypes(kind=("bool", "complex floating"))) == {
@@ -245,6 +248,50 @@ def test_what_dtypes_can_do():
             refused()
 
 
+def test_what_2025_12_adds():
+    x = cr.asarray([[3.0, 1.0], [float("nan"), 2.0]])
+    assert cr.isin(x, cr.asarray([2, 3, 7])).tolist() == [[True, False], [False, True]]
+    assert cr.isin(x, 1.0, invert=True).tolist() == [[True, False], [True, True]]
+    assert cr.isin(2, cr.asarray([1, 2])).item() is True
+    assert cr.jit(cr.isin)(x, cr.asarray([2.0, 9.0])).sum().item() == 1
+    assert not cr.isin(x, cr.zeros(0)).any() and cr.isin(x, cr.zeros(0), invert=True).all()
+    many, few = np.random.default_rng(0).integers(0, 50, (7, 9)), np.arange(0, 90, 3)
+    assert (cr.isin(many, few) == np.isin(many, few)).all()
+    assert cr.broadcast_shapes((2, 1), (3,), ()) == (2, 3) and cr.broadcast_shapes() == ()
+    with pytest.raises(cr.ShapeError, match="broadcast_shapes"):
+        cr.broadcast_shapes((2,), (3,))
+    assert isinstance(cr.broadcast_arrays(x, x[0]), tuple)
+    assert cr.expand_dims(x, (0, -1)).shape == (1, 2, 2, 1)
+    assert cr.permute_dims(x, (-1, 0)).shape == (2, 2)
+    assert cr.searchsorted(cr.asarray([1.0, 2.0, 4.0]), 3.0).item() == 2
+    assert np.isinf(cr.imag(cr.sqrt(cr.asarray(complex(-np.inf, np.nan)))).item())
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "arrays.md"
+ROWS = [
+    [cell.strip().strip("`") for cell in line.strip("|").split(" | ")]
+    for line in PAGE.read_text(encoding="utf-8").partition("## The Array API")[2].splitlines()
+    if line.startswith("| ") and not line.startswith("| what")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_row_of_the_page(row: list[str]):
+    _, code, says = row
+    x = cr.asarray([[1.0, 2.0], [3.0, 4.0]])
+    names = {"cr": cr, "x": x}
+    if says.startswith(("'", "True")):
+        assert repr(eval(code, names)) == says
+        return
+    with pytest.raises(cr.ChainruleError) as caught:
+        eval(code, names)
+    assert says in str(caught.value)
+
+
+def test_the_page_was_read():
+    assert len(ROWS) >= 8
+
+
 def test_functions_that_differ_from_their_op():
     t = cr.tensor([0.5, 1.5, -2.5])
     assert cr.round(t).tolist() == [0.0, 2.0, -2.0]
@@ -256,6 +303,6 @@ def test_functions_that_differ_from_their_op():
     assert cr.repeat(t, cr.asarray([2, 0, 1])).tolist() == [0.5, 0.5, -2.5]
     assert cr.repeat(t, 2).shape == (6,)
     grids = cr.meshgrid(cr.arange(2), cr.arange(3))
-    assert isinstance(grids, list) and [g.shape for g in grids] == [(3, 2), (3, 2)]
+    assert isinstance(grids, tuple) and [g.shape for g in grids] == [(3, 2), (3, 2)]
     weights = cr.asarray([2, 0, 1])
     assert cr.grad(lambda x: cr.repeat(x, weights).sum())(t).tolist() == [2.0, 0.0, 1.0]

@@ -145,7 +145,8 @@ NOT_DIFFERENTIABLE = {
     *["all", "any", "argmax", "argmin", "count_nonzero", "nonzero", "one_hot"],  # whole numbers
     *["arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like"],
     *["zeros", "zeros_like", "tensor", "asarray", "manual_seed", "tree_map"],
-    *["argsort", "searchsorted", "unique_all", "unique_counts", "unique_inverse", "unique_values"],
+    *["argsort", "searchsorted", "isin", "broadcast_shapes"],
+    *["unique_all", "unique_counts", "unique_inverse", "unique_values"],
     *[
         "grad",
         "value_and_grad",

@@ -9,6 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
+from chainrule.ops import sets
 from chainrule.ops import sorting as s
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
@@ -126,20 +127,20 @@ def test_searchsorted() -> None:
 
 def test_unique() -> None:
     x = cr.tensor(TIES.reshape(1, 5))
-    found = s.unique_all(x)
+    found = sets.unique_all(x)
     assert found.values.tolist() == [1, 2, 3] and found.indices.tolist() == [1, 0, 4]
     assert found.inverse_indices.tolist() == [[1, 0, 1, 0, 2]] and found.counts.tolist() == [
         2,
         2,
         1,
     ]
-    assert s.unique_counts(x).counts.tolist() == [2, 2, 1]
-    assert s.unique_inverse(x).inverse_indices.shape == (1, 5)
-    bar = cr.grad(lambda x: (s.unique_values(x) ** 2).sum())(x)
+    assert sets.unique_counts(x).counts.tolist() == [2, 2, 1]
+    assert sets.unique_inverse(x).inverse_indices.shape == (1, 5)
+    bar = cr.grad(lambda x: (sets.unique_values(x) ** 2).sum())(x)
     assert bar.tolist() == [[4, 2, 0, 0, 6]]
-    assert s.unique_values(np.array([np.nan, np.nan])).shape == (2,)
+    assert sets.unique_values(np.array([np.nan, np.nan])).shape == (2,)
     with pytest.raises(TraceError, match="how many values"):
-        cr.vmap(s.unique_values)(x)
+        cr.vmap(sets.unique_values)(x)
 
 
 def test_vmap_is_the_function_on_each_example() -> None:
