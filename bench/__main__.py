@@ -16,9 +16,9 @@ from pathlib import Path
 from bench.pairs import Row
 
 QUESTIONS = (
-    *("eager", "composites", "microgpt", "mlp", "scalar", "chain", "importing"),
+    *("eager", "composites", "microgpt", "mlp", "scalar", "scalar_loops", "chain"),
     *("convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
-    *("compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
+    *("importing", "compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"

@@ -77,9 +77,10 @@ def jit(
     raises `TraceError`. Printing, and writing to files, happens only while it is traced.
     What f returns can be differentiated like any result, with respect to arguments and state.
 
-    A function of `Value`s, among its arguments or by itself, is compiled too. Numbers taken from
-    their `data` inside f stay what they were when it was traced; so f is tried with other numbers
-    as well, and if its results depend on such a number (a branch, say), that raises `TraceError`.
+    A function of `Value`s, among its arguments or by itself, is compiled too; where it repeats
+    itself, to loops (docs/scalar_speed.md). Numbers taken from their `data` inside f stay what they
+    were when it was traced, but for the largest of several; so f is tried with other numbers as
+    well, and if its results depend on such a number (a branch, say), that raises `TraceError`.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
@@ -251,7 +252,7 @@ class Jitted:
 
         return Words(source_of(native_of(self._variant(args, kwargs)[0]), kernel, language))
 
-    def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation | str:
         """What a call does, kernel by kernel: which ops of which lines were fused, bytes moved,
         operations, measured time, and the fraction of what this machine can do at best. `str()` is
         a table, `.rows` are its numbers.
@@ -259,7 +260,14 @@ class Jitted:
         The arguments are those of a call; without any, those that the function was traced with
         last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises
         `ConfigError` if the function was never called, and no arguments are given.
+
+        Of a function of `Value`s it is text, of its latest call: the families of numbers that its
+        loops compute, or why it runs one operation after the other.
         """
+        if self._numbers is not None and not self._variants:
+            from chainrule.compile.scalars.explained import explained as in_words
+
+            return Words(in_words(self._name, self._numbers.runs()))
         from chainrule.compile.inspect.explain import explained
 
         variant, given = self._variant(args, kwargs)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chainrule.scalar import Value
-from tests.compile.scalar_programs import Program
+from tests.compile.scalar_programs import Program, linear
 
 Vector = list[Any]
 Step = Callable[[random.Random], Callable[[list[Vector]], Vector]]
@@ -105,7 +105,7 @@ def windows(r):
     def step(lists):
         x, w = a(lists), lists[0]
         return (
-            [sum(w[j] * x[i + j] for j in range(n)).tanh() for i in range(max(1, len(x) - n))]
+            [linear(w[:n], [x[i : i + n]])[0].tanh() for i in range(len(x) - n)]
             if len(x) > n
             else [v * 0.7 for v in x]
         )

@@ -43,12 +43,12 @@ class Layer:
 class MLP:
     def __init__(self, draw, n, sizes):
         ends = [n, *sizes]
-        self.layers = [
+        self.layers: list[Any] = [
             Layer(draw, a, b, i != len(sizes) - 1)
             for i, (a, b) in enumerate(zip(ends, sizes, strict=False))
         ]
 
-    def __call__(self, x):
+    def __call__(self, x) -> Any:
         for layer in self.layers:
             x = layer(x)
         return x
@@ -78,18 +78,18 @@ def matrix(r: random.Random, rows: int, cols: int, std: float = 0.08) -> list[li
     return [[Value(r.gauss(0, std)) for _ in range(cols)] for _ in range(rows)]
 
 
-def linear(x, w):
+def linear(x: Any, w: Any) -> list[Any]:
     return [sum(wi * xi for wi, xi in zip(wo, x, strict=True)) for wo in w]
 
 
-def softmax(logits):
+def softmax(logits) -> Any:
     top = max(v.data for v in logits)
     exps = [(v - top).exp() for v in logits]
     total = sum(exps)
     return [e / total for e in exps]
 
 
-def rmsnorm(x):
+def rmsnorm(x) -> Any:
     ms = sum(xi * xi for xi in x) / len(x)
     scale = (ms + 1e-5) ** -0.5
     return [xi * scale for xi in x]
@@ -194,7 +194,7 @@ def bodies(n: int = 6, steps: int = 3) -> Program:
 
     def loss():
         xs = [list(p) for p in start]
-        vs = [[0.0] * 3 for _ in range(n)]
+        vs: list[list[Any]] = [[0.0] * 3 for _ in range(n)]
         for _ in range(steps):
             for i in range(n):
                 force = [0.0] * 3
@@ -246,7 +246,7 @@ def clusters(points: int = 20, groups: int = 3) -> Program:
     def loss():
         total = 0
         for p in data:
-            far = [sum((a - c) ** 2 for a, c in zip(p, k, strict=True)) for k in centres]
+            far: list[Any] = [sum((a - c) ** 2 for a, c in zip(p, k, strict=True)) for k in centres]
             total = total + min(far, key=lambda v: v.data)
         return total
 

@@ -14,7 +14,7 @@ from chainrule.compile.scalars import runs
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
 from tests.compile import scalar_loops
-from tests.compile.scalar_programs import ROLLED, Program, chain, clusters
+from tests.compile.scalar_programs import ROLLED, Program, chain, clusters, linear
 from tests.sampling import sampled
 
 
@@ -34,14 +34,15 @@ def forms(compiled: Any) -> list[runs.Runs]:
     return [v.runs for found in compiled._numbers._variants.values() for v in found]
 
 
-def trained(f: Callable[..., Any], leaves: list[Value], steps: int) -> Any:
-    """`jit(f)` over steps of gradient descent, each compared with f."""
+def trained(f: Callable[..., Any], leaves: list[Value], steps: int, rounding: float = 8e-15) -> Any:
+    """`jit(f)` over steps of gradient descent, each compared with f: gradients to rounding, in
+    parts of the largest."""
     compiled = cr.jit(f)
     for _ in range(steps):
         y, z = f(), compiled()
         assert y.data == z.data or (math.isnan(y.data) and math.isnan(z.data))
         want, got = np.array(gradients(y, leaves)), np.array(gradients(z, leaves))
-        near = 8e-15 * np.abs(want[np.isfinite(want)]).max(initial=0)
+        near = rounding * np.abs(want[np.isfinite(want)]).max(initial=0)
         assert np.allclose(want, got, rtol=0, atol=near, equal_nan=True)
         for v, g in zip(leaves, want.tolist(), strict=True):
             v.data -= 0.01 * g
@@ -62,7 +63,7 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, least in (("CALLS", 1), ("LEAST", 0), ("EACH", 0)):
         monkeypatch.setattr(runs, name, least)
     f, leaves = scalar_loops.program(seed)
-    (form,) = forms(trained(f, leaves, 3))
+    (form,) = forms(trained(f, leaves, 3, rounding=1e-12))  # they may cancel out
     assert form.loops is not None, form.why
 
 
@@ -71,6 +72,64 @@ def test_what_does_not_repeat_stays_a_tape() -> None:
     (form,) = forms(trained(f, leaves, runs.CALLS + 1))
     assert form.loops is None
     assert "too few of each" in form.why
+
+
+def test_explain_names_the_families() -> None:
+    f, leaves = ROLLED["gpt"]()
+    compiled = trained(f, leaves, runs.CALLS - 1)
+    assert "rolled up at call" in compiled.explain()
+    compiled()
+    text = compiled.explain()
+    assert "as loops over 41 families" in text
+    for line in (
+        "5 x 8 dot products of 8, 4 times",
+        "30 of 2 x 5 x 5 dot products of 4",
+        "2 x 5 maxima of at most 5",
+        "5 x 8 dot products of at most 5, some operands by a table",
+        "5 x 8 sums, some operands by a table",
+    ):
+        assert line in text, text
+
+
+def test_state_that_holds_other_things_than_floats() -> None:
+    """Ints, and gradients that were never set, are Python's to read and to add to."""
+    f, leaves = ROLLED["mlp"]()
+    compiled = cr.jit(f)
+    for _ in range(runs.CALLS + 1):
+        for i, v in enumerate(leaves):
+            v.data = i % 3 if i % 2 else v.data * 1.01
+        y, z = f(), compiled()
+        assert y.data == z.data
+        want, got = gradients(y, leaves), gradients(z, leaves)
+        assert got == pytest.approx(want, rel=1e-12, abs=1e-14)
+        z.backward()
+        z.backward()
+        assert [v.grad for v in leaves] == pytest.approx(
+            [2 * g for g in want], rel=1e-12, abs=1e-14
+        )
+        for v in leaves:
+            v.grad = 0
+
+
+def test_arguments_and_state_together() -> None:
+    """Given Values, computed ones among them, and floats, beside the state of a closure."""
+    w = [[Value(0.1 * (i - j)) for j in range(8)] for i in range(8)]
+
+    def f(x: list[Any], scale: float) -> tuple[Any, Any]:
+        for _ in range(6):
+            x = [linear(x, [row])[0].tanh() * scale for row in w]
+        return sum(x), x[0] * x[1]
+
+    compiled = cr.jit(f)
+    leaves = [v for row in w for v in row]
+    for n in range(runs.CALLS + 2):
+        x = [Value(0.3 * i - 1) for i in range(8)]
+        given = [x[0] * x[1], *x[1:]]
+        for a, b in zip(f(given, 0.5 + n), compiled(given, 0.5 + n), strict=True):
+            assert a.data == b.data
+            assert gradients(b, leaves + x) == pytest.approx(gradients(a, leaves + x), rel=1e-12)
+    (form,) = forms(compiled)
+    assert form.loops is not None, form.why
 
 
 def test_a_choice_by_numbers_is_refused_as_before() -> None:

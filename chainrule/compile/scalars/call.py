@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
@@ -13,6 +13,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import reaches_value, stands
@@ -56,36 +57,37 @@ class _Handed:
     """Stands where a local derivative does: multiplied with the gradient of a compiled result, it
     hands that on to all leaves at once, where a link for each would cost more than the program."""
 
-    __slots__ = ("leaves", "slopes")
+    __slots__ = ("given", "slopes", "state", "steep")
 
-    def __init__(self, leaves: Sequence[Value], slopes: Iterable[float]) -> None:
-        self.leaves = leaves
+    def __init__(
+        self, given: Sequence[Value], slopes: Sequence[float], state: Leaves, steep: Array
+    ) -> None:
+        self.given = given
         self.slopes = slopes
+        self.state = state
+        self.steep = steep
 
     def __rmul__(self, g: Any) -> int:
         if g:
-            for leaf, d in zip(self.leaves, self.slopes, strict=True):
+            for leaf, d in zip(self.given, self.slopes, strict=True):
                 leaf._g += g * d
+            self.state.add(self.steep, float(g))
         return 0
 
 
-def _result(data: float, leaves: tuple[Value, ...], given: int, array: Array) -> Value:
-    """A Value with `leaves` for children; of the first so many, which are given, those that were
-    computed themselves get links."""
+def _result(data: float, given: Sequence[Value], state: Leaves, slopes: Array) -> Value:
+    """A Value with what is given and the state for children; of the first, those that were computed
+    themselves get links."""
+    leaves = (*given, *state.values) if given else state.values
     if not leaves:
         return Value(data)
-    slopes = _Slopes(array)
-    apart = [i for i, v in enumerate(leaves[:given]) if v._made is not None]
-    inner = [leaves[i] for i in apart]
-    how = array[apart].tolist() if apart else [0.0]
-    v = Value(data, inner or leaves[:1], how)
-    v._made = Made(_MADE, children=leaves, partials=slopes)
-    others = [i for i in range(len(leaves)) if i not in set(apart)] if apart else []
-    v._d_a = (
-        _Handed([leaves[i] for i in others], array[others].tolist())
-        if apart
-        else _Handed(leaves, slopes)
-    )
+    n = len(given)
+    apart = [i for i, v in enumerate(given) if v._made is not None]
+    outer = [i for i, v in enumerate(given) if v._made is None]
+    inner = [given[i] for i in apart]
+    v = Value(data, inner or leaves[:1], slopes[apart].tolist() if inner else [0.0])
+    v._made = Made(_MADE, children=leaves, partials=_Slopes(slopes))
+    v._d_a = _Handed([given[i] for i in outer], slopes[outer].tolist(), state, slopes[n:])
     return v
 
 
@@ -105,14 +107,13 @@ class Variant:
         """The function's value for arguments with these leaves."""
         traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
         data, slopes = self.runs.run([x.data if isinstance(x, Value) else x for x in traced])
-        among = self.runs.state
         given = [x for x in traced if isinstance(x, Value)]
-        if traced:
-            among = (*given, *among)
+        if len(given) < len(traced):  # floats have no gradients
             places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
-            slopes = slopes[:, [*places, *range(len(traced), self.runs.tape.leaves)]]
-        values = zip(data.tolist(), slopes, strict=True)
-        out = [_result(y, among, len(given), d) for y, d in values]
+            places += range(len(traced), self.runs.tape.leaves)
+            slopes = slopes.take(places, axis=1)
+        state = self.runs.state
+        out = [_result(y, given, state, d) for y, d in zip(data.tolist(), slopes, strict=True)]
         return self.structure.unflatten(out)
 
 
@@ -145,6 +146,11 @@ class Scalars:
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
         return self._latest is not None and self._latest.stays()
+
+    def runs(self) -> Runs:
+        """What the latest call ran."""
+        assert self._latest is not None, f"{self._name} was never called"
+        return self._latest.runs
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""

@@ -13,9 +13,9 @@ from typing import final
 
 import numpy as np
 
+from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.reroll.families import Families, rolled
 from chainrule.compile.scalars.reroll.program import Rolled
-from chainrule.compile.scalars.state_reader import StateReader
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
 
@@ -39,8 +39,7 @@ class Runs:
         self.tape = tape
         self.loops: Rolled | None = None
         self.why = f"it is rolled up at call {CALLS}"
-        self.state = tuple(tape.state)
-        self._reader = StateReader(self.state)
+        self.state = Leaves(tape.state)
         self._calls = 0
 
     def run(self, given: Sequence[float]) -> Results:
@@ -48,13 +47,18 @@ class Runs:
         respect to all leaves, a row each."""
         x = np.empty(self.tape.leaves)
         x[: len(given)] = given
-        self._reader.into(x[len(given) :])
+        self.state.read(x[len(given) :])
         if self.loops is not None:
             return self.loops.run(x)
         self._calls += 1
         if self._calls == CALLS:
             self._roll(x)
         return self.tape.run(x)
+
+    def stay_tape(self, why: str) -> None:
+        """Make no loops."""
+        self.why = why
+        self._calls = CALLS
 
     def _roll(self, numbers: Array) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""

@@ -1,0 +1,49 @@
+"""What a compiled function of Values runs, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from chainrule.compile.scalars.reroll.families import Family
+from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.runs import Runs
+
+
+def explained(name: str, runs: Runs) -> str:
+    """The families that its loops compute, or why it runs as a tape."""
+    n = len(runs.tape.code)
+    if runs.loops is None:
+        return f"{name}: a tape of {n:,} operations, one after the other: {runs.why}"
+    families = runs.loops.families.families
+    head = f"{name}: {n:,} operations on single numbers, as loops over {len(families)} families"
+    return "\n".join([head, *_lines(families)])
+
+
+def _lines(families: list[Family]) -> Iterator[str]:
+    """A line for each family, in the order in which they are computed; equal ones once."""
+    for line, times in Counter(map(_line, families)).items():
+        yield f"  {line}" + (f", {times} times" if times > 1 else "")
+
+
+def _line(family: Family) -> str:
+    sizes = " x ".join([str(a.extent) for a in family.nest.axes]) or "1"
+    full = all(
+        not any(a.low.coefficients) and not any(a.high.coefficients) for a in family.nest.axes
+    )
+    count = sizes if full else f"{family.units} of {sizes}"
+    gathers = any(s.at.table is not None for r in family.runs for t in r.terms for s in t)
+    return f"{count} {_what(family)}" + (", some operands by a table" if gathers else "")
+
+
+def _what(family: Family) -> str:
+    if family.op not in (SUM, LARGEST):
+        return family.op
+    longest = max(family.runs, key=lambda r: r.extent)
+    if longest.extent == 1:
+        return "sums"
+    even = not any(longest.count.coefficients)
+    most = f"{longest.extent}" if even else f"at most {longest.extent}"
+    if family.op == LARGEST:
+        return f"maxima of {most}"
+    return f"dot products of {most}" if len(longest.terms[0]) == 2 else f"sums of {most}"
