@@ -267,6 +267,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.full_like": _call(X, 0.5, np.float32),
     "cr.from_dlpack": _call(cr.tensor(X), device="cpu", copy=None),
     "cr.astype": _call(cr.tensor(X), np.float32),
+    "cr.broadcast_shapes": _call((2, 1), (3,)),
     "cr.can_cast": _call(np.float32, np.float64),
     "cr.finfo": _call(np.float32),
     "cr.iinfo": _call(np.int32),

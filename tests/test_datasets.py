@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing as mp
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +19,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import data
+from chainrule.data import worker_processes
+from tests.sampling import sampled
 
 X = np.arange(22.0).reshape(11, 2)
 
@@ -30,12 +39,15 @@ def taken(loader: data.DataLoader) -> list[Any]:
     return [cr.tree_map(lambda t: t.tolist(), batch) for batch in loader]
 
 
-@pytest.mark.parametrize("workers", [0, 3])
+@sampled("workers", "dataset")
+@pytest.mark.parametrize("workers", [{}, {"workers": 3}, {"num_workers": 2}], ids=str)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("dataset", [data.TensorDataset(X, np.arange(11)), Squares(), list(X)])
-def test_a_loader_continues_in_the_middle_of_an_epoch(dataset: Any, shuffle: bool, workers: int):
+def test_a_loader_continues_in_the_middle_of_an_epoch(
+    dataset: Any, shuffle: bool, workers: dict[str, int]
+):
     def make() -> data.DataLoader:
-        return data.DataLoader(dataset, 3, shuffle, seed=5, workers=workers)
+        return data.DataLoader(dataset, 3, shuffle, seed=5, **workers)
 
     whole = make()
     batches = [*taken(whole), *taken(whole)]
@@ -63,9 +75,126 @@ def test_an_epoch_has_every_example_once_in_an_order_of_its_own():
     assert len(data.DataLoader(list(range(10)), 4, drop_last=True)) == 2
 
 
+# --- Processes -----------------------------------------------------------------------------------
+
+
+class Noisy:
+    """Examples with random numbers of all three generators, and the process that made them."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, i: int) -> Any:
+        mine = cr.dropout(cr.ones(64), 0.5).sum().item()
+        drawn = [random.random(), np.random.random(), mine]
+        return {"drawn": np.array(drawn), "process": os.getpid()}
+
+
+def test_random_numbers_depend_on_seed_epoch_and_batch_alone():
+    def drawn(count: int, start: int = 0) -> list[Any]:
+        loader = data.DataLoader(Noisy(), 2, seed=3, num_workers=count)
+        loader.position = start
+        batches = list(loader)
+        assert os.getpid() not in [p for b in batches for p in b["process"].tolist()]
+        return [b["drawn"].tolist() for b in batches]
+
+    assert drawn(1) == drawn(3) and drawn(2, start=4) == drawn(1)[4:]
+    first, second = drawn(2)[:2]
+    assert first != second
+
+
+class Broken:
+    """Example 5 fails, in one way or another."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int) -> Any:
+        if i == 5 and self.way == "raises":
+            raise KeyError("no such file")
+        if i == 5 and self.way == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.ones(3 if i == 5 and self.way == "other shape" else 2)
+
+
+BROKEN = {
+    "raises": r"worker 0 failed on example 5 at .*test_datasets\.py:\d+: KeyError: 'no such file'\n"
+    r"    raise KeyError",
+    "other shape": r"worker 0 failed on the batch of examples \[4, 5\].*ConfigError: collate",
+    "dies": r"worker 0 ended with exit code -9 before it made batch 2, of examples \[4, 5\]",
+}
+
+
+@pytest.mark.parametrize("way", BROKEN)
+def test_what_fails_in_a_process_is_named(way: str):
+    seen: list[Any] = []
+    with pytest.raises(data.WorkerError, match=BROKEN[way]):
+        for batch in data.DataLoader(Broken(way), 2, num_workers=2):
+            seen.append(batch.shape)
+    assert seen == [(2, 2), (2, 2)] and not mp.active_children()
+
+
+def test_a_loop_that_is_left_leaves_no_process():
+    for _ in data.DataLoader(Squares(), 1, num_workers=3):
+        assert len(mp.active_children()) == 3
+        break
+    assert not mp.active_children()
+
+
+def test_what_cannot_be_sent_to_a_process_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """Where processes are not forked, as on other systems."""
+    spawned = mp.get_context("spawn")
+    monkeypatch.setattr(worker_processes.mp, "Process", spawned.Process)
+    with pytest.raises(cr.ConfigError, match=r"cannot be sent to a process .*workers="):
+        list(data.DataLoader([lambda: 0] * 4, 2, num_workers=1))
+    assert not mp.active_children()
+
+
+ALONE = """
+import os, signal, sys, time
+import numpy as np
+from chainrule import data
+
+class Slow:
+    def __len__(self):
+        return 64
+    def __getitem__(self, i):
+        os.write(1, b"made by %d\\n" % os.getpid())
+        time.sleep(0.05)
+        return np.ones(2)
+
+if __name__ == "__main__":
+    for n, _ in enumerate(data.DataLoader(Slow(), 2, num_workers=2)):
+        if n == 3:
+            os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
+def test_no_process_outlives_its_parent(how: str, tmp_path: Path):
+    """Neither Ctrl-C nor a parent that is killed leaves an orphan."""
+    script = tmp_path / "alone.py"
+    script.write_text(ALONE, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), how], capture_output=True, text=True, timeout=60
+    )
+    made = {int(line.split()[-1]) for line in done.stdout.splitlines()}
+    assert len(made) == 2 and done.returncode != 0
+    assert how == "SIGKILL" or done.stderr.count("KeyboardInterrupt") == 1
+    patience = time.monotonic() + 10
+    while any(Path(f"/proc/{p}").exists() for p in made) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert not [p for p in made if Path(f"/proc/{p}").exists()]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: data.DataLoader([1], num_workers=-1), "num_workers is an integer >= 0, not -1"),
+        (lambda: data.DataLoader([1], workers=1, num_workers=2), "not both"),
         (lambda: data.TensorDataset(X, X[:3]), "one number of rows"),
         (lambda: data.DataLoader(3), "int is no dataset"),
         (lambda: data.DataLoader([1], 0), "batch_size is an integer >= 1, not 0"),

@@ -9,6 +9,7 @@ from chainrule.data.readers import read_csv, read_idx, read_npz
 from chainrule.data.text import load_names, read_documents
 from chainrule.data.tokenizer import CharTokenizer
 from chainrule.data.toys import spirals, two_moons
+from chainrule.data.worker_processes import WorkerError
 
 __all__ = [
     "IGNORE",
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Digits",
     "TensorDataset",
+    "WorkerError",
     "collate",
     "load_digits",
     "load_names",

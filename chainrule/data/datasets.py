@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast, final, runtime_checkable
 
 import numpy as np
 
+from chainrule.data.worker_processes import Work, in_processes
 from chainrule.errors import ConfigError
 from chainrule.ops.selection import take
 from chainrule.ops.shaping import stack
@@ -80,9 +81,15 @@ def collate(examples: Sequence[Any]) -> Any:
 class DataLoader:
     """Batches of a dataset, an epoch at a time: `for batch in loader`.
 
-    With `shuffle` each epoch has an order of its own, drawn from `seed` and its number. `workers`
-    threads make the next batches while one is used. `state_dict()`, taken between two batches, and
-    `load_state_dict` continue with the very next batch, in this process or another.
+    With `shuffle` each epoch has an order of its own, drawn from `seed` and its number.
+    `num_workers` processes, or `workers` threads, make the next batches while one is used: threads
+    for examples that are read, processes for those that are computed in Python. In a process,
+    random numbers of Python, NumPy and chainrule are seeded by `seed`, the epoch and the batch.
+    `state_dict()`, taken between two batches, and `load_state_dict` continue with the very next
+    batch, in this process or another.
+
+    Processes start as `multiprocessing` does by default: where that is not by a fork, the dataset
+    is pickled, and a script keeps its work under `if __name__ == "__main__":`.
     """
 
     def __init__(
@@ -94,6 +101,7 @@ class DataLoader:
         drop_last: bool = False,
         seed: int = 0,
         workers: int = 0,
+        num_workers: int = 0,
         collate_fn: Callable[[Sequence[Any]], Any] | None = None,
     ) -> None:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
@@ -103,11 +111,18 @@ class DataLoader:
             )
         for name, value, least in (
             ("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0),
+            ("num_workers", num_workers, 0),
         ):  # fmt: skip
             if type(value) is not int or value < least:
                 raise ConfigError(f"DataLoader: {name} is an integer >= {least}, not {value!r}")
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
+        if workers and num_workers:
+            raise ConfigError(
+                f"DataLoader: either {workers} threads (workers) or {num_workers} processes "
+                "(num_workers) make the batches, not both"
+            )
         self.drop_last, self.seed, self.workers = drop_last, seed, workers
+        self.num_workers = num_workers
         self._collate = collate_fn
         self.epoch = self.position = 0
         if not len(self):
@@ -123,7 +138,9 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         """The batches of this epoch from the present position on; then the next epoch's turn."""
         numbers = self._order()
-        if not self.workers:
+        if self.num_workers:
+            yield from self._in_processes(numbers)
+        elif not self.workers:
             for k in range(self.position, len(self)):
                 self.position = k + 1
                 yield self._batch(numbers, k)
@@ -148,14 +165,30 @@ class DataLoader:
                 for future in waiting:
                     future.cancel()
 
+    def _in_processes(self, numbers: Any) -> Iterator[Any]:
+        """The same, made by processes."""
+        work = Work(self.dataset, self._collate or collate, self.seed, self.epoch)
+        batches = [self._chosen(numbers, k) for k in range(len(self))]
+        count = min(self.num_workers, len(batches) - self.position)
+        made = in_processes(work, batches, self.position, count)
+        try:
+            for batch in made:
+                self.position += 1
+                yield batch
+        finally:
+            made.close()
+
     def _order(self) -> Any:
         n = len(self.dataset)
         if not self.shuffle:
             return np.arange(n)
         return np.random.Generator(np.random.PCG64([self.seed, self.epoch])).permutation(n)
 
+    def _chosen(self, numbers: Any, k: int) -> Any:
+        return numbers[k * self.batch_size : (k + 1) * self.batch_size]
+
     def _batch(self, numbers: Any, k: int) -> Any:
-        chosen = numbers[k * self.batch_size : (k + 1) * self.batch_size]
+        chosen = self._chosen(numbers, k)
         if isinstance(self.dataset, TensorDataset) and self._collate is None:
             return self.dataset.rows(chosen)
         examples = [self.dataset[int(i)] for i in chosen]

@@ -343,6 +343,8 @@ def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> An
 
     Shapes: (*s, n) -> (*s, n, n) if columns is None; (*s) -> (*s, columns).
     """
+    if x.ndim == 0:
+        raise ShapeError("vander: needs at least one axis, not a number")
     n = x.shape[-1] if columns is None else columns
     powers = np.arange(n) if increasing else np.arange(n)[::-1]
     if x.dtype.kind in "biu":

@@ -34,7 +34,7 @@ def grid_sample(
     *,
     mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
     padding_mode: Filling = "zeros",
-    align_corners: bool = False,
+    align_corners: bool | None = None,
 ) -> Any:
     """x (N, C, *size) of 2 or 3 axes at the places of `grid` (N, *t, k), as in PyTorch.
 
@@ -45,6 +45,7 @@ def grid_sample(
     is a cubic through four of them along each axis. Beyond the edge lie zeros, the nearest element
     ("border"), or the image, reflected. Jaderberg et al. 2015, arXiv:1506.02025, section 3.3.
     """
+    align_corners = bool(align_corners)
     k = x.ndim - 2
     _check(x, grid, mode, padding_mode, k)
     sizes = [int(n) for n in x.shape[2:]]
@@ -144,7 +145,7 @@ def _combined(chosen: Sequence[tuple[Any, Any]], sizes: Sequence[int]) -> tuple[
     return index, where(inside, np.ones((), at.dtype) if weight is None else weight, 0)
 
 
-def affine_grid(theta: Any, size: Sequence[int], *, align_corners: bool = False) -> Any:
+def affine_grid(theta: Any, size: Sequence[int], *, align_corners: bool | None = None) -> Any:
     """For `grid_sample`: the places theta @ (coordinates, 1) of images (N, C, *s), as in PyTorch.
 
     Shapes: theta (N, k, k + 1) -> (*t, k) with len(t) == k + 1.

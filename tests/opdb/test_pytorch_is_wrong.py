@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.ops import activations, normalization, scan, special
 
 torch: Any = pytest.importorskip("torch", reason="it is PyTorch that is tested")
@@ -169,3 +170,23 @@ def test_the_third_order_of_batch_norm():
     norm = torch.nn.functional.batch_norm
     theirs = lambda t: norm(torch.tensor(a) + torch.tensor(k) * t, None, None, training=True)[0, 0]
     assert abs(_grads(theirs, 0.0, 3) / exact - 1) > 1e-6
+
+
+def test_the_gradient_of_a_loss_of_paths():
+    """One step, one label: -x[1], whatever the numbers are."""
+    x, args = np.array([[[-0.2, -0.7]]]), (np.array([[1]]), np.array([1]), np.array([1]))
+    (mine,) = cr.vjp(lambda z: nn.functional.ctc_loss(z, *args), cr.tensor(x))[1](cr.tensor(1.0))
+    assert mine.tolist() == [[[0.0, -1.0]]]
+    z = torch.tensor(x, requires_grad=True)
+    torch.nn.functional.ctc_loss(z, *map(torch.tensor, args)).backward()
+    assert z.grad is not None and z.grad[0, 0, 0] > 0.5
+
+
+def test_the_gradient_of_a_condition_by_a_norm():
+    """Of diag(a, b) it is a / b + b / a."""
+    x = np.diag([2.0, 4.0])
+    mine = cr.grad(lambda z: cr.linalg.cond(z, "fro"))(cr.tensor(x))
+    np.testing.assert_allclose(np.diag(mine.numpy()), [1 / 4 - 4 / 4, 1 / 2 - 2 / 16], rtol=1e-14)
+    z = torch.tensor(x, requires_grad=True)
+    with pytest.raises(RuntimeError, match="inplace"):
+        torch.linalg.cond(z, "fro").backward()

@@ -50,8 +50,11 @@ SPACES: dict[str, tuple[Any, Any]] = {
 }
 MOST = 400 if FULL else 4
 """Samples of an entry and a dtype; OPDB=full asks for more."""
-RANDOM = {"nn.functional.dropout", "empty", "empty_like"}
-"""What has no one answer."""
+RANDOM = {"nn.functional.dropout", "empty", "empty_like", "nn.functional.rrelu"} | {
+    f"nn.functional.{name}"
+    for name in ("alpha_dropout", "feature_alpha_dropout", "triplet_margin_with_distance_loss")
+}
+"""What has no one answer, or is called with functions of PyTorch's."""
 OPEN = {"linalg.eig", "linalg.eigh", "linalg.svd", "linalg.qr"}
 """Factorisations, which leave signs and phases open; `test_opdb` compares what they do not."""
 
