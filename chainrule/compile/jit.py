@@ -141,11 +141,15 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value: compiled, if it can be."""
-        latest = self._latest
-        if latest is not None and not kwargs and around.get() is None and not watch.watches:
+        latest, result = self._latest, MISFIT
+        if kwargs or around.get() is not None or watch.watches:
+            pass
+        elif latest is not None:
             result = latest.call(args)
-            if result is not MISFIT:
-                return result
+        elif self._numbers is not None and tracer() is None:
+            result = self._numbers.again(args)
+        if result is not MISFIT:
+            return result
         return self._slowly(args, kwargs)
 
     def loop(self, batches: Iterable[Sequence[Any]]) -> Any:

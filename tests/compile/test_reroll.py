@@ -11,6 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.scalars import runs
+from chainrule.compile.scalars.reroll import families
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
 from tests.compile import scalar_loops
@@ -60,8 +61,8 @@ def test_programs_become_loops(make: Callable[[], Program]) -> None:
 @pytest.mark.parametrize("seed", range(500))
 def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be rolled up is, however little it pays."""
-    for name, least in (("CALLS", 1), ("LEAST", 0), ("EACH", 0)):
-        monkeypatch.setattr(runs, name, least)
+    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+        monkeypatch.setattr(module, name, least)
     f, leaves = scalar_loops.program(seed)
     (form,) = forms(trained(f, leaves, 3, rounding=1e-12))  # they may cancel out
     assert form.loops is not None, form.why

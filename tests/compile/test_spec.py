@@ -390,6 +390,23 @@ def loop_of_a_lane_that_ends_for_itself(p: Parts) -> Loops:
     return p.fine([For(p.n, (For(p.i, (store,), upto=Affine.of(p.n)),), "lanes")])
 
 
+def triangle(p: Parts, const: int) -> list[Stmt]:
+    """For each l the elements l, l - 1, ... 0 of a line, which begins `const` further on."""
+    value = p.load(p.ones, Affine(const, ((p.l, 1), (p.k, -1))))
+    end = Affine(1, ((p.l, 1),))
+    return [For(p.l, (For(p.k, (Store(p.m, Affine.of(p.l), value),), upto=end),))]
+
+
+@mistake("goes from -1 to 6")
+def triangle_that_begins_before_its_line(p: Parts) -> Loops:
+    return p.fine(triangle(p, -1))
+
+
+@mistake("goes from 1 to 8")
+def triangle_that_ends_behind_its_line(p: Parts) -> Loops:
+    return p.fine(triangle(p, 1))
+
+
 @mistake("t is not known")
 def loop_that_ends_nowhere(p: Parts) -> Loops:
     store = Store(p.m, p.place(p.i, 6, p.n), p.e.lit(0.0, F64))
@@ -551,6 +568,11 @@ def test_what_a_condition_guards_may_lie_outside():
     test = p.fn("less", p.e.index(Affine.of(p.n)), p.e.lit(3, I64), dtype=BOOL)
     value = p.load(p.ones, Affine(0, ((p.n, 3),)), test)
     check(p.fine([For(p.n, (Store(p.m, Affine.of(p.n), value),))]))
+
+
+def test_a_triangle_of_which_each_row_ends_where_it_does():
+    p = Parts()
+    check(p.fine(triangle(p, 0)))
 
 
 def test_an_index_that_is_kept_inside():

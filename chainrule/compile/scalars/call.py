@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import cos, isclose, isfinite, isnan, sin
@@ -13,82 +13,26 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import reaches_value, stands
+from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.guards.reach import reached
 from chainrule.compile.trace.guards.watcher import watcher
+from chainrule.compile.trace.variant import MISFIT
 from chainrule.errors import TraceError
 from chainrule.op import Array
 from chainrule.replay import noted
 from chainrule.scalar import Value
-from chainrule.scalar.rules import Made
 from chainrule.tensors import Tensor
 from chainrule.tree import Structure, flatten
 
-_MADE = "jit"
 _KEPT = 15
 """How many older tapes are remembered for arguments of one kind."""
-
-
-@final
-class _Slopes:
-    """Derivatives in an array, which become Python numbers when somebody looks at them."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.array.tolist())
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-
-@final
-class _Handed:
-    """Stands where a local derivative does: multiplied with the gradient of a compiled result, it
-    hands that on to all leaves at once, where a link for each would cost more than the program."""
-
-    __slots__ = ("given", "slopes", "state", "steep")
-
-    def __init__(
-        self, given: Sequence[Value], slopes: Sequence[float], state: Leaves, steep: Array
-    ) -> None:
-        self.given = given
-        self.slopes = slopes
-        self.state = state
-        self.steep = steep
-
-    def __rmul__(self, g: Any) -> int:
-        if g:
-            for leaf, d in zip(self.given, self.slopes, strict=True):
-                leaf._g += g * d
-            self.state.add(self.steep, float(g))
-        return 0
-
-
-def _result(data: float, given: Sequence[Value], state: Leaves, slopes: Array) -> Value:
-    """A Value with what is given and the state for children; of the first, those that were computed
-    themselves get links."""
-    leaves = (*given, *state.values) if given else state.values
-    if not leaves:
-        return Value(data)
-    n = len(given)
-    apart = [i for i, v in enumerate(given) if v._made is not None]
-    outer = [i for i, v in enumerate(given) if v._made is None]
-    inner = [given[i] for i in apart]
-    v = Value(data, inner or leaves[:1], slopes[apart].tolist() if inner else [0.0])
-    v._made = Made(_MADE, children=leaves, partials=_Slopes(slopes))
-    v._d_a = _Handed([given[i] for i in outer], slopes[outer].tolist(), state, slopes[n:])
-    return v
 
 
 @final
@@ -113,7 +57,7 @@ class Variant:
             places += range(len(traced), self.runs.tape.leaves)
             slopes = slopes.take(places, axis=1)
         state = self.runs.state
-        out = [_result(y, given, state, d) for y, d in zip(data.tolist(), slopes, strict=True)]
+        out = [result_of(y, given, state, d) for y, d in zip(data.tolist(), slopes, strict=True)]
         return self.structure.unflatten(out)
 
 
@@ -142,6 +86,19 @@ class Scalars:
         self._variants: dict[Any, list[Variant]] = {}
         self._retraces = retraces
         self._latest: Variant | None = None
+        self._key: Any = None
+        """The key of what the latest variant was given."""
+
+    def again(self, args: Sequence[Any]) -> Any:
+        """The value of f for arguments like those of the latest call, where all that it read is as
+        it was; else `MISFIT`."""
+        variant = self._latest
+        if variant is None or not variant.stays():
+            return MISFIT
+        leaves, structure = flatten((list(args), {}))
+        if (structure, tuple([_kind(x) for x in leaves])) != self._key:
+            return MISFIT
+        return variant.call(leaves)
 
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
@@ -165,12 +122,12 @@ class Scalars:
             ) from cause
         for variant in variants:
             if variant.stays() or variant.read.changed() is None:
-                self._latest = variant
+                self._latest, self._key = variant, key
                 return variant.call(leaves), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         variant = self._record(leaves, structure)
-        self._latest = variant
+        self._latest, self._key = variant, key
         variants[:] = [variant, *[v for v in variants if v.read.alive][:_KEPT]]
         return variant.call(leaves), True
 

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from chainrule.compile.scalars.leaves import Leaves
-from chainrule.compile.scalars.reroll.families import Families, rolled
+from chainrule.compile.scalars.reroll.families import rolled
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
@@ -22,9 +22,7 @@ from chainrule.op import Array
 CALLS = 3
 """The call from which on loops run."""
 LEAST = 512
-"""Instructions of a tape that is worth it..."""
-EACH = 12
-"""... and how many there must be for each family."""
+"""Instructions of a tape that is worth it."""
 ROUNDING = 1e-11
 """How far a derivative may be off, in parts of the largest one."""
 
@@ -67,11 +65,8 @@ class Runs:
             self.why = f"it has only {n} operations"
             return
         made = rolled(self.tape, self.tape.arrays)
-        if made is None:
-            self.why = "no function of loop counters says where its operands are"
-            return
-        self.why = self._worth(made)
-        if self.why:
+        if isinstance(made, str):
+            self.why = made
             return
         try:
             loops = Rolled(self.tape, made)
@@ -83,11 +78,6 @@ class Runs:
             self.loops = loops
         else:
             self.why = "its loops gave other numbers than the tape"
-
-    def _worth(self, made: Families) -> str:
-        n, families = len(self.tape.code), len(made.families)
-        few = n < EACH * families
-        return f"its {n} operations are of {families} kinds, too few of each" if few else ""
 
 
 def _agree(want: Results, got: Results) -> bool:

@@ -38,12 +38,14 @@ class Members:
 
 
 def families_of(
-    units: Sequence[Unit], colour: list[int], first: int, apart: Collection[int] = ()
-) -> list[Members]:
-    """Units by their colours, which are numbered from `first` on and noted in `colour` by place.
-    Those at places in `apart` are alike only if their terms repeat equally often."""
+    units: Sequence[Unit], colour: list[int], first: int, most: int, apart: Collection[int] = ()
+) -> list[Members] | None:
+    """Units by their colours, which are numbered from `first` on and noted in `colour` by place;
+    None if they have more than `most` runs together. Those at places in `apart` are alike only if
+    their terms repeat equally often."""
     known: dict[Any, int] = {}
     out: list[Members] = []
+    kinds = 0
     for u in units:
         if u.op in (SUM, LARGEST):
             seq = [tuple([colour[p] for p in t]) for t in u.terms]
@@ -55,6 +57,9 @@ def families_of(
         if number is None:
             number = known[key] = len(out)
             out.append(Members(u.op, u.need, runs))
+            kinds += len(runs)
+            if kinds > most:
+                return None
         out[number].units.append(u)
         out[number].counts.append(counts)
         colour[u.place] = first + number

@@ -78,25 +78,34 @@ class Families:
     results: list[tuple[int, int]]
 
 
-def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Families | None:
+EACH = 12
+"""Operations that there must be for each kind of them..."""
+KINDS = 768
+"""... of which so many are compiled in some seconds."""
+
+
+def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Families | str:
     """The families of a tape, whose leaves stand in `arrays`: of each the name of its container and
-    its indices there. None if a map is not found.
+    its indices there. If there are none, or they are not worth it, why.
 
     Sums whose lengths are no affine function of their coordinates are taken apart by length.
     """
     apart: set[int] = set()
     while True:
         roll = _Roll(tape, arrays)
-        for members in families_of(units_of(tape), roll.colour, len(roll.groups), apart):
-            if not roll.add(members):
-                break
-        else:
+        most = min(KINDS, len(tape.code) // max(1, EACH))
+        found = families_of(units_of(tape), roll.colour, len(roll.groups), most, apart)
+        if found is None:
+            why = "too few of each" if most < KINDS else "too many to compile"
+            return f"its {len(tape.code):,} operations are of more than {most:,} kinds, {why}"
+        failed = next((members for members in found if not roll.add(members)), None)
+        if failed is None:
             ends = [(roll.group_of(p), p) for p in tape.results]
             places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
             return Families(roll.families, places)
-        uneven = {u.place for u in members.units}
+        uneven = {u.place for u in failed.units}
         if not roll.uneven or uneven <= apart:
-            return None
+            return f"no table that is small says where the operands of its {failed.op} lie"
         apart |= uneven
 
 
