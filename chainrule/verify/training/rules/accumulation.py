@@ -41,7 +41,6 @@ class Accumulation(Part):
             events.Built: self._built,
             events.OpRan: self._ran,
             events.Entered: self._entered,
-            events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
             events.Clipped: self._clipped,
             events.Unscaled: self._unscaled,
@@ -84,22 +83,16 @@ class Accumulation(Part):
         if e.recording and self._cut and any(self._is_carried(x) for x in tensors(e.inputs)):
             self._chained = True
 
-    def _begins(self, e: events.BackwardBegins) -> None:
-        self._empty = {
-            key
-            for key, row in self._rows.items()
-            if not any(e.engine.norms(_grads(e.engine, row.optimizer)))
-        }
-
     def _ends(self, e: events.BackwardEnds) -> None:
         begin = e.begin
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)
+        trainers = self._bus.history.trainers
         for key, row in self._rows.items():
             mine = [id(p) for p in begin.engine.params(row.optimizer)]
             own = e.touched.intersection(mine)
             if own:
-                first = key in self._empty
+                first = key in trainers and trainers[key].is_empty
                 row.group.append(Micro(
                     begin.site, begin.place, begin.scale, own, alone, first, self._chained,
                     self._single,
@@ -166,10 +159,6 @@ class Accumulation(Part):
             except UnreadError as error:
                 ledger.skipped.append(Skipped(self.title, str(error)))
         return found
-
-
-def _grads(engine: Engine, optimizer: Any) -> list[Any]:
-    return [p.grad for p in engine.params(optimizer) if p.grad is not None]
 
 
 def _looks(engine: Engine, optimizer: Any) -> dict[int, tuple[int, ...]]:
