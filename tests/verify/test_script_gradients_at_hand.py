@@ -12,6 +12,7 @@ from chainrule.verify import script
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import can_fork
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 
@@ -148,6 +149,7 @@ for _ in range(4):
 SLOTS = "__slots__ = 'value', 'slope', 'parents', 'back'"
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize(("slots", "plus", "log", "expected"), [
     ("", "+", "1 / self.value", []),
     (SLOTS, "+", "1 / self.value", []),

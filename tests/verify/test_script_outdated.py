@@ -11,8 +11,12 @@ import torch
 from chainrule.verify import script
 from chainrule.verify.pytorch.outer import MISSING, outers
 from chainrule.verify.script.sandbox.fork import can_fork
+from tests.sampling import sampled_file
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 LOOP = """
 w = torch.nn.Parameter(torch.linspace(-1.0, 1.5, 6).reshape(2, 3))

@@ -12,6 +12,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.training.facts.history import History
 from chainrule.verify.training.facts.ranges import Blame
 
 Handlers = Mapping[type, Callable[[Any], None]]
@@ -43,6 +44,8 @@ class Bus:
         """Whether some part has to hear of every op and every call, ordinary ones as well."""
         self.following = False
         """Whether some part follows values without a graph, so that ops on them matter."""
+        self.history = History()
+        """Where gradients come from, for all rules."""
         self.ops = 0
         """Ops that were seen."""
         self.blames: list[Blame | None] = []
@@ -90,16 +93,18 @@ class Bus:
 
     def hears(self, kind: type) -> bool:
         """Whether anybody listens to events of a kind, so that they are worth making."""
-        return bool(self._handlers.get(kind)) and not self._within
+        known = kind in self.history.handlers
+        return (known or bool(self._handlers.get(kind))) and not self._within
 
     def tell(self, event: Any) -> None:
         """Hand on an event. What handlers run publishes nothing itself."""
-        rows = self._handlers.get(event.__class__)
-        if self._within or not rows:
+        rows = self._handlers.get(event.__class__, ())
+        if self._within or not self._parts:
             return
         self._within = True
         start = perf_counter()
         try:
+            self._remember(event)
             for part, handler in tuple(rows):
                 try:
                     handler(event)
@@ -110,6 +115,17 @@ class Bus:
                 start = end
         finally:
             self._within = False
+
+    def _remember(self, event: Any) -> None:
+        """Let the history hear of it first."""
+        note = self.history.handlers.get(event.__class__)
+        try:
+            if note is not None:
+                note(event)
+        except Exception as error:
+            self.history.handlers = {}
+            why = f"an error of the verifier: {type(error).__name__}: {error}"
+            self.notes.append(("the history of gradients", why))
 
     def _mute(self, part: Part, error: Exception) -> None:
         part.failed(error)

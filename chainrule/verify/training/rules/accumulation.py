@@ -6,11 +6,11 @@ What is said of them stands in `accumulated.py`.
 from __future__ import annotations
 
 import math
-import weakref
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
@@ -30,7 +30,7 @@ class Accumulation(Part):
         super().__init__(bus)
         self._rows: dict[int, Row] = {}
         self._newest = -1  # serial numbers begin with 0
-        self._cut: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._cut = Followed[int](self._attend)
         """Values that were cut from a graph, and the serial number of the node that made them."""
         self._chained = False
         self._single = False
@@ -41,7 +41,6 @@ class Accumulation(Part):
             events.Built: self._built,
             events.OpRan: self._ran,
             events.Entered: self._entered,
-            events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
             events.Clipped: self._clipped,
             events.Unscaled: self._unscaled,
@@ -61,22 +60,18 @@ class Accumulation(Part):
         if e.name in _CUTS:
             for x, y in zip(e.inputs, e.outputs, strict=False):
                 if x is y or node_of(x) is not None:
-                    self._follow(id(y), y, 0 if x is y else age(x))
+                    self._cut.put(y, 0 if x is y else age(x))
         elif self._cut and not self._chained and e.linked:
             self._chained = any(self._is_carried(x) for x in e.inputs)
 
-    def _follow(self, key: int, y: Any, serial: int) -> None:
-        self._cut[key] = weakref.ref(y, lambda _: self._gone(key)), serial
-        self._bus.attend(self, not self._chained)  # what reads it may be ordinary
-
-    def _gone(self, key: int) -> None:
-        self._cut.pop(key, None)
-        self._bus.attend(self, bool(self._cut) and not self._chained)
+    def _attend(self) -> None:
+        """What reads a value that was cut may be ordinary."""
+        self._bus.attend(self, len(self._cut) > 0 and not self._chained)
 
     def _is_carried(self, x: Any) -> bool:
         """Whether a value was cut from the graph of an earlier backward pass."""
-        row = self._cut.get(id(x))
-        return row is not None and row[0]() is x and row[1] <= self._newest
+        serial = self._cut.of(x)
+        return serial is not None and serial <= self._newest
 
     def _entered(self, e: events.Entered) -> None:
         if e.recording and not e.depth:
@@ -84,22 +79,16 @@ class Accumulation(Part):
         if e.recording and self._cut and any(self._is_carried(x) for x in tensors(e.inputs)):
             self._chained = True
 
-    def _begins(self, e: events.BackwardBegins) -> None:
-        self._empty = {
-            key
-            for key, row in self._rows.items()
-            if not any(e.engine.norms(_grads(e.engine, row.optimizer)))
-        }
-
     def _ends(self, e: events.BackwardEnds) -> None:
         begin = e.begin
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)
+        trainers = self._bus.history.trainers
         for key, row in self._rows.items():
             mine = [id(p) for p in begin.engine.params(row.optimizer)]
             own = e.touched.intersection(mine)
             if own:
-                first = key in self._empty
+                first = key in trainers and trainers[key].is_empty
                 row.group.append(Micro(
                     begin.site, begin.place, begin.scale, own, alone, first, self._chained,
                     self._single,
@@ -109,7 +98,7 @@ class Accumulation(Part):
                 row.weighed.add(begin.engine, params, share, first)
             row.looks = {key: e.tokens[key] for key in mine if key in e.tokens}
         self._chained = False
-        self._bus.attend(self, bool(self._cut))
+        self._attend()
 
     def _clipped(self, e: events.Clipped) -> None:
         own = {id(p) for p in e.params}
@@ -166,10 +155,6 @@ class Accumulation(Part):
             except UnreadError as error:
                 ledger.skipped.append(Skipped(self.title, str(error)))
         return found
-
-
-def _grads(engine: Engine, optimizer: Any) -> list[Any]:
-    return [p.grad for p in engine.params(optimizer) if p.grad is not None]
 
 
 def _looks(engine: Engine, optimizer: Any) -> dict[int, tuple[int, ...]]:

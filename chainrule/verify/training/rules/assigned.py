@@ -6,7 +6,6 @@ parameter's `grad` at a step has come there by a wrong order.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -14,6 +13,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.names import Names, listed
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
@@ -42,8 +42,8 @@ class Assigned(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._names = Names()
-        self._owners: dict[int, tuple[weakref.ref[Any], Any, Place | None]] = {}
-        """By id of a gradient: itself, the tensor by which it is the derivative, and where."""
+        self._owners = Followed[tuple[Any, Place | None]]()
+        """Of a gradient: the tensor by which it is the derivative, and where it was taken."""
         self._steps = 0
         self._found: dict[Place | None, _Swapped] = {}
 
@@ -62,21 +62,13 @@ class Assigned(Part):
     def _given(self, e: events.Given) -> None:
         for x, g in zip(e.inputs, e.gradients, strict=False):
             if g is not None:
-                key = id(g)
-                ref = weakref.ref(g, lambda _, key=key: self._owners.pop(key, None))
-                self._owners[key] = ref, x, e.place
+                self._owners.put(g, (x, e.place))
 
     def _steps_with(self, e: events.StepBegins) -> None:
         own = {id(p) for p in e.params}
-        known = {id(p): row for p in e.params if (row := self._owners.get(id(p.grad))) is not None}
+        known = [(p, row) for p in e.params if (row := self._owners.of(p.grad)) is not None]
         self._steps += bool(known)
-        swapped = [
-            (p, x, at)
-            for p in e.params
-            if (row := known.get(id(p))) is not None
-            for _, x, at in [row]
-            if x is not p and id(x) in own
-        ]
+        swapped = [(p, x, at) for p, (x, at) in known if x is not p and id(x) in own]
         for at in {at for *_, at in swapped}:
             row = self._found.setdefault(at, _Swapped(at))
             row.steps += 1

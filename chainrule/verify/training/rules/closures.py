@@ -4,7 +4,6 @@ each time, since the closure draws random numbers. A line search compares what i
 
 from __future__ import annotations
 
-import ast
 from types import CodeType
 from typing import final
 
@@ -14,14 +13,10 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.rules.finding import finding
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.training.text.hook_code import drawn_at
 
 _CALLS = 3
 """Calls of a closure in one step: twice is what is done on purpose, at the same numbers or not."""
-_DRAWS = frozenset({
-    "rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm", "normal",
-    "normal_", "uniform_", "bernoulli", "bernoulli_", "dropout", "multinomial", "sample", "rsample",
-})  # fmt: skip
 
 
 @final
@@ -69,25 +64,6 @@ class Redrawn(Part):
             "values, and each time it drew random numbers: these are values of different functions"
         )
         advice = "draw once, before the step, and use that in every call; leave dropout out"
-        at = _drawing(code) or place
-        return [finding("warning", "not_deterministic", because, advice, at)]
-
-
-def _drawing(code: CodeType | None) -> Place | None:
-    """The first line of a function that draws random numbers; its own if none is seen to."""
-    if code is None:
-        return None
-    for node in ast.walk(tree_of_file(code.co_filename)):
-        match node:
-            case ast.FunctionDef(lineno=line) if node.name == code.co_name:
-                first = min([line, *[d.lineno for d in node.decorator_list]])
-            case ast.Lambda(lineno=first):
-                pass
-            case _:
-                continue
-        if first == code.co_firstlineno:
-            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
-            named = [getattr(n.func, "attr", getattr(n.func, "id", "")) for n in calls]
-            lines = [n.lineno for n, name in zip(calls, named, strict=True) if name in _DRAWS]
-            return Place(code.co_filename, min(lines, default=first), code.co_qualname)
-    return Place(code.co_filename, code.co_firstlineno, code.co_qualname)
+        if code is not None:
+            place = Place(code.co_filename, drawn_at(code), code.co_qualname)
+        return [finding("warning", "not_deterministic", because, advice, place)]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
-from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.facts.names import Names, listed
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
@@ -36,8 +36,6 @@ class _Run(NamedTuple):
 class _Steps:
     """The steps of one optimizer; of each parameter what was last."""
 
-    params: list[Any] = field(default_factory=list[Any])
-    place: Place | None = None
     count: int = 0
     alive: set[int] = field(default_factory=set[int])
     """Ids of those that ever had a gradient other than 0."""
@@ -69,46 +67,35 @@ class Died(Part):
         super().__init__(bus)
         self._names = Names()
         self._optimizers: dict[int, _Steps] = {}
-        self._touched: frozenset[int] = frozenset()
 
     def listens(self) -> Handlers:
-        """Optimizers, models, backward passes and steps."""
-        return {
-            events.Built: self._built,
-            events.Entered: self._entered,
-            events.BackwardEnds: self._ended,
-            events.StepBegins: self._steps,
-        }
-
-    def _built(self, e: events.Built) -> None:
-        self._optimizers.setdefault(id(e.optimizer), _Steps()).place = e.place
+        """Models and steps."""
+        return {events.Entered: self._entered, events.StepBegins: self._steps}
 
     def _entered(self, e: events.Entered) -> None:
         if e.depth == 0:
             self._names.add(e.engine, e.module)
 
-    def _ended(self, e: events.BackwardEnds) -> None:
-        self._touched |= e.touched
-
     def _steps(self, e: events.StepBegins) -> None:
         row = self._optimizers.setdefault(id(e.optimizer), _Steps())
-        row.params = list(e.params)
-        own = {id(p) for p in row.params}
-        reached, self._touched = self._touched & own, self._touched - own
+        passes = self._bus.history.of(e).since_step
         if not e.closure:
-            row.step({key: n for key, n in e.gradients.items() if key in reached})
+            reached = [key for key in e.gradients if any(key in one.touched for one in passes)]
+            row.step({key: e.gradients[key] for key in reached})
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """The parameters before the layer that died, for each optimizer."""
-        return [f for row in self._optimizers.values() if (f := self._judged(row)) is not None]
+        known = self._bus.history.trainers
+        rows = [(known[key], row) for key, row in self._optimizers.items() if key in known]
+        return [f for trainer, row in rows if (f := self._judged(trainer, row)) is not None]
 
-    def _judged(self, row: _Steps) -> Finding | None:
+    def _judged(self, trainer: Trainer, row: _Steps) -> Finding | None:
         dead, left = row.lasting(zero=True) & row.alive, row.lasting(zero=False)
-        order = [id(p) for p in row.params if id(p) in dead | left]
+        order = [id(p) for p in trainer.params if id(p) in dead | left]
         if not left or len(dead) < _SHARE * len(order) or set(order[: len(dead)]) != dead:
             return None
         since = max([row.runs[key].begun for key in dead])
-        names = [self._names.param(p) for p in row.params if id(p) in dead]
+        names = [self._names.param(p) for p in trainer.params if id(p) in dead]
         because = (
             f"from step {since + 1} on the gradient of {len(dead)} of {len(order)} parameters, all "
             "those before the last ones, is exactly 0; before that it was not: a step has brought "
@@ -116,5 +103,11 @@ class Died(Part):
         )
         advice = "a smaller learning rate; or leaky_relu / gelu, or clip_grad_norm_"
         return finding(
-            "warning", "dead", because, advice, row.place, kind="parameters", input=listed(names)
+            "warning",
+            "dead",
+            because,
+            advice,
+            trainer.built_at,
+            kind="parameters",
+            input=listed(names),
         )

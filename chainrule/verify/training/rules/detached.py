@@ -6,13 +6,13 @@ until one of them is the loss. That a backward pass fails then is the script's e
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.rules.finding import finding
@@ -47,7 +47,7 @@ class Cut(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._left: dict[int, tuple[weakref.ref[Any], _Leaving]] = {}
+        self._left = Followed[_Leaving](self._attend)
         self._number: _Leaving | None = None  # the last value that left as a number
         self._found: tuple[str, Place | None, _Leaving | None] | None = None
         self._leaf: tuple[str, Place | None, _Leaving | None] | None = None
@@ -77,32 +77,25 @@ class Cut(Part):
         if e.name in _NUMBERS:
             self._number = leaving
         for y in e.outputs:
-            self._follow(y, leaving)
+            self._left.put(y, leaving)
 
-    def _follow(self, y: Any, leaving: _Leaving) -> None:
-        key = id(y)
-        self._left[key] = (weakref.ref(y, lambda _: self._gone(key)), leaving)
-        self._bus.following = True
-
-    def _gone(self, key: int) -> None:
-        self._left.pop(key, None)
-        self._bus.following = bool(self._left)
+    def _attend(self) -> None:
+        self._bus.following = len(self._left) > 0
 
     def _leaving(self, e: events.OpRan) -> _Leaving | None:
         """Where the values that an op was given have left their graph, if they have."""
         inputs = e.inputs
         for x in inputs:
-            row = self._left.get(id(x))
-            if row is not None and row[0]() is x:
-                return row[1]
+            leaving = self._left.of(x)
+            if leaving is not None:
+                return leaving
         if any(x.requires_grad for x in inputs) and (e.outputs or e.name in _NUMBERS):
             how = _LEAVES.get(e.name, f"{e.name}, computed without a graph")
             return _Leaving(how, here())
         return None
 
     def _of(self, root: Any) -> _Leaving | None:
-        row = self._left.get(id(root))
-        return row[1] if row is not None and row[0]() is root else self._number
+        return self._left.of(root) or self._number
 
     def _begins(self, e: events.BackwardBegins) -> None:
         self._backwards += 1

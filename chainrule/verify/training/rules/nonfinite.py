@@ -9,7 +9,6 @@ finite in the end.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -17,6 +16,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.hand_steps import HandSteps
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.ranges import Blame, Ranges, describe
@@ -63,7 +63,7 @@ class Bad(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._step = 1
-        self._bad: dict[int, tuple[weakref.ref[Any], Origin]] = {}
+        self._bad = Followed[Origin](self._attend)
         self._heard = -1  # the newest node that has a hook
         self._back: Origin | None = None
         self._forward: Origin | None = None
@@ -108,22 +108,16 @@ class Bad(Part):
         if (e.name in _PLACES and not self._bad) or self._ranges.finite(y):
             return
         inputs = [*e.inputs, *tensors(e.kwargs)]
-        inherited = [self._origin(x) for x in inputs if x is not y]
+        inherited = [self._bad.of(x) for x in inputs if x is not y]
         known = next((origin for origin in inherited if origin is not None), None)
         if known is None:
             known = self._born(e, inputs, y)
         if known is not None:
-            key = id(y)
-            self._bad[key] = (weakref.ref(y, lambda _: self._gone(key)), known)
-            self._bus.attend(self, True)  # what is made of it is bad as well
+            self._bad.put(y, known)
 
-    def _gone(self, key: int) -> None:
-        self._bad.pop(key, None)
-        self._bus.attend(self, bool(self._bad))
-
-    def _origin(self, x: Any) -> Origin | None:
-        row = self._bad.get(id(x))
-        return row[1] if row is not None and row[0]() is x else None
+    def _attend(self) -> None:
+        """What is made of a bad value is bad as well."""
+        self._bus.attend(self, len(self._bad) > 0)
 
     def _born(self, e: events.OpRan, inputs: Sequence[Any], y: Any) -> Origin | None:
         """Whether a value went bad here, not counting infinities that were put there."""
@@ -195,7 +189,7 @@ class Bad(Part):
         self._settle()
         for root in e.roots:
             if not self._ranges.finite(root):
-                origin = self._origin(root) or self._forward
+                origin = self._bad.of(root) or self._forward
                 self._candidate = self._candidate or (origin and (origin, "the loss"))
 
     def _ends(self, e: events.BackwardEnds) -> None:

@@ -8,41 +8,19 @@ behind its step, and not in front of its backward pass, trains it by the generat
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.facts.history import Trainer, Use
+from chainrule.verify.training.record.bus import Handlers, Part
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text import edits
 
 _LEAST = 2
 """Steps, besides the first one, of which it must be so."""
-
-
-@dataclass(eq=False)
-class _Pass:
-    """A backward pass, as one optimizer sees it."""
-
-    place: Place | None
-    touched: frozenset[int]
-    others: bool = False
-    """Whether another optimizer has taken its gradients."""
-
-
-@dataclass(eq=False)
-class _Optimizer:
-    """What the steps of one optimizer have taken."""
-
-    name: str = ""
-    passes: list[_Pass] = field(default_factory=list[_Pass])
-    """Those that reached its parameters since the last reset or step."""
-    taken: list[tuple[_Pass, ...]] = field(default_factory=list[tuple[_Pass, ...]])
-    resets: int = 0
-    reset_at: Place | None = None
 
 
 @final
@@ -51,80 +29,42 @@ class Strays(Part):
 
     title = "gradients of other optimizers' passes"
 
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._rows: dict[int, tuple[events.Built, _Optimizer]] = {}
-
     def listens(self) -> Handlers:
-        """Optimizers that are made, backward passes, resets, steps."""
-        return {
-            events.Built: self._built,
-            events.BackwardEnds: self._ends,
-            events.Zeroed: self._zeroed,
-            events.StepBegins: self._steps,
-        }
-
-    def _built(self, e: events.Built) -> None:
-        if e.place is not None:  # of others the first step may be over
-            self._rows[id(e.optimizer)] = e, _Optimizer()
-
-    def _ends(self, e: events.BackwardEnds) -> None:
-        for built, row in self._rows.values():
-            if any(id(p) in e.touched for p in built.engine.params(built.optimizer)):
-                row.passes.append(_Pass(e.begin.place, e.touched))
-
-    def _zeroed(self, e: events.Zeroed) -> None:
-        ids = {id(p) for p in e.params}
-        for built, row in self._rows.values():
-            if all(id(p) in ids for p in built.engine.params(built.optimizer)):
-                row.passes, row.reset_at = [], e.place
-                row.resets += 1
-
-    def _steps(self, e: events.StepBegins) -> None:
-        ids = {id(p) for p in e.params}
-        for key, (_, row) in self._rows.items():
-            if key == id(e.optimizer):
-                row.taken.append(tuple(row.passes))
-                row.name = row.name or edits.name_of(e.optimizer)
-                row.passes = []
-            else:
-                for one in row.passes:
-                    one.others |= bool(one.touched & ids)
+        """Nothing: the history tells it."""
+        return {}
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each optimizer whose steps take what was left for another one."""
         found: list[Finding] = []
-        for built, row in self._rows.values():
+        for row in [row for row in self._bus.history.trainers.values() if row.is_new]:
             strays = _strays(row.taken)
             if strays and row.resets >= len(row.taken) - 1:  # Else that is what is wrong.
-                found.append(_finding(built, row, Counter(strays).most_common(1)[0][0]))
+                found.append(_finding(row, Counter(strays).most_common(1)[0][0]))
         return found
 
 
-def _strays(taken: list[tuple[_Pass, ...]]) -> list[Place]:
+def _strays(taken: Sequence[Sequence[Use]]) -> list[Place]:
     """Where the passes are that all steps but the first have taken as well, each before their own,
     and each taken by another optimizer before."""
-    if len(taken) <= _LEAST or not taken[0] or any(p.others for p in taken[0]):
+    if len(taken) <= _LEAST or not taken[0] or any(use.by_others for use in taken[0]):
         return []
-    own = [p.place for p in taken[0]]
+    own = [use.place for use in taken[0]]
     found: list[Place] = []
-    for passes in taken[1:]:
-        more = passes[: len(passes) - len(own)]
-        if not more or [p.place for p in passes[len(more) :]] != own:
+    for uses in taken[1:]:
+        more = uses[: len(uses) - len(own)]
+        if not more or [use.place for use in uses[len(more) :]] != own:
             return []
-        places = [p.place for p in more if p.others and p.place not in own]
+        places = [use.place for use in more if use.by_others and use.place not in own]
         found += [place for place in places if place is not None]
         if len(places) < len(more):
             return []
     return found
 
 
-def _finding(built: events.Built, row: _Optimizer, stray: Place) -> Finding:
-    kind = type(built.optimizer).__name__
+def _finding(row: Trainer, stray: Place) -> Finding:
     own = row.taken[0][-1].place
-    name = row.name or "its optimizer"
     because = (
-        f"the first step of {kind} takes what the backward pass at {own} has made, all "
+        f"the first step of {row.kind} takes what the backward pass at {own} has made, all "
         f"{len(row.taken) - 1} later ones what the one at {stray} has left in its parameters as "
         "well, which another optimizer had used by then"
     )
@@ -132,7 +72,7 @@ def _finding(built: events.Built, row: _Optimizer, stray: Place) -> Finding:
         "error",
         "not_reset",
         because,
-        f"{name}.zero_grad() in front of its own backward pass",
+        f"{row.name or 'its optimizer'}.zero_grad() in front of its own backward pass",
         own,
         detail=f"it is reset at {row.reset_at}, before that" if row.reset_at else "",
         edit=edits.inserted(own, f"{row.name}.zero_grad()" if row.name else ""),

@@ -8,13 +8,13 @@ where a shortcut leads around a small branch, the layers before it get theirs.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts import units
+from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.groups import Group, together
 from chainrule.verify.training.facts.holders import age, ages, tensors
 from chainrule.verify.training.facts.layers import (
@@ -61,7 +61,7 @@ class Flow(Part):
         self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
-        self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._outputs = Followed[int]()
         self._nodes: dict[int, int] = {}  # numbers of layers, by those of the nodes of this step
         self._groups: list[Group] = []  # of models that are called one by one
         self._made: set[int] = set()  # ages of what models gave in the first step
@@ -121,8 +121,7 @@ class Flow(Part):
         return self._layers.get(key)
 
     def _remember(self, y: Any, order: int) -> None:
-        key = id(y)
-        self._outputs[key] = (weakref.ref(y, lambda _: self._outputs.pop(key, None)), order)
+        self._outputs.put(y, order)
         if serial := age(y):
             self._nodes[serial] = order
 
@@ -142,9 +141,9 @@ class Flow(Part):
         if self._within:
             return
         if e.name in ADDS:
-            row = self._outputs.get(id(e.x))
-            if row is not None:
-                self._remember(e.y, row[1])
+            order = self._outputs.of(e.x)
+            if order is not None:
+                self._remember(e.y, order)
         elif self._weights.is_layer(e):
             key = id(e.param)
             if key not in self._layers:
@@ -161,9 +160,9 @@ class Flow(Part):
 
     def _behind(self, x: Any) -> int | None:
         """The number of the last layer that a value was made by, a few calls ago at most."""
-        row = self._outputs.get(id(x))
-        if row is not None:
-            return row[1]
+        order = self._outputs.of(x)
+        if order is not None:
+            return order
         nodes = ages(x, _FEW) if tensors(x) else set[int]()
         made = [(serial, order) for serial, order in self._nodes.items() if serial in nodes]
         return max(made)[1] if made else None
