@@ -17,8 +17,8 @@ from chainrule.verify.diagnose.approximate import SMALL
 from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
 from chainrule.verify.measure.run import epsilon
-from chainrule.verify.repair.draft import Draft, UnreadableError
-from chainrule.verify.repair.home import moved_home
+from chainrule.verify.repair.code.draft import Draft, UnreadableError
+from chainrule.verify.repair.code.home import moved_home
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.search import Version, replayed

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import called, needs, part
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import called, needs, part
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import is_count, plain
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_count, plain
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ ROWS: Final = (
     Pattern("Z", ("lib.conj(Z)",), "transposed", USUAL),
     Pattern("conj(A) * B", ("A * lib.conj(B)",), "transposed", USUAL),
     Pattern("A * conj(B)", ("lib.conj(A) * B",), "transposed", USUAL),
+    Pattern("A[0]", ("A.sum(0)",), "not_summed", USUAL),
+    Pattern("A[-1]", ("A.sum(0)",), "not_summed", USUAL),
+    Pattern("A[..., 0]", ("A.sum(-1)",), "not_summed", USUAL),
     Pattern("A ** 2", ("A", "A ** 3"), "wrong_value", RARE),
     Pattern("A ** N", ("A ** (N - 1)", "A ** (N + 1)"), "wrong_value", RARE),
     Pattern("A / B", ("A / B ** 2", "A / B ** 3", "A / B ** 0.5"), "wrong_value", RARE),

@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias, cast
 
-from chainrule.verify.repair.draft import Draft, Edit
-from chainrule.verify.repair.fit import MUL, UNARY, as_part, called, needs, replaced
-from chainrule.verify.repair.lab import laboratory
-from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.search import Step, Version
-from chainrule.verify.repair.syntax import (
+from chainrule.verify.repair.code.draft import Draft, Edit
+from chainrule.verify.repair.code.fit import MUL, UNARY, as_part, called, needs, replaced
+from chainrule.verify.repair.code.syntax import (
     are_parts,
     is_literal,
     is_simple,
@@ -26,7 +23,10 @@ from chainrule.verify.repair.syntax import (
     names_in,
     only_reads,
 )
-from chainrule.verify.repair.truth import is_true
+from chainrule.verify.repair.expected.truth import is_true
+from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.search import Step, Version
+from chainrule.verify.repair.values.lab import laboratory
 
 Asked: TypeAlias = Callable[[ast.expr], bool]
 """Whether a value that is handed on may be wrong, as far as is known."""
