@@ -1,6 +1,6 @@
 """Which rule of the repair search wins where: how often each is tried, wins, and alone can win.
 
-    python -m bench.verifier_ablation [--every N] [--only rule,rule] [--needed] [--out FILE]
+    python -m bench.verifier_ablation [--every N] [--only rule,rule] [--needed] [--out F] [--read F]
 
 Cases: the planted mistakes of three faces, and the slips of the repair tests. `--only` runs with
 these rules and no others. `--needed` runs each corrected case again without the rules that won it.
@@ -179,9 +179,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run these rules only")
     parser.add_argument("--case", default="", help="cases whose name contains this")
     parser.add_argument("--needed", action="store_true", help="again, without the rules that won")
+    parser.add_argument("--read", type=Path, help="print the tables of such a file, run nothing")
     parser.add_argument("--out", type=Path, help="a file to which outcomes are appended")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.read:
+        lines = args.read.read_text(encoding="utf-8").splitlines()
+        print("\n".join(table([json.loads(line) for line in lines])))
+        return
     only = frozenset([r for r in str(args.only).split(",") if r])
     outcomes = list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:

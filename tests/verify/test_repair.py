@@ -19,7 +19,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.mistakes import MISTAKES
 from chainrule.verify.repair import least, repair, repairs
 from chainrule.verify.repair.checks import Repaired
-from chainrule.verify.repair.draft import Draft, Edit, plain_function
+from chainrule.verify.repair.code.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.rules import RULES, edits
 from chainrule.verify.subject import Input, Source, Subject
 from tests.sampling import sampled_file

@@ -16,11 +16,6 @@ pytestmark = sampled_file(one_in=12)
 
 _number = itertools.count(9000)
 
-OTHER_LENGTHS = [  # At them, one of four gates has another: the backward raises.
-    ("gated", "g * o * h * z * (1 - z)", "g * o * y * z * (1 - z)"),
-    ("gated", "g * o * r * k * (1 - k)", "g * o * h * k * (1 - k)"),
-    ("gated", "g * o * k * (1 - r**2)", "g * o * k * (1 + r**2)"),
-]
 AFTER_LOOPS = [
     ("skip", "return grad + up", "return up"),
     ("triple", "return 3 * grad + up", "return up"),
@@ -67,7 +62,6 @@ BOUNDS = [
 ]
 
 SLIPS = {
-    "other lengths": OTHER_LENGTHS,
     "after loops": AFTER_LOOPS,
     "names": NAMES,
     "numbers": NUMBERS,
@@ -77,13 +71,7 @@ SLIPS = {
     "cotangents": COTANGENTS,
     "bounds": BOUNDS,
 }
-_SLOW = {"other lengths": pytest.mark.sweep}
-"""Kinds whose search takes all the time that it has."""
-_EVERY = [
-    pytest.param(*slip, id=f"{k}, {slip[0]}", marks=_SLOW.get(k, ()))
-    for k, found in SLIPS.items()
-    for slip in found
-]
+_EVERY = [pytest.param(*slip, id=f"{k}, {slip[0]}") for k, found in SLIPS.items() for slip in found]
 _KIND = {tuple(slip): kind for kind, found in SLIPS.items() for slip in found}
 
 

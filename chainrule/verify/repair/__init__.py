@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from math import prod
 from time import process_time
 from weakref import WeakKeyDictionary
@@ -21,12 +20,12 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
 from chainrule.verify.repair.checks import Repaired, passed
-from chainrule.verify.repair.draft import Draft, UnreadableError
-from chainrule.verify.repair.helpers import deriving, helpers, joined
-from chainrule.verify.repair.lab import laboratory
+from chainrule.verify.repair.code.draft import Draft, UnreadableError
+from chainrule.verify.repair.expected.suspects import suspect
+from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import keeping, versions
-from chainrule.verify.repair.suspects import suspect
+from chainrule.verify.repair.values.lab import laboratory
 from chainrule.verify.subject import Source, extent
 
 SECONDS = 3.2
@@ -149,25 +148,13 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
     whole = SECONDS + min(_RUNS * _run(posed), _LONGEST)
     posed = replace(posed, stop=process_time() + whole)
-    found = _rejoined(posed)
-    if any(r.whole for r in found):
-        return found
     more = _MORE if posed.source.separate_forward is not None else whole
-    found += passed(posed, lambda first: versions(posed, first, codes))
+    found = passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
             if any(r.whole and r.cost <= _SURE for r in found):
                 break
-    return found
-
-
-def _rejoined(posed: Problem) -> list[Repaired]:
-    """Repairs of what a backward lets the engine derive, in which a path is cut: they change no
-    value, so that nothing else explains as much."""
-    found = list[Repaired]()
-    for code in deriving(posed) if posed.posed else ():
-        found += passed(changed := replace(posed, source=code), partial(joined, changed))
     return found
 
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.place import Place
-from chainrule.verify.repair.draft import Draft, UnreadableError
-from chainrule.verify.repair.fit import called
+from chainrule.verify.repair.code.draft import Draft, UnreadableError
+from chainrule.verify.repair.code.fit import called
+from chainrule.verify.repair.code.syntax import is_simple
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.problem import problem
-from chainrule.verify.repair.syntax import is_simple
 from chainrule.verify.repair.target import quiet
-from chainrule.verify.repair.watch import Watched, plain
+from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Source, Subject, values
 
 _JUMP = 30.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from chainrule.verify.finding import Correction
-from chainrule.verify.repair.draft import Draft, Edit
+from chainrule.verify.repair.code.draft import Draft, Edit
+from chainrule.verify.repair.code.syntax import elements, is_literal
 from chainrule.verify.repair.present import correction
-from chainrule.verify.repair.syntax import elements, is_literal
 from chainrule.verify.subject import Source
 
 _MORE = "\n    ...\n"

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from chainrule.verify.finding import Correction
 from chainrule.verify.place import Place
-from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.search import Step
 
 Stretch: TypeAlias = tuple[int, int, int, int]

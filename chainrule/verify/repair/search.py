@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
-from chainrule.verify.repair.bench import NAMED, STAGES, Bench, Stage, cost_of
-from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
-from chainrule.verify.repair.lab import laboratory
+from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
+from chainrule.verify.repair.expected.truth import truths
 from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.proposals import NAMED, STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
@@ -28,7 +28,7 @@ from chainrule.verify.repair.rules.saved import (
 )
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.target import GOOD, Target, quiet
-from chainrule.verify.repair.truth import truths
+from chainrule.verify.repair.values.lab import laboratory
 
 DEPTH = 4
 SLACK, _APART = 0.4, 0.5
@@ -94,11 +94,11 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
     if not problem.posed or start.right:
         yield from _conduct(problem, at, first, codes)
         return
-    level, partly, benches = [start], list[Version](), dict[Version, Bench | None]()
+    level, partly, proposed = [start], list[Version](), dict[Version, Proposals | None]()
     for _ in range(DEPTH):
         tried, given = list[Version](), set[Version]()
         for stage in STAGES:
-            tried += _stage(problem, benches, level, stage, codes)
+            tried += _stage(problem, proposed, level, stage, codes)
             tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
             if stage is STAGES[-1] or _enough(problem, tried):
                 tried.sort(key=lambda v: (len(v.wrong), v.cost))
@@ -121,11 +121,11 @@ def _enough(problem: Problem, tried: list[Version]) -> bool:
     return any(problem.right(v.draft.compiled(), set(v.mended)) for v in likely[:_COMPARED])
 
 
-Benches: TypeAlias = dict[Version, Bench | None]
+Proposed: TypeAlias = dict[Version, Proposals | None]
 
 
 def _stage(
-    problem: Problem, benches: Benches, level: list[Version], stage: Stage, codes: Sequence[str]
+    problem: Problem, proposed: Proposed, level: list[Version], stage: Stage, codes: Sequence[str]
 ) -> list[Version]:
     """What becomes of all versions of a level by the edits of one stage. Only those that mended
     something are worth the second one."""
@@ -133,11 +133,11 @@ def _stage(
     for version in level:
         mending = all(s.mended for s in version.steps)
         if (mending or stage is not STAGES[1]) and not problem.over:
-            if version not in benches:
+            if version not in proposed:
                 lab = laboratory(problem, version.draft, at)
-                benches[version] = None if lab is None else Bench(lab, codes)
-            bench = benches[version]
-            found += [] if bench is None else _tried(problem, version, bench, stage)
+                proposed[version] = None if lab is None else Proposals(lab, codes)
+            proposals = proposed[version]
+            found += [] if proposals is None else _tried(problem, version, proposals, stage)
     return found
 
 
@@ -147,7 +147,7 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
     lab = laboratory(problem, first, at)
     if lab is None:
         return
-    for edit in Bench(lab, ()).weighted(edits(lab.scene, codes)):
+    for edit in Proposals(lab, ()).weighted(edits(lab.scene, codes)):
         draft = first.edited(edit)
         try:
             errors = problem.errors(draft.compiled(), at)
@@ -258,15 +258,17 @@ def _different(found: list[Version]) -> list[Version]:
     return list({v.draft.body: v for v in found}.values())
 
 
-def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> Iterator[Version]:
+def _tried(
+    problem: Problem, version: Version, proposals: Proposals, stage: Stage
+) -> Iterator[Version]:
     """What becomes of a version by each edit of a stage that does no harm, until all that is wrong
     could be mended by edits that are much more likely than those that are left."""
     seen, mended, enough = set[str](), set[int](), inf
-    for batch in stage(bench):
+    for batch in stage(proposals):
         for edit in batch:
             if problem.over or edit.cost > enough + SLACK:
                 break
-            found = applied(problem, bench.lab.target, version, edit)
+            found = applied(problem, proposals.lab.target, version, edit)
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
-from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.code.draft import Edit
 
 P = ParamSpec("P")
 T = TypeVar("T")

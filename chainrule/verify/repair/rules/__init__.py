@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
@@ -19,8 +19,8 @@ from chainrule.verify.repair.rules import (
     products,
     statements,
 )
-from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.values.scene import Scene
 
 Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 
@@ -39,14 +39,12 @@ RULES: tuple[Rule, ...] = (
     products.other_products,
     products.einsum_letters,
     products.transposed,
-    products.permuted,
     axes.other_axis,
     axes.reduced,
     axes.summed_within,
     axes.backwards,
     indices.other_turns,
     indices.other_index,
-    indices.other_slice,
     cases.comparisons,
     cases.masks,
     cases.sigmoids,

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import called, number
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import called, number
+from chainrule.verify.repair.code.syntax import is_simple, names_in
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import is_simple, names_in
-from chainrule.verify.repair.watch import is_count, plain, shape_of
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_count, plain, shape_of
 
 
 def other_array(scene: Scene) -> Iterator[Edit]:
@@ -49,8 +49,7 @@ def _code(scene: Scene, node: ast.expr, name: str) -> str:
 
 
 def other_array_throughout(scene: Scene) -> Iterator[Edit]:
-    """Another array wherever an expression reads one: `u * (1 - u)` to `s * (1 - s)`; two arrays,
-    each in the place of the other: `wy * (1 - wx)` to `wx * (1 - wy)`."""
+    """Another array wherever an expression reads one: `u * (1 - u)` to `s * (1 - s)`."""
     for root in scene.roots:
         read = [n for n in ast.walk(root) if isinstance(n, ast.expr) and is_simple(n)]
         places = dict[str, list[ast.expr]]()
@@ -61,10 +60,6 @@ def other_array_throughout(scene: Scene) -> Iterator[Edit]:
                 if name != here and shape_of(value) == scene.shape(nodes[0]):
                     text = _with(scene, root, dict.fromkeys(nodes, name))
                     yield scene.put(root, text, "wrong_value", USUAL)
-        for (a, some), (b, others) in itertools.combinations(sorted(places.items()), 2):
-            if len({scene.shape(n) for n in (*some, *others)}) == 1:
-                text = _with(scene, root, {**dict.fromkeys(some, b), **dict.fromkeys(others, a)})
-                yield scene.put(root, text, "wrong_value", RARE)
 
 
 def _with(scene: Scene, root: ast.expr, names: Mapping[ast.expr, str]) -> str:

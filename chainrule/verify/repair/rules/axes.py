@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterator
 from types import FunctionType
 
-from chainrule.verify.repair.draft import Edit, plain_function
-from chainrule.verify.repair.fit import ATOM, as_part, called
+from chainrule.verify.repair.code.draft import Edit, plain_function
+from chainrule.verify.repair.code.fit import ATOM, as_part, called
+from chainrule.verify.repair.code.syntax import origin
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import origin
-from chainrule.verify.repair.watch import shape_of
+from chainrule.verify.repair.values.scene import Scene, Shape
+from chainrule.verify.repair.values.watch import shape_of
 
 _WORDS = ("axis", "dim", "axes")
 _REDUCTIONS = ("sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp")

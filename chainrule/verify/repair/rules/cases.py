@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from chainrule.verify.repair.dialect import forward_texts
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, number
+from chainrule.verify.repair.code.dialect import forward_texts
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, number
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain
 
 _OPERATORS: Final[dict[type[ast.cmpop], str]] = {
     ast.Gt: ">",

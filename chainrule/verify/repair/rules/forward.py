@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeAlias
 
-from chainrule.verify.repair.dialect import ELEMENTWISE, forward_texts
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import called
+from chainrule.verify.repair.code.dialect import ELEMENTWISE, forward_texts
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import called
+from chainrule.verify.repair.code.syntax import is_simple
 from chainrule.verify.repair.rules.prior import USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import is_simple
-from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain, shape_of
 from chainrule.verify.trees import tree_of
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")

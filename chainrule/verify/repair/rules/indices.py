@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, as_part
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, as_part
+from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.rules.prior import RARE, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in
-from chainrule.verify.repair.watch import is_count, plain
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_count, plain
 
 
 def other_turns(scene: Scene) -> Iterator[Edit]:
@@ -63,26 +63,3 @@ def _one_off(scene: Scene, bound: ast.expr) -> list[str]:
             return [scene.draft.src(left), f"{here} - 1", f"{here} + 1"]
         case _:
             return [f"{here} - 1", f"{here} + 1"]
-
-
-def other_slice(scene: Scene) -> Iterator[Edit]:
-    """A slice that begins at another place: `d[:T]` to `d[pad:pad + T]`, `d[n:2 * n]` to
-    `d[:n]`."""
-    for part in [n for n in scene.draft.nodes if isinstance(n, ast.Slice) and n.step is None]:
-        start, end = scene.draft.span(part)
-        for text in _moved(scene, part):
-            says = f"`{scene.draft.src(part)}` becomes `{text}`"
-            yield Edit(start, end, text, "wrong_value", RARE, says)
-
-
-def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
-    bounds = (part.lower, part.upper)
-    low, high = [None if e is None else as_part(scene.draft, e, ATOM) for e in bounds]
-    if low is None and high is not None:
-        yield from [f"{i} * {high}:({i} + 1) * {high}" for i in scene.counters]
-        yield from [f"{k}:{k} + {high}" for k in scene.counts]
-        yield from (f"-{high}:", f"{high}:", f"{high}:2 * {high}")
-    elif low is not None and high is None:
-        yield from (f":-{low}", f"{low}:-{low}", f":{low}")
-    elif low is not None and high is not None:
-        yield from (f":{low}", f"{high}:")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, as_part, part
-from chainrule.verify.repair.pool import fills, with_axes
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import MUL, as_part, part
+from chainrule.verify.repair.code.syntax import is_simple, names_in, writes
 from chainrule.verify.repair.rules.prior import USUAL
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import is_simple, names_in, writes
-from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.values.pool import fills, with_axes
+from chainrule.verify.repair.values.scene import Scene, Shape
+from chainrule.verify.repair.values.watch import plain, shape_of
 
 
 def let_in(scene: Scene) -> Iterator[Edit]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, as_part
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ATOM, as_part
 from chainrule.verify.repair.rules.prior import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import is_torch, shape_of
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_torch, shape_of
 
 
 def own_copy(scene: Scene) -> Iterator[Edit]:

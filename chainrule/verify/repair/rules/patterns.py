@@ -1,8 +1,9 @@
 """Slips as data: what stands in the code, and what was meant, in Python's own syntax.
 
 In a row, letters stand for parts of the user's code: `A B` for arrays, `C D` for numbers, `S` for
-small ones, `N K` for whole numbers, `M` for masks, `Z` for complex arrays, `X Y` for anything.
-`lib` is the library of the arrays. A letter that comes twice stands for the same text.
+small ones, `N K` for whole numbers, `M` for masks, `Z` for complex arrays, `O` for orders of
+memory, `X Y` for anything. `lib` is the library of the arrays. A letter that comes twice stands for
+the same text.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import called, needs, part
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import called, needs, part
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import is_count, plain
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_count, plain
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,26 @@ ROWS: Final = (
     Pattern("maximum(A, 0)", ("lib.abs(A)",), "one_sided", USUAL),
     Pattern("A < C", ("abs(A) < C",), "one_sided", USUAL),
     Pattern("A <= C", ("abs(A) <= C",), "one_sided", USUAL),
-    Pattern("A < S", ("A < 10 * S", "A < 1000 * S"), "precision", FAR),
+    Pattern("A < S", ("A < 10 * S", "A < 100 * S", "A < 1000 * S"), "precision", FAR),
+    Pattern("A > S", ("A > 10 * S", "A > 100 * S", "A > 1000 * S"), "precision", FAR),
     Pattern("Z", ("lib.conj(Z)",), "transposed", USUAL),
     Pattern("conj(A) * B", ("A * lib.conj(B)",), "transposed", USUAL),
     Pattern("A * conj(B)", ("lib.conj(A) * B",), "transposed", USUAL),
+    Pattern("A[0]", ("A.sum(0)",), "not_summed", USUAL),
+    Pattern("A[-1]", ("A.sum(0)",), "not_summed", USUAL),
+    Pattern("A[..., 0]", ("A.sum(-1)",), "not_summed", USUAL),
     Pattern("A ** 2", ("A", "A ** 3"), "wrong_value", RARE),
     Pattern("A ** N", ("A ** (N - 1)", "A ** (N + 1)"), "wrong_value", RARE),
     Pattern("A / B", ("A / B ** 2", "A / B ** 3", "A / B ** 0.5"), "wrong_value", RARE),
     Pattern("lu_solve(X, Y, A)", ("lu_solve(X, Y, A, adjoint=True)",), "transposed", USUAL),
     Pattern("A.as_strided(X, Y)", ("A.contiguous().as_strided(X, Y)",), "contiguity", LIKELY),
     Pattern("as_strided(A, X, Y)", ("as_strided(A.contiguous(), X, Y)",), "contiguity", LIKELY),
-    Pattern("A.ravel(order='K')", ("A.ravel()",), "contiguity", LIKELY),
-    Pattern("A.ravel('K')", ("A.ravel()",), "contiguity", LIKELY),
-    Pattern("A.flatten(order='F')", ("A.flatten()",), "contiguity", LIKELY),
-    Pattern("A.flatten('F')", ("A.flatten()",), "contiguity", LIKELY),
+    Pattern("A.ravel(order=O)", ("A.ravel()",), "contiguity", LIKELY),
+    Pattern("A.ravel(O)", ("A.ravel()",), "contiguity", LIKELY),
+    Pattern("ravel(A, order=O)", ("ravel(A)",), "contiguity", LIKELY),
+    Pattern("A.flatten(order=O)", ("A.flatten()",), "contiguity", LIKELY),
+    Pattern("A.flatten(O)", ("A.flatten()",), "contiguity", LIKELY),
+    Pattern("A.reshape(X, order=O)", ("A.reshape(X)",), "contiguity", LIKELY),
     Pattern("X.append(A)", ("X.insert(0, A)",), "wrong_value", USUAL),
     Pattern("X.insert(0, A)", ("X.append(A)",), "wrong_value", USUAL),
     Pattern("min(N, K)", ("N", "K"), "size", USUAL),
@@ -130,6 +137,7 @@ _KINDS: Final[dict[str, Callable[[Scene, ast.expr], bool]]] = {
     **dict.fromkeys("CD", lambda s, n: s.shape(n) == () and not s.is_array(n)),
     **dict.fromkeys("NK", lambda s, n: is_count(s.value(n))),
     "S": lambda s, n: isinstance(v := s.value(n), float) and 0 < v < _SMALL,
+    "O": lambda s, n: isinstance(n, ast.Constant) and n.value in ("A", "F", "K"),
     **dict.fromkeys("XY", lambda s, n: True),
     "M": lambda s, n: _dtype(s, n) == "b",
     "Z": lambda s, n: _dtype(s, n) == "c" and not isinstance(n, ast.BinOp),

@@ -6,11 +6,11 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, called, part
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import is_sum
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import MUL, called, part
+from chainrule.verify.repair.code.syntax import is_sum
+from chainrule.verify.repair.rules.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.values.scene import Scene, Shape
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
 _SWAPS = ("transpose", "swapaxes", "permute_dims", "permute", "t", "matrix_transpose")
@@ -143,19 +143,3 @@ def _factors(scene: Scene) -> list[ast.expr]:
 def _is_square(shape: Shape) -> bool:
     """Whether it is one of square matrices."""
     return len(shape) >= 2 and shape[-1] == shape[-2]
-
-
-def permuted(scene: Scene) -> Iterator[Edit]:
-    """Other orders of the axes in `x.transpose(0, 2, 1, 3)` and `permute`."""
-    for node in scene.expressions:
-        if not (isinstance(node, ast.Call) and called(node) in _SWAPS):
-            continue
-        axes = node.args
-        if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
-            axes = axes[0].elts
-        if not axes or not all(isinstance(a, ast.Constant) for a in axes) or len(axes) > 4:
-            continue
-        start, end = scene.draft.span(axes[0])[0], scene.draft.span(axes[-1])[1]
-        texts = [scene.draft.src(a) for a in axes]
-        for order in itertools.permutations(texts):
-            yield Edit(start, end, ", ".join(order), "transposed", FAR, "axes in another order")

@@ -13,14 +13,14 @@ from typing import cast
 import numpy as np
 
 from chainrule.verify.diagnose.once_text import Once, kept_once
-from chainrule.verify.repair.draft import Draft, Edit
-from chainrule.verify.repair.fit import ATOM, UNARY, as_part, part
+from chainrule.verify.repair.code.draft import Draft, Edit
+from chainrule.verify.repair.code.fit import ATOM, UNARY, as_part, part
+from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.rules.memory import own_copy
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.rules.statements import SIGNS
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in
-from chainrule.verify.repair.watch import is_torch, shape_of
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_torch, shape_of
 
 _FUNCTIONS = ("exp", "log", "sqrt", "tanh", "abs")
 _FORMS = ("-{}", "{} ** 2", "1 / {}", "1 - {}", "{} > 0", "{} < 0")

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, as_part, removed
-from chainrule.verify.repair.rules.prior import LIKELY, RARE, SHOWN, USUAL
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import (
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, as_part, removed
+from chainrule.verify.repair.code.syntax import (
     bases,
     elements,
     is_stored,
@@ -20,7 +18,9 @@ from chainrule.verify.repair.syntax import (
     replaces_unread,
     writes,
 )
-from chainrule.verify.repair.watch import is_torch, plain, shape_of
+from chainrule.verify.repair.rules.prior import LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_torch, plain, shape_of
 
 SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",

@@ -28,7 +28,7 @@ from chainrule.verify.pytorch.outer import Outer, backward_code
 from chainrule.verify.pytorch.outside import Changed, Noted
 from chainrule.verify.pytorch.places import defined, source
 from chainrule.verify.pytorch.sources import backward_of, having, saves_of
-from chainrule.verify.repair.draft import UnreadableError
+from chainrule.verify.repair.code.draft import UnreadableError
 from chainrule.verify.repair.ontoctx import kept
 from chainrule.verify.subject import Array
 from chainrule.verify.trees import tree_of

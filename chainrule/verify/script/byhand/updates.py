@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
-from chainrule.verify.repair.watch import SEE
+from chainrule.verify.repair.values.watch import SEE
 from chainrule.verify.script.byhand.claimed import claimed, is_held
 
 Tree = TypeVar("Tree", bound=ast.AST)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.repair.syntax import elements
+from chainrule.verify.repair.code.syntax import elements
 from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from chainrule.verify.repair.draft import Draft, Edit
+from chainrule.verify.repair.code.draft import Draft, Edit
 
 ADD, MUL, UNARY, POW, ATOM = 10, 11, 12, 13, 15
 """How tightly an expression binds."""

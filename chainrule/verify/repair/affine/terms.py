@@ -16,18 +16,18 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.beside import Beside, mendable, response_of
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
-from chainrule.verify.repair.lab import Lab, Values
-from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
-from chainrule.verify.repair.others import axes_of, handed_on, other_values, row_of
-from chainrule.verify.repair.response import Effect, Response
-from chainrule.verify.repair.scene import VALUE, Scene, Shape
-from chainrule.verify.repair.synthesis import added_up, instead, is_there
-from chainrule.verify.repair.truth import Doubt, doubt_at
-from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.weigh import with_weight
+from chainrule.verify.repair.affine.others import axes_of, handed_on, other_values, row_of
+from chainrule.verify.repair.affine.synthesis import added_up, instead, is_there
+from chainrule.verify.repair.affine.weigh import with_weight
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part, part
+from chainrule.verify.repair.expected.truth import Doubt, doubt_at
+from chainrule.verify.repair.values.beside import Beside, mendable, response_of
+from chainrule.verify.repair.values.lab import Lab, Values
+from chainrule.verify.repair.values.numbers import Scalar, coefficient, factors, scalars
+from chainrule.verify.repair.values.response import Effect, Response
+from chainrule.verify.repair.values.scene import VALUE, Scene, Shape
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 
 _PAIRS = 60

@@ -10,11 +10,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, called, removed
-from chainrule.verify.repair.lab import NEAR, Lab, Values
-from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
-from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removed
+from chainrule.verify.repair.values.lab import NEAR, Lab, Values
+from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spelled
+from chainrule.verify.repair.values.scene import Scene
 
 EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""

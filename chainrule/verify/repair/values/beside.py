@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.pool import fills, named, with_axes
-from chainrule.verify.repair.response import Response, in_turns, is_in_span, solvable, solved, unit
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.pool import fills, named, with_axes
+from chainrule.verify.repair.values.response import (
+    Response,
+    in_turns,
+    is_in_span,
+    solvable,
+    solved,
+    unit,
+)
+from chainrule.verify.repair.values.scene import Scene, Shape
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 
 
@@ -85,6 +92,16 @@ class Beside:
                 turn[f"({a} * {b})"] = turn[a] * turn[b]
                 if divides:
                     turn[f"({a} / {b})"] = turn[a] / turn[b]
+        return Beside(self.values, tuple(arrays))
+
+    def with_sums(self, names: Iterable[str], along: Callable[[int, bool], str]) -> Beside:
+        """The same with sums of some arrays along each axis, which is kept."""
+        arrays = [dict(turn) for turn in self.arrays]
+        for name in [n for n in names if n in self.names]:
+            for axis in range(-1, self.arrays[0][name].ndim - 1):
+                for turn in arrays:
+                    text = f"{name}.sum({along(axis, True)})"
+                    turn[text] = turn[name].sum(axis=axis, keepdims=True)
         return Beside(self.values, tuple(arrays))
 
     @cached_property

@@ -11,15 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.repair import course, syntax
-from chainrule.verify.repair.course import statements_of_value
-from chainrule.verify.repair.dialect import Dialect
-from chainrule.verify.repair.draft import Draft, Edit, UnreadableError, plain_function
-from chainrule.verify.repair.fit import replaced
-from chainrule.verify.repair.reach import MOST, atoms, is_number, owner
+from chainrule.verify.repair.code import course, syntax
+from chainrule.verify.repair.code.course import statements_of_value
+from chainrule.verify.repair.code.dialect import Dialect
+from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, plain_function
+from chainrule.verify.repair.code.fit import replaced
+from chainrule.verify.repair.code.syntax import is_simple, mentions, names_in
 from chainrule.verify.repair.sparing import Failures
-from chainrule.verify.repair.syntax import is_simple, mentions, names_in
-from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
+from chainrule.verify.repair.values.reach import MOST, atoms, is_number, owner
+from chainrule.verify.repair.values.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
 
 Shape = tuple[int, ...]
 

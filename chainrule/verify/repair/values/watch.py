@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Def, Draft
+from chainrule.verify.repair.code.draft import Def, Draft
 from chainrule.verify.subject import Array
 
 Change: TypeAlias = Callable[[Any], Any]

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.repair.beside import Beside
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, as_part, part
-from chainrule.verify.repair.lab import Lab, Values
-from chainrule.verify.repair.numbers import Scalar, coefficient
-from chainrule.verify.repair.pool import Term, pool
-from chainrule.verify.repair.response import CLOSE, Response
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import is_sum
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, MUL, as_part, part
+from chainrule.verify.repair.code.syntax import is_sum
+from chainrule.verify.repair.values.beside import Beside
+from chainrule.verify.repair.values.lab import Lab, Values
+from chainrule.verify.repair.values.numbers import Scalar, coefficient
+from chainrule.verify.repair.values.pool import Term, pool
+from chainrule.verify.repair.values.response import CLOSE, Response
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 
 _BEST = 8

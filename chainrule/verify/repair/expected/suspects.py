@@ -17,14 +17,21 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.beside import LARGEST
-from chainrule.verify.repair.cotangents import given_name
-from chainrule.verify.repair.lab import Lab, laboratory
-from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_span, moved, solved
-from chainrule.verify.repair.scene import Shape
-from chainrule.verify.repair.syntax import names_in
+from chainrule.verify.repair.code.syntax import names_in
+from chainrule.verify.repair.expected.cotangents import given_name
+from chainrule.verify.repair.expected.truth import Wrong, first_wrong, is_true
 from chainrule.verify.repair.target import cotangents, target
-from chainrule.verify.repair.truth import Wrong, first_wrong, is_true
+from chainrule.verify.repair.values.beside import LARGEST
+from chainrule.verify.repair.values.lab import Lab, laboratory
+from chainrule.verify.repair.values.response import (
+    Effect,
+    at_turn,
+    in_turns,
+    is_in_span,
+    moved,
+    solved,
+)
+from chainrule.verify.repair.values.scene import Shape
 from chainrule.verify.subject import Array
 
 _SECONDS = 2.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from chainrule.verify.repair.draft import Draft
-from chainrule.verify.repair.syntax import elements, fills, gives, mentions
+from chainrule.verify.repair.code.draft import Draft
+from chainrule.verify.repair.code.syntax import elements, fills, gives, mentions
 
 _LOOPS = (ast.For, ast.While)
 

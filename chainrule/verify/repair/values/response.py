@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.watch import Visit, is_torch
+from chainrule.verify.repair.values.watch import Visit, is_torch
 from chainrule.verify.subject import Array
 
 Effect: TypeAlias = dict[int, Array]

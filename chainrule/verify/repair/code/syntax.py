@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.code.draft import Draft
 
 _FILLING_FIRST = ("at", "put_along_axis", "copyto", "put", "place", "putmask")
 _COLLECTING = ("append", "extend", "insert", "appendleft", "update")

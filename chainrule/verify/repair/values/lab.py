@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.response import CLOSE, Effect
-from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.watch import Watched
+from chainrule.verify.repair.values.response import CLOSE, Effect
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import Watched
 from chainrule.verify.subject import Array, Subject, extent
 
 NEAR = 2e-5

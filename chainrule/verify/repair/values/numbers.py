@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.dialect import forward_texts
-from chainrule.verify.repair.draft import plain_function
-from chainrule.verify.repair.fit import ADD, MUL, part
-from chainrule.verify.repair.lab import NEAR, Values
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.code.dialect import forward_texts
+from chainrule.verify.repair.code.draft import plain_function
+from chainrule.verify.repair.code.fit import ADD, MUL, part
+from chainrule.verify.repair.values.lab import NEAR, Values
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.trees import tree_of
 
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chainrule.verify.repair.draft import Draft, plain_function
-from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.code.draft import Draft, plain_function
+from chainrule.verify.repair.values.watch import plain, shape_of
 
 MOST = 20
 """Named arrays that are considered, and scalars of one kind."""

@@ -11,9 +11,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from chainrule.source_text import definition_text
-from chainrule.verify.repair.draft import Draft, UnreadableError, plain_function
-from chainrule.verify.repair.fit import ATOM, part
-from chainrule.verify.repair.watch import is_torch
+from chainrule.verify.repair.code.draft import Draft, UnreadableError, plain_function
+from chainrule.verify.repair.code.fit import ATOM, part
+from chainrule.verify.repair.values.watch import is_torch
 from chainrule.verify.subject import Source
 
 

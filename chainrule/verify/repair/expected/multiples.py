@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.cotangents import DIRECTIONS, forward_of, given_name, products
-from chainrule.verify.repair.course import filled
-from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.code.course import filled
+from chainrule.verify.repair.code.syntax import undone
+from chainrule.verify.repair.expected.cotangents import DIRECTIONS, forward_of, given_name, products
 from chainrule.verify.repair.problem import Forward
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import undone
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 
 SAME = 1e-5

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.course import statements_of_value
-from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.code.course import statements_of_value
+from chainrule.verify.repair.code.draft import Draft
+from chainrule.verify.repair.code.syntax import elements, is_stored
 from chainrule.verify.repair.problem import Forward, Problem
-from chainrule.verify.repair.response import at_turn, moved
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import elements, is_stored
 from chainrule.verify.repair.target import Target, quiet
-from chainrule.verify.repair.watch import Watched, plain
+from chainrule.verify.repair.values.response import at_turn, moved
+from chainrule.verify.repair.values.scene import Scene, Shape
+from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
 
 DIRECTIONS = 3

@@ -15,9 +15,9 @@ from math import inf, isfinite, isnan
 
 import numpy as np
 
-from chainrule.verify.repair.cotangents import forward_of, given_name
-from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.multiples import (
+from chainrule.verify.repair.code.syntax import names_in, replaces_unread, undone
+from chainrule.verify.repair.expected.cotangents import forward_of, given_name
+from chainrule.verify.repair.expected.multiples import (
     SAME,
     Known,
     called,
@@ -28,9 +28,9 @@ from chainrule.verify.repair.multiples import (
     turn_of,
 )
 from chainrule.verify.repair.problem import Forward
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in, replaces_unread, undone
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import plain
 
 _VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05
 """What a place costs where wrong values come in; where what comes out is right; where what comes

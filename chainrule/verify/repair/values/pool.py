@@ -14,9 +14,9 @@ from typing import cast
 
 import numpy as np
 
-from chainrule.verify.repair.fit import ATOM, MUL, part
-from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.watch import Visit, plain
+from chainrule.verify.repair.code.fit import ATOM, MUL, part
+from chainrule.verify.repair.values.scene import Scene, Shape
+from chainrule.verify.repair.values.watch import Visit, plain
 from chainrule.verify.subject import Array
 
 _LARGEST = 200_000

@@ -10,15 +10,15 @@ from math import inf
 from time import process_time
 from typing import TypeAlias
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.newgradients import accumulated, new_gradients
+from chainrule.verify.repair.affine.newgradients import new_gradients
+from chainrule.verify.repair.affine.terms import missing
+from chainrule.verify.repair.affine.weigh import weighed
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.expected.truth import Doubt, doubt_at, doubts
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
-from chainrule.verify.repair.terms import missing
-from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
-from chainrule.verify.repair.weigh import weighed
+from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.scene import Scene
 
 NAMED = 0.3
 """How much likelier an edit is that undoes a mistake which was named."""
@@ -37,7 +37,7 @@ _QUICK = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class Proposals:
     """A version under observation, and what is quick to propose for it."""
 
     lab: Lab
@@ -52,10 +52,7 @@ class Bench:
     def proposed(self) -> list[Edit]:
         """What rules propose, and weights, likely ones first; what is tried is taken off."""
         failures = self.lab.problem.failures
-        found = [
-            *spared(failures, new_gradients, self.lab),
-            *spared(failures, accumulated, self.lab),
-        ]
+        found = list(spared(failures, new_gradients, self.lab))
         found += [] if found else spared(failures, weighed, self.lab)
         return self.weighted([*found, *edits(self.lab.scene)])
 
@@ -100,21 +97,21 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     return replace(edit, cost=cost)
 
 
-def _quick(bench: Bench) -> Iterator[list[Edit]]:
-    yield from bench.taken(_QUICK, _SHARE)
+def _quick(proposals: Proposals) -> Iterator[list[Edit]]:
+    yield from proposals.taken(_QUICK, _SHARE)
 
 
-def _terms_missing(bench: Bench) -> Iterator[list[Edit]]:
-    failures = bench.lab.problem.failures
-    for found in spared(failures, missing, bench.lab, bench.places):
-        yield bench.weighted(found)
+def _terms_missing(proposals: Proposals) -> Iterator[list[Edit]]:
+    failures = proposals.lab.problem.failures
+    for found in spared(failures, missing, proposals.lab, proposals.places):
+        yield proposals.weighted(found)
 
 
-def _rest(bench: Bench) -> Iterator[list[Edit]]:
-    yield from bench.taken(inf, 1.0)
+def _rest(proposals: Proposals) -> Iterator[list[Edit]]:
+    yield from proposals.taken(inf, 1.0)
 
 
-Stage: TypeAlias = Callable[[Bench], Iterator[list[Edit]]]
+Stage: TypeAlias = Callable[[Proposals], Iterator[list[Edit]]]
 """Edits in the order in which they are worked out, so that time that is up loses the last only."""
 STAGES: tuple[Stage, ...] = (_quick, _terms_missing, _rest)
 """What is likely, what takes longer to work out, and the rest."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
-from chainrule.verify.repair.endless import guarded, limit
+from chainrule.verify.repair.code.endless import guarded, limit
 from chainrule.verify.subject import Source
 
 Def: TypeAlias = ast.FunctionDef | ast.Lambda

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.beside import Beside, answers
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
-from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.numbers import bounds
-from chainrule.verify.repair.response import Response
-from chainrule.verify.repair.scene import VALUE, Shape
-from chainrule.verify.repair.weigh import early
+from chainrule.verify.repair.affine.weigh import early
+from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part
+from chainrule.verify.repair.values.beside import Beside, answers
+from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.numbers import bounds
+from chainrule.verify.repair.values.response import Response
+from chainrule.verify.repair.values.scene import VALUE, Shape
 from chainrule.verify.subject import Array
 
 _FACTORS = (
@@ -83,7 +83,8 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
         if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
             text = row.format(e=atom, ax=scene.dialect.along(axes, True))
             yield scene.put(node, text, "factor", 1.4)
-    yield from _multiplied(lab, response, beside.with_axes)
+    summed = beside.with_sums(sorted(scene.cotangents), scene.dialect.along)
+    yield from _multiplied(lab, response, summed.with_axes)
 
 
 def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:

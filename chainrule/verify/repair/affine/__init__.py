@@ -1,0 +1,1 @@
+"""Edits whose values are solved for: gradients are affine in nearly every expression."""
