@@ -42,7 +42,7 @@ class Reads:
         self.state = [v for v in leaves if id(v) in where]
         self._doubtful = [v for v in leaves if id(v) not in where]
         self._found = [maxima_in(order, leaves=x) for x in (True, False)]
-        self.open = bool(self._doubtful or any(self._found))
+        self.open = bool(self._doubtful or any(places for _, places in self._found))
         self.made: list[Value] = []
         self.maxima: Maxima = {}
 
@@ -52,15 +52,16 @@ class Reads:
         again = {id(v) for v in order if v._made is None}
         self.made = [v for v in self._doubtful if id(v) not in again]
         # a constant of the program can be the very float of a leaf, though never with other numbers
-        for leaves, found in zip((True, False), self._found, strict=True):
-            if found and len(maxima_in(order, leaves=leaves) or ()) == len(found):
+        for leaves, (found, places) in zip((True, False), self._found, strict=True):
+            there = maxima_in(order, leaves=leaves)[1]
+            if len(there) == len(places) and _wander(list(found.values()), places, there):
                 self.maxima = found
                 return
 
 
-def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
-    """The numbers read from computed Values in a graph, with `leaves` from those, too; None if one
-    is not the largest of those that it meets."""
+def maxima_in(order: Sequence[Value], *, leaves: bool) -> tuple[Maxima, list[int]]:
+    """The numbers read from computed Values in a graph, with `leaves` from those, too, and for each
+    which one of the Values that it meets it is; none if one is not the largest of these."""
     computed = {
         id(v.data) for v in order if type(v.data) is float and (leaves or v._made is not None)
     }
@@ -70,10 +71,20 @@ def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
         if (top := number_in(v)) is not None and id(top) in computed:
             found.setdefault(id(top), []).append(v._a)
             tops[id(top)] = top
+    places: list[int] = []
     for i, met in found.items():
-        if not any(x.data is tops[i] for x in met) or any(x.data > tops[i] for x in met):
-            return None
-    return found
+        place = next((n for n, x in enumerate(met) if x.data is tops[i]), None)
+        if place is None or any(x.data > tops[i] for x in met):
+            return {}, []
+        places.append(place)
+    return found, places
+
+
+def _wander(met: Sequence[Sequence[Value]], places: Sequence[int], there: Sequence[int]) -> bool:
+    """Whether the largest of several is another one for other numbers: else it may be one that is
+    always the same."""
+    several = [p != q for values, p, q in zip(met, places, there, strict=True) if len(values) > 1]
+    return any(several) or not several
 
 
 def number_in(v: Value) -> float | None:
