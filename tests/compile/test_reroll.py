@@ -112,6 +112,18 @@ def test_state_that_holds_other_things_than_floats() -> None:
             v.grad = 0
 
 
+def test_the_last_of_several_is_not_taken_for_the_largest() -> None:
+    """A number that happens to be the largest where f is traced, but is read as it stands."""
+    x = [Value(float(i)) for i in range(6)]
+
+    def f() -> Any:
+        last = (x[-1] * 1.5).data
+        return sum((v * 1.5 - last).exp() for v in x)
+
+    with pytest.raises(TraceError, match="looks at the data of Values"):
+        cr.jit(f)()
+
+
 def test_arguments_and_state_together() -> None:
     """Given Values, computed ones among them, and floats, beside the state of a closure."""
     w = [[Value(0.1 * (i - j)) for j in range(8)] for i in range(8)]

@@ -158,40 +158,35 @@ class Scalars:
         inputs = [v for v in given if isinstance(v, Value)]
         where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
         seen = Reads(inputs, results, where)
-        tried = self._elsewhere(seen.state, leaves, structure, seen=seen) if seen.open else None
-        tape = Tape(seen, where)
-        self._check(tape, [v.data for v in inputs], results)
-        if tried is not None:
-            self._agrees(tape, tried)
-        for factor in _FACTORS if tried is None else _FACTORS[1:]:
-            other = self._elsewhere(tape.state, leaves, structure, factor)
-            if other is not None:
-                self._agrees(tape, other)
+        others = [self._elsewhere(seen, leaves, structure, factor) for factor in _FACTORS]
+        maxima, certain = seen.maxima()
+        tried = [] if certain else [Tape(seen, where, {})]  # right only if they drop out
+        tape = Tape(seen, where, maxima)
+        for each in (*tried, tape):
+            self._check(each, [v.data for v in inputs], results)
+            for other in others:
+                if other is not None:
+                    self._agrees(each, other)
         stays = watcher(guards, loops().unchanged, loops().guarded)
         return Variant(Runs(tape), shape, guards, stays)
 
     def _elsewhere(
-        self,
-        state: Sequence[Value],
-        leaves: Sequence[Any],
-        structure: Structure,
-        factor: float = _FACTORS[0],
-        seen: Reads | None = None,
+        self, seen: Reads, leaves: Sequence[Any], structure: Structure, factor: float
     ) -> Elsewhere | None:
-        """What f gives for other numbers, while these are there seen by `seen`; None if it is not
-        for them."""
+        """What f gives for other numbers, which `seen` looks at while they are there; None if it is
+        not for them."""
         numbers = [x.data if isinstance(x, Value) else x for x in leaves if _is_number(x)]
         other = [_moved(x, i, factor) for i, x in enumerate(numbers)]
         left = iter(other)
         given = [Value(next(left)) if _is_number(x) else x for x in leaves]
         args, kwargs = structure.unflatten(given)
-        with _state_moved(state, factor):
-            numbers_there = {id(v): v.data for v in state}
+        with _state_moved(seen.state, factor):
+            numbers_there = {id(v): v.data for v in seen.state}
             try:
                 results = flatten(self._f(*args, **kwargs))[0]
             except (ArithmeticError, ValueError):
                 return None
-            if seen is not None:
+            if seen.open:
                 seen.compare([y for y in results if isinstance(y, Value)])
         return Elsewhere(results, other, numbers_there)
 

@@ -27,9 +27,10 @@ Maxima = dict[int, list[Value]]
 @final
 class Reads:
     """What a graph read: `made`, leaves that the function makes; `maxima`. As long as it is `open`
-    which these are, a second run has to tell; without one there are none.
+    which these are, runs for other numbers have to tell; without one there are none.
 
-    `state` are the leaves that are certainly state: those that stand somewhere.
+    `state` are the leaves that are certainly state: those that stand somewhere, and those that
+    another run met again.
     """
 
     def __init__(
@@ -41,26 +42,64 @@ class Reads:
         leaves = [v for v in order if v._made is None and id(v) not in known]
         self.state = [v for v in leaves if id(v) in where]
         self._doubtful = [v for v in leaves if id(v) not in where]
-        self._found = [maxima_in(order, leaves=x) for x in (True, False)]
-        self.open = bool(self._doubtful or any(self._found))
+        self._found = [_Found(order, leaves=x) for x in (True, False)]
+        self.open = bool(self._doubtful or any(x.places for x in self._found))
         self.made: list[Value] = []
-        self.maxima: Maxima = {}
 
     def compare(self, results: Sequence[Value]) -> None:
-        """Look at the graph of a second run."""
+        """Look at the graph of another run, as long as its numbers are there."""
         order = ordered(results)
         again = {id(v) for v in order if v._made is None}
         self.made = [v for v in self._doubtful if id(v) not in again]
+        self.state = [*self.state, *[v for v in self._doubtful if id(v) in again]]
+        self._doubtful = self.made
+        for found in self._found:
+            found.compare(order)
+
+    def maxima(self) -> tuple[Maxima, bool]:
+        """The numbers that are the largest of several in all runs, and whether that is certain."""
         # a constant of the program can be the very float of a leaf, though never with other numbers
-        for leaves, found in zip((True, False), self._found, strict=True):
-            if found and len(maxima_in(order, leaves=leaves) or ()) == len(found):
-                self.maxima = found
-                return
+        for found in self._found:
+            if found.confirmed:
+                return found.maxima, found.certain
+        return {}, True
 
 
-def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
-    """The numbers read from computed Values in a graph, with `leaves` from those, too; None if one
-    is not the largest of those that it meets."""
+@final
+class _Found:
+    """The maxima of a graph, and whether other runs confirm them: as many are there, and of several
+    the largest is not always the same one."""
+
+    def __init__(self, order: Sequence[Value], *, leaves: bool) -> None:
+        self._leaves = leaves
+        self.maxima, self.places = maxima_in(order, leaves=leaves)
+        self._several = [len(met) > 1 for met in self.maxima.values()]
+        self._seen = self._wander = False
+        self._same = bool(self.places)
+
+    def compare(self, order: Sequence[Value]) -> None:
+        """Look at the graph of another run."""
+        there = maxima_in(order, leaves=self._leaves)[1]
+        self._seen = True
+        self._same = self._same and len(there) == len(self.places)
+        if self._same:
+            pairs = zip(self._several, self.places, there, strict=True)
+            self._wander = self._wander or any(several and p != q for several, p, q in pairs)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether each is the largest of those that it meets, in several runs."""
+        return self._seen and self._same
+
+    @property
+    def certain(self) -> bool:
+        """Whether none can be one that is always the same."""
+        return self._wander or not any(self._several)
+
+
+def maxima_in(order: Sequence[Value], *, leaves: bool) -> tuple[Maxima, list[int]]:
+    """The numbers read from computed Values in a graph, with `leaves` from those, too, and for each
+    which one of the Values that it meets it is; none if one is not the largest of these."""
     computed = {
         id(v.data) for v in order if type(v.data) is float and (leaves or v._made is not None)
     }
@@ -70,10 +109,13 @@ def maxima_in(order: Sequence[Value], *, leaves: bool) -> Maxima | None:
         if (top := number_in(v)) is not None and id(top) in computed:
             found.setdefault(id(top), []).append(v._a)
             tops[id(top)] = top
+    places: list[int] = []
     for i, met in found.items():
-        if not any(x.data is tops[i] for x in met) or any(x.data > tops[i] for x in met):
-            return None
-    return found
+        place = next((n for n, x in enumerate(met) if x.data is tops[i]), None)
+        if place is None or any(x.data > tops[i] for x in met):
+            return {}, []
+        places.append(place)
+    return found, places
 
 
 def number_in(v: Value) -> float | None:

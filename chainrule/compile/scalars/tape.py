@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.scalars.machine import codes, loops
-from chainrule.compile.scalars.reads import Reads, ordered
+from chainrule.compile.scalars.reads import Maxima, Reads, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.errors import TraceError
 from chainrule.op import Array
@@ -38,10 +38,11 @@ class Tape:
     stand, so that a matrix lies together; `arrays` says where all leaves do. Of the constants the
     first `made` are of leaves that the function makes; `tops` are instructions of maxima."""
 
-    def __init__(self, seen: Reads, where: Mapping[int, Stand]) -> None:
-        """A graph, and what is known of its leaves and numbers; `where` says where leaves stand."""
+    def __init__(self, seen: Reads, where: Mapping[int, Stand], maxima: Maxima) -> None:
+        """A graph, and what is known of its leaves; `where` says where these stand, `maxima` which
+        numbers are the largest of several."""
         given, made = seen.given, seen.made
-        order = ordered(seen.results, seen.maxima) if seen.maxima else seen.order
+        order = ordered(seen.results, maxima) if maxima else seen.order
         known = {id(v) for v in (*given, *made)}
         state = [v for v in order if v._made is None and id(v) not in known]
         apart = (("", 1), (0,))  # what stands nowhere stays in the order of its use
@@ -52,7 +53,7 @@ class Tape:
         self.made = len(made)
         self._at: dict[Any, Any] = {id(v): i for i, v in enumerate(leaves)}
         self._at |= {id(v): (n + 1) * 1j for n, v in enumerate(made)}
-        self._maxima = seen.maxima
+        self._maxima = maxima
         self._constants: dict[str, int] = {}
         self._numbers = [float(v.data) for v in made]
         self._lines: list[tuple[int, Any, Any]] = []
