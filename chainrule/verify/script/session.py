@@ -35,7 +35,8 @@ LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
     "chainrule's grad or value_and_grad of one function at other and other values, "
     "a call of a user's Function, a loop that changes its parameters itself, as `W -= lr * dW`, "
-    "and computes or prints its loss; layers written in NumPy by hand are verified by "
+    "and computes or prints its loss, a class of numbers with operators and a backward() of their "
+    "own, whose ops are verified; layers written in NumPy by hand are verified by "
     "chainrule.verify.pair(layer, x)"
 )
 """What would have been a training step."""

@@ -19,7 +19,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record.scale import Scale
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.rules.means import Weighed, mean_of_means
-from chainrule.verify.training.text import edits
+from chainrule.verify.training.text import division, edits
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames
@@ -172,7 +172,7 @@ def _wrong(row: Row) -> Finding | None:
         f"loss is {by}: the gradient is {usual / d:.4g} times the mean's"
     )
     once = abs(d - 1) < 1e-6
-    edit = edits.divided(place, usual) if once else edits.redivided(place, d, usual)
+    edit = division.divided(place, usual) if once else division.redivided(place, d, usual)
     return finding(
         "error" if certain else "warning",
         "accumulation",

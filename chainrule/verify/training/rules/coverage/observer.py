@@ -21,8 +21,8 @@ from chainrule.verify.training.record.bus import Bus, Handlers, Part
 from chainrule.verify.training.rules.coverage import unoptimized
 from chainrule.verify.training.rules.coverage.forgotten import Unheld, alone, unheld
 from chainrule.verify.training.rules.coverage.no_gradient import no_gradient
+from chainrule.verify.training.rules.coverage.remade import Remade
 from chainrule.verify.training.rules.coverage.switches import frozen_groups, misset, misspelt
-from chainrule.verify.training.rules.coverage.unoptimized import Remade
 from chainrule.verify.training.rules.finding import checked
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here

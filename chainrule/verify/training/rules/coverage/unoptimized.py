@@ -1,28 +1,21 @@
-"""Parameters that get gradients and are in no optimizer, by the reason that is seen.
-
-One that a model makes anew in each call gets a gradient once, and no optimizer ever has it.
-"""
+"""Parameters that get gradients and are in no optimizer, by the reason that is seen."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, cast
 
-from chainrule.source_text import definition, source_line
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
-from chainrule.verify.training.record import events
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit, given_all
-from chainrule.verify.trees import tree_of
-from chainrule.verify.where import is_library, placed
+from chainrule.verify.where import placed
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.facts.names import Names
     from chainrule.verify.training.rules.coverage.observer import Seen, Steps
 
 
@@ -272,69 +265,3 @@ def of_parameters(
         level, code, because, correction, place, detail=detail, subject=names, kind="parameters",
         edit=edit,
     )  # fmt: skip
-
-
-_TIMES = 2
-"""In so many backward passes one must have been new."""
-
-
-@final
-class Remade:
-    """Notes parameters that no module has and no optimizer changes."""
-
-    def __init__(self) -> None:
-        self._met: list[Any] = []  # held, so that the next one is another object
-        self._passes = 0
-
-    def ended(self, e: events.BackwardEnds, names: Names, optimized: set[int]) -> None:
-        """Note those that got a gradient now."""
-        loose = [
-            x for x in e.begin.graph.leaves
-            if type(x).__name__ == "Parameter" and not names.has(x)
-            and id(x) not in optimized and not any(x is old for old in self._met)
-        ]  # fmt: skip
-        self._passes += bool(loose)
-        if self._passes <= _TIMES:
-            self._met += loose
-
-    def found(self, names: Names) -> list[Finding]:
-        """One finding for each line that makes parameters in a call of a model."""
-        if self._passes < _TIMES:
-            return []
-        roots = names.roots.values()
-        kinds: set[type] = {type(m) for engine, root in roots for _, m in engine.modules(root)}
-        shapes = {tuple(p.shape) for p in self._met}
-        return [_finding(place, shapes) for kind in kinds for place in _lines(kind)]
-
-
-def _finding(place: Place, shapes: set[tuple[int, ...]]) -> Finding:
-    because = (
-        f"this line makes a new parameter in each call (of shape {min(shapes)}); each gets a "
-        "gradient once and is gone: none is ever updated"
-    )
-    advice = "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here"
-    return finding(
-        "warning", "not_optimized", because, advice, place, subject=place.function,
-        kind="parameters",
-    )  # fmt: skip
-
-
-def _lines(kind: type) -> list[Place]:
-    """Lines of the methods of a user's class, but those of `__init__`, that make a Parameter."""
-    found: list[Place] = []
-    for name, method in vars(kind).items():
-        code = getattr(method, "__code__", None)
-        if code is None or name == "__init__" or is_library(code.co_filename):
-            continue
-        found_text = definition(method)
-        if found_text is None:
-            continue
-        text, first = found_text
-        nodes = ast.walk(tree_of("".join(text)))
-        lines = [n.lineno for n in nodes if isinstance(n, ast.Call) and _makes(n)]
-        found += [Place(code.co_filename, first + n - 1, code.co_qualname) for n in lines]
-    return [p for p in found if "Parameter(" in source_line(p.file, p.line)]
-
-
-def _makes(call: ast.Call) -> bool:
-    return ast.unparse(call.func).rpartition(".")[2] == "Parameter"
