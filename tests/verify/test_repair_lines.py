@@ -139,8 +139,6 @@ def _report(text: str, args: Callable[[], list[Any]], folder: Path) -> Any:
     ("text", "args", "right", "wrong"),
     [
         (RNN, _padded, "range(x.shape[1] - 1, -1, -1)", "range(x.shape[1] - 1, 0, -1)"),
-        (SCAN, _scanned, "dz = ds * (pre[t].abs() < 1)", "dz = ds"),
-        (SCAN, _scanned, "carry = dz * a", "carry = dz"),
         (NORM, _normed, "d_xhat = d_norm * weight", "d_xhat = d_norm"),
     ],
 )
