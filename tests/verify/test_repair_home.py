@@ -57,7 +57,6 @@ COTANGENTS = [
 ]
 BOUNDS = [
     ("series", "near = np.abs(x) < 0.1", "near = np.abs(x) < 1e-3"),
-    ("ratio", "x, limit = self.x, 0.05", "x, limit = self.x, 5e-5"),
     ("langevin", "large = x * x > 0.02", "large = x * x > 2e-5"),
 ]
 

@@ -44,36 +44,6 @@ def test_cotangents_of_numbers_are_numbers_in_every_layout(tmp_path: Path) -> No
     assert verify.function(made.F, x).ok
 
 
-PIECES = """
-import numpy as np
-
-def forward(x):
-    y = np.empty_like(x)
-    for i in range(0, len(x), 4):
-        e = np.exp(x[i : i + 4])
-        y[i : i + 4] = e / e.sum(axis=1, keepdims=True)
-    return y, y
-
-def backward(g, p):
-    d = np.zeros_like(p)
-    for k in range(ROWS):
-        s = slice(4 * k, 4 * k + 4)
-        d[s] = p[s] * (g[s] - (g[s] * p[s]).sum(axis=1, keepdims=True))
-    return d
-"""
-
-
-@pytest.mark.parametrize(
-    ("rows", "codes"), [("-(-len(p) // 4)", []), ("len(p) // 4", ["size"])], ids=["right", "wrong"]
-)
-def test_a_forward_in_pieces_is_made_for_all_lengths(
-    rows: str, codes: list[str], tmp_path: Path
-) -> None:
-    m = module(PIECES.replace("ROWS", rows), tmp_path, next(_number))
-    report = verify.pair(m.forward, m.backward, RNG.normal(size=(8, 5)))
-    assert [f.name.code for f in report.findings if f.level == "error"] == codes
-
-
 @pytest.mark.parametrize("inside", [True, False], ids=["in the backward", "in the forward"])
 def test_the_line_at_which_digits_are_lost(inside: bool, tmp_path: Path) -> None:
     """A variance as the difference of two large numbers, in float32."""
