@@ -167,6 +167,7 @@ class Slow:
         return np.ones(2)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts the tests may ignore it
     for n, _ in enumerate(data.DataLoader(Slow(), 2, num_workers=2)):
         if n == 3:
             os.kill(os.getpid(), getattr(signal, sys.argv[1]))

@@ -73,9 +73,7 @@ SAYS: dict[str, str] = {
     "model.half()": "autocast",
     "opt = cr.optim.SGD(p, 0.1)": "[p]",
     "nn.Parameter(q)": "requires_grad=True",
-    "nn.CTCLoss()": "nn.CrossEntropyLoss",
     "nn.LazyConv2d(2, 3)": "give the sizes",
-    "nn.MultiLabelMarginLoss()": "nn.MultiLabelSoftMarginLoss",
     "cr.optim.lr_scheduler": "Scheduler",
 }
 

@@ -37,10 +37,10 @@ class Shown(ABC):
 
 
 class Display(ABC):
-    """Shows loops; `open` and `close` are called in the order of a stack."""
+    """Shows loops; `add` and `remove` are called in the order of a stack."""
 
     @abstractmethod
-    def open(self, loop: Shown) -> None:
+    def add(self, loop: Shown) -> None:
         """Show one more loop."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Display(ABC):
         """Show how far a loop is."""
 
     @abstractmethod
-    def close(self, loop: Shown) -> None:
+    def remove(self, loop: Shown) -> None:
         """Show a loop for the last time."""
 
 
@@ -56,13 +56,13 @@ class Display(ABC):
 class Nothing(Display):
     """For a pipe or a log."""
 
-    def open(self, loop: Shown) -> None:
+    def add(self, loop: Shown) -> None:
         """Show nothing."""
 
     def change(self, loop: Shown) -> None:
         """Show nothing."""
 
-    def close(self, loop: Shown) -> None:
+    def remove(self, loop: Shown) -> None:
         """Show nothing."""
 
 
@@ -75,7 +75,7 @@ class Bars(Display):
         self._bars: Any = None
         self._tasks: dict[int, Any] = {}
 
-    def open(self, loop: Shown) -> None:
+    def add(self, loop: Shown) -> None:
         """Add a bar."""
         if not self._tasks:
             self._bars = _bars(self._console)
@@ -90,7 +90,7 @@ class Bars(Display):
             self._tasks[id(loop)], completed=loop.step, numbers=loop.numbers, rate=loop.rate
         )
 
-    def close(self, loop: Shown) -> None:
+    def remove(self, loop: Shown) -> None:
         """Leave the bar of the outermost loop where it is; an inner one goes."""
         self.change(loop)
         task = self._tasks.pop(id(loop))
@@ -122,7 +122,7 @@ class NotebookLines(Display):
         self._loops: list[Shown] = []
         self._output: Any = None
 
-    def open(self, loop: Shown) -> None:
+    def add(self, loop: Shown) -> None:
         """Add a line."""
         if not self._loops:
             self._output = None
@@ -138,7 +138,7 @@ class NotebookLines(Display):
         else:
             self._output.update(shown, raw=True)
 
-    def close(self, loop: Shown) -> None:
+    def remove(self, loop: Shown) -> None:
         """Leave the line of the outermost loop; an inner one goes."""
         self.change(loop)
         self._loops.remove(loop)
@@ -179,12 +179,12 @@ class Stage:
         if not self._loops:
             self.display = display()
         self._loops += 1
-        self.display.open(loop)
+        self.display.add(loop)
 
     def leave(self, loop: Shown) -> None:
         """Show a loop for the last time."""
         self._loops -= 1
-        self.display.close(loop)
+        self.display.remove(loop)
 
 
 STAGE = Stage()
