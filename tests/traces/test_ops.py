@@ -21,6 +21,7 @@ from tests.traces.programs import check_file, check_numbers, check_terms, opaque
 
 SEVERAL = {"slogdet", "qr", "eig", "eigh", "svd"}
 """Ops with several outputs: their messages are not opened; neither are those of complex numbers."""
+COMPLEX = "its numbers are complex"
 REAL = [p for p in PAIRS if all(np.asarray(x).dtype.kind == "f" for x in p.args)]
 
 
@@ -30,7 +31,7 @@ def test_every_contribution_opens(sample: Sample):
     f, xs = of_floats(sample.f, sample.args)
     trace = cr.record(f, *xs, max_elements=None)
     check_numbers(trace)
-    assert opaque(trace) == set()
+    assert {(op, why) for op, why in opaque(trace) if why != COMPLEX} == set()
     check_file(trace)
 
 

@@ -138,9 +138,15 @@ FOUND = Finding("error", "f", "pair", "x", (Name("sign", "A = -N", rank=1.0),))
 EDIT = Correction("", "a", "b", None, True, 1e-9)
 
 
-def test_an_edit_confirms_a_plain_name_and_does_not_replace_it() -> None:
+def test_the_name_of_an_edit_goes_first() -> None:
     assert [n.code for n in refined(FOUND, ["sign"], EDIT).names] == ["sign"]
-    assert [n.code for n in refined(FOUND, ["wrong_value"], EDIT).names] == ["sign", "wrong_value"]
+    assert [n.code for n in refined(FOUND, ["wrong_value"], EDIT).names] == ["wrong_value", "sign"]
+
+
+@pytest.mark.parametrize("code", ["not_linear", "ignores_cotangent", "contiguity", "size"])
+def test_but_for_what_was_measured_at_other_cotangents_and_sizes(code: str) -> None:
+    measured = replace(FOUND, names=(Name(code, "seen in a trial", rank=1.0),))
+    assert [n.code for n in refined(measured, ["factor"], EDIT).names] == [code, "factor"]
 
 
 @pytest.mark.parametrize("rank", [9.0, 24.0, 99.0])

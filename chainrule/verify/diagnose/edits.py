@@ -13,8 +13,8 @@ from chainrule.verify.place import Place
 
 PLAIN = 8.8
 """The rank of a name that an edit gives; of those of the structure, plain ones are below it."""
-_MEASURED = ("not_linear", "ignores_cotangent", "contiguity")
-"""Names of what a backward does for other cotangents, and other layouts of them."""
+_MEASURED = ("not_linear", "ignores_cotangent", "contiguity", "size")
+"""Names of what a backward does for other cotangents, other layouts of them, and other sizes."""
 _MOST_NAMES = 4
 
 
@@ -49,7 +49,7 @@ def stated(finding: Finding) -> Finding:
 
 def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     """The name of what was changed goes first: it was seen to be what is wrong. Only what the
-    backward does for other cotangents was seen as well."""
+    backward does at other cotangents and sizes was seen as well."""
     known = next((n for n in names if n.code == code), None)
     name = known or Name(code, _said(correction), rank=PLAIN)
     others = [n for n in names if n.code not in (code, "unnamed")]
