@@ -12,7 +12,7 @@ import ast
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -199,7 +199,11 @@ def _defined(kind: type[Any], name: str) -> Place | None:
 
 @final
 class ScalarEngines(Observer):
-    """Looks for such classes in the script and in its modules, once it has been observed."""
+    """Looks for such classes in the script and in the modules that it has loaded, once it has been
+    observed."""
+
+    def __init__(self) -> None:
+        self._before = sys.modules.keys() - {"__main__"}
 
     def start(self) -> None:
         """Nothing: the classes are looked for at the end."""
@@ -212,7 +216,7 @@ class ScalarEngines(Observer):
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What is wrong with their ops."""
-        kinds = _classes()
+        kinds = _classes(self._before)
         if not kinds or not can_fork():  # what their constructors do is not known
             return []
         try:
@@ -286,11 +290,14 @@ def _assigning(method: Place, gradient: str) -> list[int]:
     ])  # fmt: skip
 
 
-def _classes() -> list[type[Any]]:
-    """Classes of the user's with a `backward` of their own that takes nothing."""
+def _classes(before: Set[str]) -> list[type[Any]]:
+    """Classes of the user's with a `backward` of their own that takes nothing, but for those of
+    modules that were there `before`."""
     found: dict[type[Any], None] = {}
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
+        if name in before:
+            continue
         if isinstance(file, str) and file.endswith(".py") and not is_library(file):
             found |= dict.fromkeys([x for x in vars(module).values() if _may_be(x)])
     return list(found)
