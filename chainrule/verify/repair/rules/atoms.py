@@ -107,7 +107,7 @@ def other_constant(scene: Scene) -> Iterator[Edit]:
 
 
 def other_size(scene: Scene) -> Iterator[Edit]:
-    """A size that is written into the code, or another one than the one that is meant."""
+    """A size that is written into the code, that is computed, or that is not the one meant."""
     for node in scene.expressions:
         value, parent = scene.value(node), scene.draft.parents[node]
         match node:
@@ -119,6 +119,8 @@ def other_size(scene: Scene) -> Iterator[Edit]:
                 code = "factor"
             case ast.Call(func=ast.Name(id="len")):
                 code = "factor"
+            case ast.BinOp() if is_count(value) and not isinstance(parent, ast.BinOp):
+                code = "size"
             case _:
                 continue
         for text in scene.extents:
