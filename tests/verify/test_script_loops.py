@@ -191,6 +191,7 @@ def test_a_parameter_that_grows_by_its_update(tmp_path: Path) -> None:
     assert finding.place is not None and finding.place.text == "b = b - rate * d"
 
 
+@pytest.mark.sweep
 def test_a_parameter_that_is_updated_before_a_gradient_has_read_it(tmp_path: Path) -> None:
     early = FLAT.replace("    W2 -= lr * dW2\n", "").replace(
         "    dh =", "    W2 -= lr * dW2\n    dh ="
@@ -206,6 +207,7 @@ def test_a_factor_that_all_gradients_share_is_the_rates(tmp_path: Path) -> None:
     assert any("0.5 times" in s.why for s in outcome.report.ledger.skipped)
 
 
+@pytest.mark.sweep
 def test_gradients_that_make_grow_what_is_to_fall_have_the_wrong_sign(tmp_path: Path) -> None:
     text = MOMENTUM.replace("d = 2 * (out - y)", "d = 2 * (y - out)")
     found, _, _ = looked_at(tmp_path, text)
