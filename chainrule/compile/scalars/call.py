@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import reaches_value, stands
+from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.tape import Tape
@@ -85,6 +86,7 @@ class Scalars:
         self._name = name
         self._variants: dict[Any, list[Variant]] = {}
         self._retraces = retraces
+        self._known = Known()
         self._latest: Variant | None = None
         self._key: Any = None
         """The key of what the latest variant was given."""
@@ -168,7 +170,7 @@ class Scalars:
                 if other is not None:
                     self._agrees(each, other)
         stays = watcher(guards, loops().unchanged, loops().guarded)
-        return Variant(Runs(tape), shape, guards, stays)
+        return Variant(Runs(tape, self._known), shape, guards, stays)
 
     def _elsewhere(
         self, seen: Reads, leaves: Sequence[Any], structure: Structure, factor: float

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from chainrule.compile.scalars.leaves import Leaves
-from chainrule.compile.scalars.reroll.families import rolled
+from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
@@ -31,10 +31,12 @@ Results = tuple[Array, Array]
 
 @final
 class Runs:
-    """Runs `tape`, or its loops; `why` says why it has none."""
+    """Runs `tape`, or its loops; `why` says why it has none. `known` is what other tapes of the
+    function became."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, known: Known) -> None:
         self.tape = tape
+        self._known = known
         self.loops: Rolled | None = None
         self.why = f"it is rolled up at call {CALLS}"
         self.state = Leaves(tape.state)
@@ -64,14 +66,12 @@ class Runs:
         if n < LEAST:
             self.why = f"it has only {n} operations"
             return
-        made = rolled(self.tape, self.tape.arrays)
-        if isinstance(made, str):
-            self.why = made
-            return
         try:
-            loops = Rolled(self.tape, made)
+            loops = self._known.rolled(self.tape)
         except TypeError as unknown:
-            self.why = str(unknown)
+            loops = str(unknown)
+        if isinstance(loops, str):
+            self.why = loops
             return
         moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
         if all(_agree(self.tape.run(x), loops.run(x)) for x in (numbers, moved)):

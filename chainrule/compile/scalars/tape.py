@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chainrule.compile.scalars.machine import codes, loops
 from chainrule.compile.scalars.reads import Maxima, Reads, ordered
@@ -50,6 +51,7 @@ class Tape:
         leaves = [*given, *self.state]
         self.arrays: list[Stand] = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(leaves)]
         self.leaves = len(leaves)
+        self.spots, self.room = _spots(len(given), self.state, where)
         self.made = len(made)
         self._at: dict[Any, Any] = {id(v): i for i, v in enumerate(leaves)}
         self._at |= {id(v): (n + 1) * 1j for n, v in enumerate(made)}
@@ -177,6 +179,31 @@ def _from(arrays: Sequence[int], n: int) -> list[int]:
     """The addresses of a tape from instruction `n` on; numbers and gradients are all there."""
     *words, x, g = arrays
     return [*[a + 4 * n for a in words], x, g]
+
+
+SPARSE = 4
+"""All of a container's Values are given room if there are at most so many for each that is read."""
+
+
+def _spots(
+    given: int, state: Sequence[Value], where: Mapping[int, Stand]
+) -> tuple[NDArray[np.int64], int]:
+    """Where leaves lie among all Values that stand in the containers of the state, and how many
+    these are."""
+    names = {where[id(v)][0] for v in state if id(v) in where}
+    there = sorted([(_key(s), i) for i, s in where.items() if s[0] in names])
+    if len(there) > SPARSE * len(state):
+        return np.arange(given + len(state)), given + len(state)
+    spot = {i: given + n for n, (_, i) in enumerate(there)}
+    spots = list(range(given))
+    room = given + len(there)
+    for v in state:
+        if id(v) in spot:
+            spots.append(spot[id(v)])
+        else:
+            spots.append(room)
+            room += 1
+    return np.array(spots, np.int64), room
 
 
 def _key(stand: Stand) -> Any:

@@ -35,22 +35,38 @@ class Axis:
 @final
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Coordinates of a family, outermost loop first: columns, and the loops that count them."""
+    """Coordinates of a family, outermost loop first: columns, the loops that count them, and which
+    of the candidates they were, if they were any."""
 
     columns: tuple[Ints, ...]
     axes: tuple[Axis, ...]
+    chosen: tuple[int, ...] = ()
 
 
-def nest_of(candidates: Sequence[Ints], n: int) -> Nest:
-    """The loops for n units. Where no candidates make a nest, their rank does."""
+def nest_of(candidates: Sequence[Ints], n: int, like: Nest | None = None) -> Nest:
+    """The loops for n units. Where no candidates make a nest, their rank does; where they count as
+    those of a known one do, they are `like` it."""
     if n == 1:
         return Nest((), ())
+    if like is not None and (again := _same(candidates, like)) is not None:
+        return again
     columns = _distinct(candidates)[:CANDIDATES]
     for k in range(1, min(MOST, len(columns)) + 1):
         for chosen in combinations(columns, k):
-            if _tell_apart(chosen) and (found := _nest(chosen)) is not None:
+            if _tell_apart([c for _, c in chosen]) and (found := _nest(chosen)) is not None:
                 return found
     return ranked(n)
+
+
+def _same(candidates: Sequence[Ints], like: Nest) -> Nest | None:
+    """The loops over the same candidates, if they are the same loops."""
+    if not like.chosen or max(like.chosen) >= len(candidates):
+        return None
+    columns = [_plain(candidates[i]) for i in like.chosen]
+    found = tuple([c for c in columns if c is not None])
+    if len(found) < len(columns) or not _tell_apart(found) or _axes(found) != like.axes:
+        return None
+    return Nest(found, like.axes, like.chosen)
 
 
 def ranked(n: int) -> Nest:
@@ -58,18 +74,21 @@ def ranked(n: int) -> Nest:
     return Nest((np.arange(n),), (Axis(Map(0, ()), Map(n, ()), n),))
 
 
-def _distinct(candidates: Sequence[Ints]) -> list[Ints]:
-    """Columns that vary, from 0 on in the smallest steps, each once."""
-    out: list[Ints] = []
-    for c in candidates:
-        c = c - c.min()
-        step = np.gcd.reduce(c)
-        if step == 0:
-            continue
-        c = c // step
-        if not any(np.array_equal(c, x) for x in out):
-            out.append(c)
+def _distinct(candidates: Sequence[Ints]) -> list[tuple[int, Ints]]:
+    """Columns that vary, each once, and which candidates they are."""
+    out: list[tuple[int, Ints]] = []
+    for i, candidate in enumerate(candidates):
+        c = _plain(candidate)
+        if c is not None and not any(np.array_equal(c, x) for _, x in out):
+            out.append((i, c))
     return out
+
+
+def _plain(c: Ints) -> Ints | None:
+    """A column from 0 on in the smallest steps, if it varies."""
+    c = c - c.min()
+    step = np.gcd.reduce(c)
+    return c // step if step else None
 
 
 def _tell_apart(columns: Sequence[Ints]) -> bool:
@@ -85,14 +104,13 @@ def _key(columns: Sequence[Ints]) -> Ints:
     return key
 
 
-def _nest(columns: Sequence[Ints]) -> Nest | None:
+def _nest(chosen: Sequence[tuple[int, Ints]]) -> Nest | None:
     """The loops that count through these columns, the longest innermost where that can be."""
-    by_size = sorted(range(len(columns)), key=lambda i: int(columns[i].max()))
-    for order in permutations(by_size):
-        ordered = tuple([columns[i] for i in order])
+    for order in permutations(sorted(chosen, key=lambda x: int(x[1].max()))):
+        ordered = tuple([c for _, c in order])
         axes = _axes(ordered)
         if axes is not None:
-            return Nest(ordered, axes)
+            return Nest(ordered, axes, tuple([i for i, _ in order]))
     return None
 
 

@@ -1,5 +1,8 @@
 """A tape as families: loops over coordinates, and where each operand lies.
 
+Leaves lie where `Recorded.spots` says, in the whole of their containers: which of these a tape
+reads may depend on ints (`table[token]`), and is then a table.
+
 Every operand of every unit goes through its map, which is checked against all of them; so what the
 families say is what the tape does, whatever the numbers are.
 """
@@ -15,7 +18,14 @@ import numpy as np
 
 from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
 from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
-from chainrule.compile.scalars.reroll.index_maps import Ints, Map, affine, fitted
+from chainrule.compile.scalars.reroll.index_maps import (
+    Ints,
+    Map,
+    Table,
+    affine,
+    fitted,
+    refitted,
+)
 from chainrule.compile.scalars.reroll.units import LARGEST, Recorded, Unit, units_of
 
 ROOM = 4
@@ -33,6 +43,11 @@ class Slot:
     source: int
     at: Map
     needed: bool
+
+    @property
+    def literal(self) -> bool:
+        """Whether it is one constant."""
+        return self.source == CONSTANTS and self.at.fixed
 
 
 @final
@@ -76,6 +91,13 @@ class Families:
 
     families: list[Family]
     results: list[tuple[int, int]]
+    apart: frozenset[int] = frozenset()
+    """The instructions that end sums that were taken apart."""
+
+    def tables(self) -> list[Table]:
+        """All tables, in the order of the operands that they are for."""
+        slots = [s for f in self.families for r in f.runs for t in r.terms for s in t]
+        return [s.at.table for s in slots if s.at.table is not None]
 
 
 EACH = 12
@@ -84,15 +106,15 @@ KINDS = 768
 """... of which so many are compiled in some seconds."""
 
 
-def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Families | str:
-    """The families of a tape, whose leaves stand in `arrays`: of each the name of its container and
-    its indices there. If there are none, or they are not worth it, why.
+def rolled(tape: Recorded, known: Families | None = None) -> Families | str:
+    """The families of a tape. If there are none, or they are not worth it, why. Of
+    `known` ones, of a tape like this, loops and maps are taken over as far as they fit.
 
     Sums whose lengths are no affine function of their coordinates are taken apart by length.
     """
-    apart: set[int] = set()
+    apart = {i + tape.base for i in known.apart} if known else set[int]()
     while True:
-        roll = _Roll(tape, arrays)
+        roll = _Roll(tape, known)
         most = min(KINDS, len(tape.code) // max(1, EACH))
         found = families_of(units_of(tape), roll.colour, len(roll.groups), most, apart)
         if found is None:
@@ -102,7 +124,9 @@ def rolled(tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> Fam
         if failed is None:
             ends = [(roll.group_of(p), p) for p in tape.results]
             places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
-            return Families(roll.families, places)
+            return Families(roll.families, places, frozenset([p - tape.base for p in apart]))
+        if known is not None:
+            return f"the known loops do not fit its {failed.op}"
         uneven = {u.place for u in failed.units}
         if not roll.uneven or uneven <= apart:
             return f"no table that is small says where the operands of its {failed.op} lie"
@@ -114,7 +138,8 @@ class _Roll:
     """What is known while families are put together: by place its colour and its row in the group
     of that colour."""
 
-    def __init__(self, tape: Recorded, arrays: Sequence[tuple[Any, tuple[int, ...]]]) -> None:
+    def __init__(self, tape: Recorded, known: Families | None) -> None:
+        self._known = known.families if known else []
         self.families: list[Family] = []
         self.groups: list[_Group] = []
         self.uneven = False
@@ -122,11 +147,12 @@ class _Roll:
         self.colour = [CONSTANT] * tape.size
         self.row = np.zeros(tape.size, np.int64)
         members: dict[Any, list[int]] = {}
+        arrays = tape.arrays
         for place, (name, _) in enumerate(arrays):
             members.setdefault(name, []).append(place)
         for number, places in enumerate(members.values()):
             at = np.array([arrays[p][1] for p in places], np.int64).reshape(len(places), -1)
-            self.groups.append(_Group(LEAVES, list(at.T), np.array(places)))
+            self.groups.append(_Group(LEAVES, list(at.T), tape.spots[places]))
             self.row[places] = np.arange(len(places))
             for p in places:
                 self.colour[p] = number
@@ -153,16 +179,16 @@ class _Roll:
             self._sort_terms(members.units)
         counts = np.array(members.counts, np.int64)
         operands = [_operands(members, counts, r) for r in range(len(members.runs))]
-        candidates: list[Ints] = []
-        for run, terms, count in zip(members.runs, operands, counts.T, strict=True):
-            first = np.cumsum(count) - count
-            for colours, places in zip(run, terms, strict=True):
-                for s, c in enumerate(colours):
-                    rows = self.row[places[first, s]]
-                    candidates += [x[rows] for x in self._group(c).columns]
-        nest, sizes = _laid_out(nest_of(candidates, n), n)
-        parts = zip(members.runs, operands, counts.T, strict=True)
-        runs = [self._run(nest, members.need, *part) for part in parts]
+        parts = list(zip(members.runs, operands, counts.T, strict=True))
+        candidates = [x for part in parts for x in self._candidates(*part)]
+        like = self._like(members)
+        nest, sizes = _laid_out(nest_of(candidates, n, like.nest if like else None), n)
+        again = like is not None and like.nest.axes == nest.axes
+        forms = like.runs if like and again else [None] * len(members.runs)
+        runs = [
+            self._run(nest, members.need, *part, form)
+            for part, form in zip(parts, forms, strict=True)
+        ]
         strides = _strides(sizes)
         address = sum(
             (s * c for s, c in zip(strides, nest.columns, strict=True)), np.zeros(n, np.int64)
@@ -172,6 +198,27 @@ class _Roll:
         found = [r for r in runs if r is not None]
         self.families.append(Family(members.op, nest, tuple(found), strides, prod(sizes), n))
         return len(found) == len(runs)
+
+    def _candidates(self, run: Any, terms: Sequence[Ints], count: Ints) -> list[Ints]:
+        """The coordinates of the first operands of a run."""
+        first = np.cumsum(count) - count
+        out: list[Ints] = []
+        for colours, places in zip(run, terms, strict=True):
+            for s, c in enumerate(colours):
+                rows = self.row[places[first, s]]
+                out += [x[rows] for x in self._group(c).columns]
+        return out
+
+    def _like(self, members: Members) -> Family | None:
+        """The known family in the place of these."""
+        n = len(self.families)
+        if n >= len(self._known):
+            return None
+        f = self._known[n]
+        shape = [[len(t) for t in r.terms] for r in f.runs]
+        wanted = [[len(t) for t in r] for r in members.runs]
+        alike = f.op == members.op and f.units == len(members.units) and shape == wanted
+        return f if alike else None
 
     def _sort_terms(self, units: Sequence[Unit]) -> None:
         """Put the terms of maxima, whose order does not matter, in that of their coordinates."""
@@ -184,9 +231,10 @@ class _Roll:
             u.terms[1:] = sorted(u.terms[1:], key=stand)
 
     def _run(
-        self, nest: Nest, need: int, run: Any, terms: Sequence[Ints], count: Ints
+        self, nest: Nest, need: int, run: Any, terms: Sequence[Ints], count: Ints, like: Run | None
     ) -> Run | None:
-        """A run's maps: along each unit's coordinates, and its repetitions."""
+        """A run's maps: along each unit's coordinates, and its repetitions; in the forms of the run
+        that it is to be like."""
         times = affine(nest.columns, count)
         if times is None:
             self.uneven = True
@@ -195,11 +243,13 @@ class _Roll:
         step = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
         columns = [*[c[owner] for c in nest.columns], step]
         slots: list[tuple[Slot, ...]] = []
-        for colours, places in zip(run, terms, strict=True):
+        for q, (colours, places) in enumerate(zip(run, terms, strict=True)):
             each: list[Slot] = []
             for s, c in enumerate(colours):
                 group = self._group(c)
-                at = fitted(columns, group.address[self.row[places[:, s]]])
+                y = group.address[self.row[places[:, s]]]
+                form = like.terms[q][s].at if like else None
+                at = (form and refitted(form, columns, y)) or fitted(columns, y)
                 if at is None:
                     return None
                 needed = group.source != CONSTANTS and bool(need >> s & 1)

@@ -41,6 +41,17 @@ class Map:
     coefficients: tuple[int, ...]
     table: Table | None = None
 
+    @property
+    def fixed(self) -> bool:
+        """Whether it is the same everywhere."""
+        return self.table is None and not any(self.coefficients)
+
+    @property
+    def form(self) -> Any:
+        """All but what a table holds."""
+        table = self.table and (len(self.table.values), self.table.steps)
+        return self.const, self.coefficients, table
+
     def depends_on(self, axis: int) -> bool:
         """Whether it differs along a coordinate."""
         by_table = self.table is not None and self.table.steps[axis] != 0
@@ -59,6 +70,28 @@ def fitted(columns: Sequence[Ints], y: Ints) -> Map | None:
             if found is not None:
                 return found
     return None
+
+
+def refitted(known: Map, columns: Sequence[Ints], y: Ints) -> Map | None:
+    """`y` as a function of the columns that is of the form of a known one, if it is one."""
+    rest = y - known.const - _weighted(known.coefficients, columns, len(y))
+    if known.table is None:
+        return None if rest.any() else known
+    where = _weighted(known.table.steps, columns, len(y))
+    size = len(known.table.values)
+    if where.min() < 0 or where.max() >= size:
+        return None
+    values = np.zeros(size, np.int64)
+    values[where] = rest
+    if not np.array_equal(values[where], rest):
+        return None
+    return Map(known.const, known.coefficients, Table(values, known.table.steps))
+
+
+def _weighted(weights: Sequence[int], columns: Sequence[Ints], n: int) -> Ints:
+    """The sum of weight times column."""
+    pairs = zip(weights, columns, strict=True)
+    return sum((w * c for w, c in pairs if w), np.zeros(n, np.int64))
 
 
 def affine(columns: Sequence[Ints], y: Ints) -> Map | None:

@@ -11,8 +11,8 @@ from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.compile.loops.statements import For, Kernel, Stmt
-from chainrule.compile.scalars.reroll.families import CONSTANTS, Family, Run, Slot
-from chainrule.compile.scalars.reroll.index_maps import Map, Table
+from chainrule.compile.scalars.reroll.families import Family, Run, Slot
+from chainrule.compile.scalars.reroll.index_maps import Map
 from chainrule.compile.scalars.reroll.written import F64, Written
 
 SHORT = 3
@@ -69,15 +69,16 @@ class Writer:
 
     values: dict[int, Buffer]
     adjoints: dict[int, Buffer]
+    constants: Any
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     make: Exprs = field(default_factory=Exprs)
-    _tables: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
+    tables: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
+    """The memory of each table, by `id`."""
 
-    def buffer(self, name: str, size: int, role: Any, value: Any = None) -> Buffer:
+    def buffer(self, name: str, size: int, role: Any, dtype: Any = F64) -> Buffer:
         """New memory."""
-        dtype = F64 if value is None else value.dtype
-        b = Buffer(name, dtype, (max(1, size),), role, value)
+        b = Buffer(name, dtype, (max(1, size),), role)
         self.buffers.append(b)
         return b
 
@@ -94,15 +95,8 @@ class Writer:
             where = Affine()
             for c, x in zip(m.table.steps, coordinates, strict=False):
                 where = where.plus(x.times(c))
-            at = at.plus(Affine.of(self.make.load(self._memory_of(m.table), where)))
+            at = at.plus(Affine.of(self.make.load(self.tables[id(m.table)], where)))
         return at
-
-    def _memory_of(self, table: Table) -> Buffer:
-        values = table.values
-        if id(table) not in self._tables:
-            name = f"t{len(self._tables)}"
-            self._tables[id(table)] = self.buffer(name, len(values), "constant", values)
-        return self._tables[id(table)]
 
     def point(self, family: Family) -> Point:
         """The loops over a family's coordinates."""
@@ -118,11 +112,9 @@ class Writer:
 
     def load(self, slot: Slot, p: Point) -> Written:
         """The number of an operand."""
-        at = self.offset(slot.at, p.at)
-        memory = self.values[slot.source]
-        if slot.source == CONSTANTS and not at.terms:
-            return self.number(float(memory.value[at.const]))
-        return self.load_at(memory, at)
+        if slot.literal:
+            return self.number(float(self.constants[slot.at.const]))
+        return self.load_at(self.values[slot.source], self.offset(slot.at, p.at))
 
     def load_at(self, memory: Buffer, at: Affine) -> Written:
         """The number that lies there."""

@@ -35,11 +35,10 @@ llvm: Any = llvmlite.binding
 
 
 @final
-class Rolled:
-    """The families of a tape as a program."""
+class Code:
+    """Machine code for families, whatever their tables and constants hold."""
 
     def __init__(self, tape: Recorded, made: Families) -> None:
-        self.families = made
         self.loops, objects = _written(tape, made)
         if build.CHECKING:
             from chainrule.compile.loops.check.checker import check
@@ -51,39 +50,71 @@ class Rolled:
         target = replace(host(), library_functions=True, threads=False, libraries=False)
         module = emit(self.loops, objects, scratch, target)
         _link_library()
-        self._code = loaded(compiled(str(module.ir)))
+        self._program = loaded(compiled(str(module.ir)))
         layout = Layout((), objects, [], scratch, lives)
         self._block = Block(layout, (), Lender(), named=False)
-        self._arrays = [np.zeros(b.shape) for b in objects]
-        self._table = (ctypes.c_void_p * len(objects))(*map(id, self._arrays))
-        self._lock = threading.Lock()
+        self._objects = objects
+        self.lock = threading.Lock()
+        """For the memory that all who run this share."""
+
+    def arrays(self) -> list[Array]:
+        """New memory for what a caller has."""
+        return [np.zeros(b.shape, b.dtype) for b in self._objects]
+
+    def run(self, addresses: Any) -> None:
+        """Run it for the arrays that lie there."""
+        self._program.call(addresses, self._block.scratch, self._block.sizes, 0, None)
+
+
+@final
+class Rolled:
+    """The families of a tape as a program: `code`, and the tables and constants that go into it.
+
+    That no table leads out of bounds needs no check: each entry is where an operand lies.
+    """
+
+    def __init__(self, tape: Recorded, made: Families, code: Code) -> None:
+        self.families = made
+        self.code = code
+        self._spots = tape.spots
+        self._arrays = code.arrays()
+        constants, *tables = self._arrays[_CONSTANTS:]
+        constants[: len(tape.constant_data)] = tape.constant_data
+        for array, table in zip(tables, made.tables(), strict=True):
+            array[:] = table.values
+        self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
     def run(self, numbers: Array) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
-        x, seeds, out, slopes = self._arrays
+        x, seeds, out, slopes = self._arrays[:_CONSTANTS]
         n, count = len(numbers), len(self.families.results)
         derivatives = np.empty((count, n))
-        with self._lock:
-            x[:n] = numbers
+        with self.code.lock:
+            x[self._spots] = numbers
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0
-                self._code.call(self._table, self._block.scratch, self._block.sizes, 0, None)
-                derivatives[i] = slopes[:n]
+                self.code.run(self._addresses)
+                derivatives[i] = slopes[self._spots]
             return out[:count].copy(), derivatives
+
+
+_CONSTANTS = 4
+"""The first of the arrays that stay as they are: constants, then tables."""
 
 
 def _written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
     """The kernels, and the buffers that a caller has: numbers of the leaves, what gradients of the
-    results start with; results, gradients of the leaves."""
-    w = Writer({}, {})
-    w.values[LEAVES] = w.buffer("x", tape.leaves, "input")
+    results start with; results, gradients of the leaves; constants and tables."""
+    w = Writer({}, {}, tape.constant_data)
+    w.values[LEAVES] = w.buffer("x", tape.room, "input")
     seeds = w.buffer("seeds", len(made.results), "input")
     out = w.buffer("y", len(made.results), "result")
-    w.adjoints[LEAVES] = w.buffer("dx", tape.leaves, "result")
+    w.adjoints[LEAVES] = w.buffer("dx", tape.room, "result")
+    w.values[CONSTANTS] = w.buffer("c", len(tape.constant_data), "input")
+    for i, table in enumerate(made.tables()):
+        w.tables[id(table)] = w.buffer(f"t{i}", len(table.values), "input", table.values.dtype)
     objects = list(w.buffers)
-    constants: Any = tape.constant_data
-    w.values[CONSTANTS] = w.buffer("c", len(constants), "constant", np.append(constants, 0.0))
     for i, family in enumerate(made.families):
         w.values[i] = w.buffer(f"v{i}", family.size, "scratch")
         w.adjoints[i] = w.buffer(f"g{i}", family.size, "scratch")

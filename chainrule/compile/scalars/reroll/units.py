@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.compile.scalars.machine import codes
+from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.ops.families import rows
 
 SUM, LARGEST = "sum", "largest"
@@ -30,6 +31,11 @@ class Recorded(Protocol):
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     leaves: int
+    arrays: list[Stand]
+    """Of each leaf the name of its container and its indices there."""
+    spots: NDArray[np.int64]
+    """Where leaves lie among `room` ones: all of their containers."""
+    room: int
     base: int
     size: int
     results: list[int]

@@ -1,0 +1,100 @@
+"""Compiled functions of Values that are called with ints: each call's own program, but one compiled
+program for all that differ only in what they read."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.compile.scalars import runs
+from chainrule.compile.scalars.reroll import families
+from chainrule.scalar import Value
+from tests.compile import scalar_ints
+from tests.compile.scalar_programs import GPT
+from tests.compile.test_reroll import forms, gradients
+from tests.sampling import sampled
+
+
+@pytest.fixture
+def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that can be rolled up is, however little it pays."""
+    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+        monkeypatch.setattr(module, name, least)
+
+
+def same(f: Any, compiled: Any, leaves: list[Value], *args: Any, rounding: float = 1e-13) -> None:
+    """One call of both, and a step of gradient descent: values to the bit, gradients to rounding,
+    in parts of the largest."""
+    y, z = f(*args), compiled(*args)
+    assert y.data == z.data, args
+    want, got = np.array(gradients(y, leaves)), np.array(gradients(z, leaves))
+    assert np.allclose(want, got, rtol=0, atol=rounding * np.abs(want).max(initial=1e-300)), args
+    for v, g in zip(leaves, want.tolist(), strict=True):
+        v.data -= 0.01 * g
+
+
+def codes(compiled: Any) -> set[int]:
+    """The machine code of all loops of a function."""
+    loops = [form.loops for form in forms(compiled)]
+    assert None not in loops, [form.why for form in forms(compiled)]
+    return {id(x.code) for x in loops if x is not None}
+
+
+@pytest.mark.usefixtures("eager_rolling")
+def test_documents_are_compiled_once_for_each_length() -> None:
+    model: Any = GPT(n_embd=4)
+    compiled = cr.jit(model.loss)
+    r = random.Random(1)
+    documents = [[6, *[r.randrange(6) for _ in range(2 + i % 4)], 6] for i in range(30)]
+    for tokens in [*documents, *documents[::7]]:
+        same(model.loss, compiled, model.parameters(), tokens)
+    assert len(codes(compiled)) == 4
+    assert compiled.traces == len({tuple(x) for x in documents})
+
+
+@pytest.mark.usefixtures("eager_rolling")
+def test_tokens_that_happen_to_be_in_order() -> None:
+    """Rows that lie one after the other need no table; other rows do."""
+    model: Any = GPT(n_embd=4)
+    compiled = cr.jit(model.loss)
+    for tokens in (
+        [1, 2, 3, 4, 5],
+        [0, 0, 0, 0, 0],
+        [4, 0, 2, 2, 1],
+        [2, 1, 1, 5, 0],
+        [5, 4, 3, 2, 1],
+    ):
+        same(model.loss, compiled, model.parameters(), tokens)
+    assert len(codes(compiled)) <= 3
+
+
+@sampled(one_in=20)
+@pytest.mark.usefixtures("eager_rolling")
+@pytest.mark.parametrize("seed", range(100))
+def test_random_programs_of_ints(seed: int) -> None:
+    f, leaves, calls = scalar_ints.program(seed)
+    compiled = cr.jit(f)
+    for ints in [*calls, *calls[::-1]]:
+        same(f, compiled, leaves, ints, rounding=1e-12)
+    assert len(codes(compiled)) <= len(calls)
+
+
+@pytest.mark.usefixtures("eager_rolling")
+def test_a_branch_on_an_int_that_came_late() -> None:
+    """Many calls read rows and nothing else; then one does something else for its int."""
+    rows = [[Value(0.1 * (i - j)) for j in range(4)] for i in range(8)]
+
+    def f(ints: list[int]) -> Any:
+        parts: list[Any] = [sum(v * v for v in rows[i]) * (0.5 if i == 7 else 1.5) for i in ints]
+        total: Any = sum(parts[1:])
+        return total.tanh() if sum(ints) == 9 else total + parts[0]
+
+    compiled = cr.jit(f)
+    leaves = [v for row in rows for v in row]
+    for ints in ([0, 1, 3], [2, 5, 4], [1, 3, 0], [6, 6, 2], [7, 1, 2], [2, 3, 4], [3, 3, 3]):
+        for _ in range(2):
+            same(f, compiled, leaves, list(ints))
