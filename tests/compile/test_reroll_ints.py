@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scalars import runs
+from chainrule.compile.scalars import call, runs
 from chainrule.compile.scalars.reroll import families
 from chainrule.scalar import Value
 from tests.compile import scalar_ints
@@ -98,3 +98,12 @@ def test_a_branch_on_an_int_that_came_late() -> None:
     for ints in ([0, 1, 3], [2, 5, 4], [1, 3, 0], [6, 6, 2], [7, 1, 2], [2, 3, 4], [3, 3, 3]):
         for _ in range(2):
             same(f, compiled, leaves, list(ints))
+
+
+def test_only_so_many_kinds_of_arguments_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "_KINDS", 3)
+    xs = [Value(0.1 * i) for i in range(9)]
+    compiled = cr.jit(lambda i: xs[i] * xs[i + 1])
+    for i in [*range(8), *range(8)]:
+        assert compiled(i).data == xs[i].data * xs[i + 1].data
+    assert len(forms(compiled)) <= 3

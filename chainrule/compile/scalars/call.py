@@ -34,6 +34,8 @@ from chainrule.tree import Structure, flatten
 
 _KEPT = 15
 """How many older tapes are remembered for arguments of one kind."""
+_KINDS = 100
+"""How many kinds of arguments are remembered: each document of a training run may be one."""
 
 
 @final
@@ -131,6 +133,8 @@ class Scalars:
         variant = self._record(leaves, structure)
         self._latest, self._key = variant, key
         variants[:] = [variant, *[v for v in variants if v.read.alive][:_KEPT]]
+        if len(self._variants) > _KINDS:
+            del self._variants[next(iter(self._variants))]
         return variant.call(leaves), True
 
     def _record(self, leaves: Sequence[Any], structure: Structure) -> Variant:
