@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,13 @@ def test_a_loop_runs_once_more():
     for i in loop:
         loop.show(other=i)
     assert loop.step == 3 and list(loop.history) == ["other"]
+
+
+def test_the_time_after_the_last_step_does_not_count():
+    loop = losses(3)
+    before = loop.rate, repr(loop)
+    time.sleep(0.05)
+    assert (loop.rate, repr(loop)) == before
 
 
 def test_a_writer_gets_each_number():

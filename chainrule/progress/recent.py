@@ -27,13 +27,13 @@ class Rate:
     def __init__(self) -> None:
         self.steps = 0
         self._start = time.perf_counter()
+        self._end = 0.0
 
-    @property
-    def seconds(self) -> float:
-        """Since the first step began."""
-        return time.perf_counter() - self._start
+    def stop(self) -> None:
+        """No step follows: the time after it does not count."""
+        self._end = time.perf_counter()
 
     @property
     def value(self) -> float:
         """Steps a second."""
-        return self.steps / max(self.seconds, 1e-9)
+        return self.steps / max((self._end or time.perf_counter()) - self._start, 1e-9)

@@ -83,6 +83,7 @@ class Track(Generic[T], Shown):
                     due = now + REFRESH
         finally:
             self._running = False
+            self._rate.stop()
             STAGE.leave(self)
 
     def show(self, **numbers: Any) -> None:
