@@ -76,11 +76,20 @@ def trained(group: parallel.Group, steps: int, folder: str = "", compiled: bool 
         if folder:
             time.sleep(float(os.environ.get("PAUSE", "0")))
             group.save(folder, i + 1, model=model, optimizer=optimizer, losses=losses)
-            with Path(folder, "log.txt").open("a", encoding="utf-8") as log:
-                log.write(f"{group.rank} {os.getpid()} {i + 1} {time.monotonic()}\n")
+            record_step(Path(folder), group.rank, i + 1)
     traces = [gradients.traces, step.traces] if compiled else []
     said = {"losses": losses, "digest": digest(model, optimizer)}
     return {**said, "traces": traces, "unused": model.unused.grad}
+
+
+def record_step(folder: Path, rank: int, step: int) -> None:
+    """Write down that this process has taken a step.
+
+    Only rank 0 saves, so the folder may be new.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+        log.write(f"{rank} {os.getpid()} {step} {time.monotonic()}\n")
 
 
 def wait_before_the_end() -> None:

@@ -6,7 +6,6 @@ Checkpoints are chainrule's, reported to Ray; a worker that was killed is starte
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ def train(config: dict[str, Any]) -> None:
 
     import chainrule as cr
     from chainrule import optim, parallel
-    from parallel.programs import Net, batches, digest, wait_before_the_end
+    from parallel.programs import Net, batches, digest, record_step, wait_before_the_end
 
     folder = Path(config["folder"])
     with parallel.group(micro_batches=4, timeout=60) as group:
@@ -53,8 +52,7 @@ def train(config: dict[str, Any]) -> None:
                     now = Checkpoint.from_directory(f"{place}/now")
                 start = time.monotonic()
                 report({"loss": losses[-1]}, checkpoint=now)
-            with (folder / "log.txt").open("a", encoding="utf-8") as log:
-                log.write(f"{group.rank} {os.getpid()} {step + 1} {time.monotonic()}\n")
+            record_step(folder, group.rank, step + 1)
             with (folder / "reports.txt").open("a", encoding="utf-8") as log:
                 log.write(f"{time.monotonic() - start}\n")
         said = {"losses": losses, "digest": digest(model, optimizer)}
