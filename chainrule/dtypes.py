@@ -229,9 +229,9 @@ def number_of(x: Any) -> Any:
 def weakly(values: Sequence[Any], y: Any) -> Any:
     """`y`, rounded where NumPy took a Python number among `values` for more than a bfloat16.
 
-    Its rule that such a number takes the dtype of the array that it meets holds for its own dtypes
-    only: beside a bfloat16 it computes in float32 or float64, and what is left to do is to round. A
-    whole number it makes a bfloat16 first: `x * 257` is `x * 256`; `x * 257.0` is rounded last.
+    In NumPy such a number takes the dtype of the array that it meets, if that is one of NumPy's
+    own. Beside a bfloat16 NumPy computes in float32 or float64, and what is left to do is to round.
+    A whole number becomes a bfloat16 first: `x * 257` is `x * 256`; `x * 257.0` is rounded last.
     """
     for v in values:
         if not isinstance(v, int | float) and getattr(v, "dtype", float32).kind == "V":

@@ -108,8 +108,9 @@ class _Interned(ABCMeta):
 class Op(metaclass=_Interned):
     """A differentiable operation whose fields are its static parameters. Equal ops are one object.
 
-    In place of an input that it does not say it reads, a rule is handed something with that value's
-    shape and dtype (a node or a `Spec`); in place of an output, `vjp` None and `jvp` a `Spec`.
+    A rule gets the values that it says it reads. In place of another input it gets something that
+    has the shape and the dtype only, a node or a `Spec`. In place of an output that it does not
+    read, `vjp` gets None, and `jvp` a `Spec`.
     """
 
     many: ClassVar[bool] = False

@@ -1,8 +1,8 @@
 """Python's operators on tensors, from one table of ops.
 
-An operand of a class with operators of its own (an array of another library, say) is asked for its
-reflected operator, as Python's own numbers do it; a tensor never computes with it by itself, which
-could lose the gradient or what that class adds to an array.
+An operand may be of a class with operators of its own: an array of another library, say. It is
+asked for its reflected operator, as Python's own numbers do it. A tensor never computes with it by
+itself: that could lose the gradient, or what that class adds to an array.
 """
 
 from __future__ import annotations

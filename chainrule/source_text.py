@@ -1,8 +1,8 @@
 """The text of the user's code: the one door to it, for all who quote a line or read a function.
 
 A file need not lie on disk. Cells of a notebook, examples of a doctest and code that `exec` runs
-may be known to `linecache` only; modules of a zip file have a loader; the text after `python -c`
-is an argument of the process.
+may be known to `linecache` only. Modules of a zip file have a loader. The text after `python -c` is
+an argument of the process.
 
 (pathlib takes long to import, and the engine needs this.)
 """

@@ -28,10 +28,10 @@ Axes = Any
 def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callable[..., Any]:
     """A function that applies f to each example along the axes `in_axes` of its arguments.
 
-    `in_axes` is one entry for all positional arguments or a tuple with one for each: the axis that
-    counts the examples, or None for an argument that all examples share; an entry for a tree may be
-    a tree. Results get the axis `out_axes`. f must not branch on values in Python; random numbers
-    that it draws are the same for every example.
+    `in_axes` is one entry for all positional arguments, or a tuple with one for each. An entry is
+    the axis that counts the examples, or None for an argument that all examples share; for a tree
+    it may be a tree of those. Results get the axis `out_axes`. f must not branch on values in
+    Python; random numbers that it draws are the same for every example.
 
     >>> import chainrule as cr
     >>> cr.vmap(cr.grad(lambda x: x**3))(cr.tensor([1.0, 2.0]))

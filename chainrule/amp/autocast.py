@@ -48,9 +48,9 @@ class autocast(ContextDecorator):  # noqa: N801 (PyTorch's name, and it is used 
     """Within `with autocast():` (or on a function, `@autocast()`) ops compute in small floats.
 
     `dtype` is float16 or bfloat16. Tensors of float16, bfloat16 and float32 are cast on the way
-    into the ops of `LOWERED` (to `dtype`) and `WIDENED` (to float32), recorded like any `astype`,
-    so that gradients of float32 parameters are float32; float64, complex and integer tensors, and
-    NumPy arrays by themselves, are left alone. A parameter is cast once, and again only if it has
+    into ops: to `dtype` for those of `LOWERED`, to float32 for those of `WIDENED`. A cast is
+    recorded like any `astype`, so gradients of float32 parameters are float32. Other dtypes, and
+    NumPy arrays by themselves, stay as they are. A parameter is cast once, and again only if it has
     changed. A bias joins a product in the product's dtype; normalisations and losses end in
     float32. With `enabled=False` it has no effect, and switches an outer one off. The backward pass
     belongs outside: its dtypes follow from those of the forward pass.

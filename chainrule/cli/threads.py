@@ -1,8 +1,8 @@
 """How many threads NumPy's matrix products use. For the sizes that are trained here, one.
 
-Waiting threads of OpenBLAS spin. With small matrices a second one gains nothing on an idle machine,
-and where other programs want the cores it costs a multiple: `chainrule train` on two busy cores
-took 22 s with one thread and 170 s with two. One thread also adds up in the same order everywhere.
+Waiting threads of OpenBLAS spin. With small matrices a second one gains nothing on an idle machine.
+Where other programs want the cores it costs a multiple: `chainrule train` on two busy cores took
+22 s with one thread and 170 s with two. One thread also adds up in the same order everywhere.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def jit(
     found, read anew at every call, and updated where f updates them; so a whole training step can
     be one call. Draws from chainrule's generators are the same as without `jit`.
 
-    What else f reads (names of its module and of enclosing functions, attributes, items, lengths,
-    defaults) is compared at each call: if it is another value, f is traced again, so that the
+    What else f reads is compared at each call: names of its module and of enclosing functions,
+    attributes, items, lengths, defaults. If one is another value, f is traced again, so that the
     result is that of f as it is now; after the third time with a `RetraceWarning` that names it.
     NumPy arrays that f reaches by itself and hands to ops are inputs, read anew at every call. f
     must not draw from generators other than chainrule's, ask a clock, or take from an iterator:
@@ -79,8 +79,8 @@ def jit(
 
     A function of `Value`s, among its arguments or by itself, is compiled too; where it repeats
     itself, to loops (docs/scalar_speed.md). Numbers taken from their `data` inside f stay what they
-    were when it was traced, but for the largest of several; so f is tried with other numbers as
-    well, and if its results depend on such a number (a branch, say), that raises `TraceError`.
+    were when it was traced, but for the largest of several. So f is tried with other numbers as
+    well. If its results depend on such a number (a branch, say), that raises `TraceError`.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
@@ -156,9 +156,9 @@ class Jitted:
         """What calls with each of `batches`, tuples of arguments, return: stacked along a new first
         axis. Calls that are like the one before run as one native call, without Python in between.
 
-        `batches` may be a generator that does between two of them what a training loop does: it may
-        change settings of an optimizer, which are read for each call; it runs ahead of the calls,
-        so that it must not ask what they did.
+        `batches` may be a generator that does between two of them what a training loop does. It may
+        change settings of an optimizer, which are read for each call. It runs ahead of the calls,
+        so it must not ask what they did.
 
         >>> import chainrule as cr
         >>> double = cr.jit(lambda x: x + x)
@@ -334,20 +334,20 @@ class Jitted:
 
         `path` is the file, `step.wasm`, or the folder to write it to. The arguments are those of a
         call; without any, those that the function was traced with last. The module has the state
-        (parameters, an optimizer's moments) and the arguments as they are now, and room for sizes
-        of dynamic axes up to `largest`, by name: {"B": 64}; those of the arguments, if nothing is
-        said.
+        (parameters, an optimizer's moments) and the arguments as they are now. It has room for
+        sizes of dynamic axes up to `largest`, by name: {"B": 64}; without it, for those of the
+        arguments.
 
-        It exports its memory and `init()`, which puts all that in its place, `step()`, a call, and
-        `steps(count, calls, results)`; its section `chainrule` says in JSON where state, inputs and
-        results are. With `loader` the file `chainrule.mjs` is written beside it, which reads that
-        and runs in browsers, workers and Node. A module computes with vectors of 128 bits, without
-        fused multiply-add, on one core.
+        It exports its memory and three functions: `init()` puts all that in its place, `step()` is
+        a call, `steps(count, calls, results)` are many. Its section `chainrule` says in JSON where
+        state, inputs and results are. With `loader` the file `chainrule.mjs` is written beside it,
+        which reads that and runs in browsers, workers and Node. A module computes with vectors of
+        128 bits, without fused multiply-add, on one core.
 
         Returns the module's path. Raises `TraceError` for an op that has no loops, or calls LAPACK,
-        and for draws other than uniform, normal, integers and bernoulli; `DtypeError` for half
-        precision that WebAssembly cannot convert; `ConfigError` where the program needs more than
-        4 GiB.
+        and for draws other than uniform, normal, integers and bernoulli. Raises `DtypeError` for
+        half precision that WebAssembly cannot convert, `ConfigError` where the program needs more
+        than 4 GiB.
         """
         from chainrule.compile.wasm.loader import write_loader
         from chainrule.compile.wasm.writing import write

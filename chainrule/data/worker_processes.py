@@ -2,8 +2,8 @@
 
 Batch k is made by process k modulo their number, so that it is known who makes it; each has a few
 batches ahead of it. Before a batch the generators of the process are seeded by the loader's seed,
-the epoch and k: random numbers of examples do not depend on how many processes there are, or on
-where an epoch was continued. A process ends with the loop, and when its parent is gone.
+the epoch and k. So random numbers of examples depend neither on how many processes there are, nor
+on where an epoch was continued. A process ends with the loop, and when its parent is gone.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ _RERUN = (
 def why(loss: Tensor | Callable[[], Any], p: Tensor) -> Why:
     """Why the gradient of `p` is None or zero: where on the way from `p` to `loss` it was lost.
 
-    `loss`: a number computed from `p`, before its `backward` has freed the graph (afterwards only
-    the path can be shown); or a function without arguments that computes it, which is then run once
-    and watched, so that uses which were never recorded show too (`no_grad`, comparisons, integer
-    casts, `.item()`). Returns a `Why`; nothing is changed, no gradient is accumulated.
+    `loss` is a number computed from `p`, before its `backward` has freed the graph; afterwards only
+    the path can be shown. Or it is a function without arguments that computes the number. That is
+    run once and watched, which also shows uses that were never recorded: `no_grad`, comparisons,
+    integer casts, `.item()`. Returns a `Why`; nothing is changed, no gradient is accumulated.
 
     >>> import chainrule as cr
     >>> w = cr.tensor(2.0, requires_grad=True)

@@ -4,7 +4,7 @@ The work is a list of documents, each a prompt and what is drawn after it. G of 
 at a time, each in a lane. An iteration reads one token of each lane and gives the logits of the
 next; where the next one is known, as within a prompt, these are not used. A lane whose document
 ends begins the next document. Keys and values are kept, the cache, so that no position is computed
-twice; past `block_size` positions, where they all change with each token, a lane begins to read at
+twice. Past `block_size` positions they all change with each token: there a lane begins to read at
 the first token of its window again. The prompts of the first documents may be read before the loop,
 in one pass: prefill.
 

@@ -1,9 +1,10 @@
 """GPT: one model that is microgpt, GPT-2, or what else its `GPTConfig` says; and drawing from it.
 
-The order of the parameters, which is also that of the random numbers that they start from: `wte`
-(V, C), `wpe` (block_size, C), `lm_head` (V, C) unless tied, then for each block `attn.qkv` (3C, C:
-the rows of the weights of queries, of keys, of values), `attn.proj` (C, C), `mlp.fc1` (mC, C),
-`mlp.fc2` (C, mC).
+The order of the parameters is also that of the random numbers that they start from:
+
+* `wte` (V, C), `wpe` (block_size, C), `lm_head` (V, C) unless tied;
+* for each block `attn.qkv` (3C, C), the rows of queries, of keys, of values; `attn.proj` (C, C);
+  `mlp.fc1` (mC, C), `mlp.fc2` (C, mC).
 
 Notation: V tokens, T positions, C channels, m the config's `mlp_ratio`.
 """

@@ -30,9 +30,9 @@ def accumulate(
 ) -> Accumulation:
     """Iterate over the parts of one batch, each with the share that its loss has in the whole.
 
-    `by` says what a mean loss is a mean over: "rows" (the first axis of a part's first array),
-    "tokens" (the elements of its last array, the targets, except those that are `ignore_index`), or
-    a function from a part to its count. All parts are counted before the first is used.
+    `by` says what a mean loss is a mean over. "rows" is the first axis of a part's first array.
+    "tokens" are the elements of its last array, the targets, except those that are `ignore_index`.
+    A function gives the count of a part. All parts are counted before the first is used.
 
     >>> import chainrule as cr
     >>> w = cr.tensor([1.0, 2.0], requires_grad=True)

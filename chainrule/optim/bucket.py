@@ -1,10 +1,10 @@
 """Bucket: parameters that take their steps together, as one flat vector.
 
 A few operations on one long vector cost far less than the same few on every parameter. So the
-parameters' arrays become views of one vector, and so does what an optimizer remembers about them.
-Since a graph, a snapshot or the user may still hold a parameter's old array, the vector is written
-to only where reference counts prove that nobody else can see it; otherwise the parameters move to a
-new one.
+parameters' arrays become views of one vector, and so does what an optimizer remembers about them. A
+graph, a snapshot or the user may still hold a parameter's old array. So the vector is written to
+only where reference counts prove that nobody else can see it; else the parameters move to a new
+one.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Bucketed(Optimizer):
 
         All are written in place; `g` may be used as scratch. `step` counts from 1. While a step is
         traced (see `jit`) they are `Vector`s, which only know in-place operators and NumPy's
-        ufuncs, and so are `step` and the numbers in `group`: those cannot be branched on, but for
+        ufuncs. So are `step` and the numbers in `group`: nothing can branch on those, but on
         whether a setting is 0. Of a rule for `whole` parameters they are always `Vector`s.
         """
 

@@ -1,7 +1,7 @@
 """Records the backward sweeps over tensors: what each rule was given, and what it made of it.
 
-A sweep within another one (a checkpoint's, or one that derives a rule from another) is part of the
-op that runs it, and is not recorded; neither are the ops that rules apply, unless the sweep is to
+A sweep within another one is part of the op that runs it, and is not recorded: a checkpoint's, or
+one that derives a rule from another. The ops that rules apply are recorded only if the sweep is to
 be differentiated itself.
 """
 

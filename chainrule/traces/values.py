@@ -1,8 +1,8 @@
 """The graph of a `Value` as the scalar engine walks it, so that sums have the engine's bits.
 
 A long sum is one list of terms there (see `scalar.walk.Sum`). Here each of its partial sums is a
-node, and so is each product that is written into it; a product that other ops use besides is a node
-there once more, as it is for the engine.
+node, and so is each product that is written into it. A product that other ops use, too, is a node
+once more, as it is for the engine.
 
 Notation: a key is a Value, a place in a sum, or a number that met a Value.
 """

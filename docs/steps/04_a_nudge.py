@@ -1,8 +1,8 @@
 """A derivative can be measured: nudge the input, see how far the output moves, divide.
 
-The chain rule is exact, the nudge is not: on one side it is off by about its own size, on both
-sides by about its square (here not at all, y being quadratic), and below some size rounding takes
-over. That is how to check a gradient, and why nobody trains with nudges.
+The chain rule is exact, the nudge is not. On one side it is off by about its own size, on both
+sides by about its square (here not at all, y being quadratic). Below some size rounding takes over.
+That is how to check a gradient, and why nobody trains with nudges.
 """
 
 from chainrule import Value

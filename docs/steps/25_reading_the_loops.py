@@ -3,8 +3,8 @@
 A layer and its gradient. Op by op, each op is a pass over memory. Compiled, the bias is added and
 tanh taken where the product is computed, while its elements are in registers, and so is what the
 backward pass needs of them. `loops()` is the program. `explain()` tells of each kernel what was
-fused into it, from which lines, which bytes it must move and which operations it must do, and
-measures it, on copies, against a copy and a product that it measured on this machine.
+fused into it, from which lines, which bytes it must move and which operations it must do. It times
+each on copies, beside a copy and a product that it timed on this machine.
 """
 
 import numpy as np

@@ -42,9 +42,12 @@ def export(
     first: Call,
     calls: Iterable[Sequence[Any]],
 ) -> Exported:
-    """Write the program of `variant`, which `f` was traced to on the arguments `first`, and the
-    data of `calls`, given by their leaves, which are made in turn: between two of them their
-    iterator may do what a training loop does."""
+    """Write the program of `variant`, and its data.
+
+    `variant` is what `f` was traced to on the arguments `first`.
+    `calls` are the leaves of the arguments of each call. They are made in turn: between two of them
+    their iterator may do what a training loop does.
+    """
     refuse_changing(variant, "to_c")
     native, places = program_of(variant)
     program: Program = native.program

@@ -1,7 +1,7 @@
 """The functions of the loop language in C: operators, those of math.h, and helpers written out.
 
-A helper's text has `REAL` for its type, which is part of its name where both floats use it, and `#`
-after a function of math.h for the letter that its float version ends with.
+A helper's text has `REAL` for its type, which is part of its name where both floats use it. A `#`
+after a function of math.h stands for the letter that its float version ends with.
 """
 
 from __future__ import annotations

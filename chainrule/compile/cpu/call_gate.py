@@ -3,9 +3,9 @@
     object again(object plan, object args)
     object enter(object self, object plan, object args, object result, ...)
 
-`again` tells whether the arguments, a tuple, the words of the plan's rows, and the dictionaries
-that were read (see `dict_guards.py`) are as they are to be: it gives a number that says the
-sizes, or -1. `enter` puts arguments and results into the program's table and runs it, without the
+`again` tells whether all is as it has to be: the arguments, a tuple; the words of the plan's rows;
+the dictionaries that were read (see `dict_guards.py`). It gives a number that says the sizes, or
+-1. `enter` puts arguments and results into the program's table and runs it, without the
 interpreter's lock. `plan` is an array of int64; its words are named in `PLAN`, a record for each
 argument (`ARGUMENT`) follows, then the rows, each an address and the word that is to be there.
 

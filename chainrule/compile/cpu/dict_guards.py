@@ -2,9 +2,9 @@
 
     i64 guarded(ptr words)
 
-`words` (see `guards.py`) are the number of dictionaries and where in one its version lies (0: it
-has none); then for each dictionary its address, its version, whether its keys must be the same, the
-number of its entries, and for each entry the addresses of key and value (0: there is none).
+`words` (see `guards.py`) begin with the number of dictionaries, and where in one its version lies
+(0: it has none). Then come, for each dictionary, its address, its version, whether its keys must be
+the same, and the number of its entries. An entry is two addresses, of key and value (0: none).
 
 A version that is as it was says that nothing has changed. Otherwise each entry is looked up, and if
 all are there the new version is put into `words`.

@@ -7,8 +7,8 @@ that. No handler is installed: what the user's do, they do here too.
 
     i1 poll(i64 me)      whether to end; only the thread that called the program, 0, asks Python
 
-Another Python thread may hold the interpreter for long: the longer a look had to wait, the later is
-the next one, up to a fifth of a second, so that waiting takes little of the time.
+Another Python thread may hold the interpreter for long. The longer a look had to wait, the later is
+the next one, up to a fifth of a second: so waiting takes little of the time.
 """
 
 from __future__ import annotations

@@ -92,14 +92,16 @@ def _is_known(a: Any) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Bytes from the start of a list to its length and to the address of its items, of a cell to
-    what it holds, of a dictionary to a word that is another one after each change (0: there is no
-    such word)."""
+    """How many bytes from the start of an object what it holds is to be found."""
 
     length: int
+    """Of a list: its length."""
     items: int
+    """Of a list: the address of its items."""
     cell: int
+    """Of a cell: the address of what is in it."""
     version: int
+    """Of a dictionary: a word that is another one after each change; 0 if there is no such word."""
     word: Callable[[int], int] = word
 
 

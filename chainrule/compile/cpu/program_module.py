@@ -3,17 +3,16 @@
     void program(ptr objects, ptr scratch, ptr sizes, ptr host, ptr times)
     void run(...)       the same, for who has the interpreter's lock, which is free meanwhile
 
-`objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
-hold begins with the same number of bytes of bookkeeping, then the address of the data or the
-number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
+`objects` are the addresses of the caller's arrays and Python floats, as `id` gives them. Both begin
+with the same number of bytes of bookkeeping; the address of the data, or the number itself, comes
+next. `scratch` are addresses of memory for what lives in between, `sizes` the values of
 the symbols; `host` is the Python function that runs a statement by its number, should one need it.
 If the module is `timed`, the cycles that kernel i takes are added to times[i].
 
 A run can be ended (`interrupts.py`) until a kernel writes to the caller's state: from there on it
-goes on to its end, so that state is that after a whole number of runs. Where loops of unknown
-length, or statements of Python's, come after that, it can be ended everywhere, and the objects
-whose numbers are in `undo`, a count and so many words, are half written then: who called has to put
-back what was in them.
+goes on to its end, so that state is that after a whole number of runs. If loops of unknown length,
+or statements of Python's, come after that, it can be ended everywhere. Then some objects are half
+written, and who called has to put back what was in them: `undo` is their count and their numbers.
 """
 
 from __future__ import annotations

@@ -217,10 +217,10 @@ _LIMIT = 100_000
 
 
 def called(f: Any, wanted: Iterable[Any]) -> dict[int, str]:
-    """By id of each object of `wanted` that is found, what to call it: how `f` reaches it from its
-    closure, its globals or its owner, or its name in the module that has it as a parameter.
+    """What to call the objects of `wanted`, by the id of each that is found.
 
-    The shortest way wins, and one without private names over any other.
+    That is how `f` reaches it from its closure, its globals or its owner; or its name in the module
+    that has it as a parameter. The shortest way wins, and one without private names over any other.
     """
     left = {id(x) for x in wanted}
     found: dict[int, str] = {}

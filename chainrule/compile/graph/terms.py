@@ -23,10 +23,9 @@ from chainrule.op import Op, Spec
 class Term:
     """One value of a program.
 
-    `op` and `args` say how it is computed; an input has `index`, its place among the program's
-    inputs; a constant has `value`, an array or a Python number, which takes part in promotion as
-    Python numbers do. Of an op with several outputs, `shape` and `dtype` are tuples. `code` and
-    `at` tell the user's line.
+    `op` and `args` say how it is computed. An input has `index`, its place among the program's
+    inputs. A constant has `value`: an array, or a Python number, which promotes as such. Of an op
+    with several outputs, `shape` and `dtype` are tuples. `code` and `at` tell the user's line.
     """
 
     op: Any

@@ -43,12 +43,11 @@ _COMPARISONS = frozenset(
 class Emitter:
     """Writes statements at the place where its builder stands.
 
-    `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code: a local
-    that is folded into is a slot on the stack, and has several, in `vectors`, while a loop over
+    `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code. A local
+    that is folded into is a slot on the stack; it has several, in `vectors`, while a loop over
     lanes folds into it. `lanes` is the vector that is being computed, `known` what has been.
     `polls`, if there are any, is how long loops look for signals, and `polled_loops` how many of
-    those around do. Functions that are `called` are
-    not written in place.
+    those around do. Functions that are `called` are not written in place.
     """
 
     def __init__(

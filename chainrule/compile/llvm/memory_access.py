@@ -1,8 +1,7 @@
 """Where numbers are in memory, and how they get from there into lanes and back.
 
-A load or a store along the lanes is one of W neighbours, or of every second of 2 W, which are one
-part of W pairs; any other is a gather or a scatter, number by number. Lanes that do not count touch
-nothing.
+A load or a store along the lanes is one of W neighbours, or of every second of 2 W: one part of W
+pairs. Any other is a gather or a scatter, number by number. Lanes that do not count touch nothing.
 
 Notation: W lanes of a vector; `b` the builder.
 """

@@ -46,9 +46,11 @@ def ask(
     rows: Sequence[Value],
     terms: tuple[Value, int],
 ) -> None:
-    """Ask for what belongs to a step of a tile, which is so many terms from one on: the body's
-    places for one vector, the left side's in the next tile, a share of what comes after the
-    product."""
+    """Ask for what belongs to a step of a tile: `terms` are its first term and how many they are.
+
+    These are the body's places for one vector, the left side's in the next tile, and a share of
+    what comes after the product.
+    """
     b, vectors, (start, each) = e.b, ir.Constant(I64, len(panel)), terms
     step = b.udiv(start, ir.Constant(I64, each))
     column = b.mul(b.urem(step, vectors), ir.Constant(I64, panel[0].width))

@@ -1,9 +1,9 @@
 """Loops over the same short row, one after the other, as a row that stays in registers.
 
 A softmax goes over its row three times, and each time memory lies between: what one loop stored the
-next one loads, under a mask where the row does not fill its vectors, and then the processor waits
-for the store. Where the row is a few vectors, each loop is these vectors, and what one has loaded,
-computed or stored the next one knows.
+next one loads. Where the row does not fill its vectors that is under a mask, and the processor
+waits for the store. Here the row is a few vectors and each loop is these vectors: what one loop has
+loaded, computed or stored the next one knows.
 
 A row whose length is known only when it runs has this form for lengths of up to 32 bytes, of up
 to 64, and the loops for the others.

@@ -198,8 +198,10 @@ class Strided:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Host:
-    """An op in its eager form, on whole arrays: one that has no loops; or one for which other
-    kernels did what they could, if that was not enough, of which the one bool `when` tells."""
+    """An op in its eager form, on whole arrays: one that has no loops.
+
+    With `when`, one bool, other kernels try it first: it runs only where they did not succeed.
+    """
 
     op: Any
     inputs: tuple[Strided, ...]

@@ -3,8 +3,8 @@
 Counted on the loops. A place in memory counts once for each kernel that reads it and once for each
 that writes it, however often it does: what a cache would have to move at least. What a kernel has
 written itself it need not read. A floating-point function counts as one operation, `exp` and its
-like as many as `mathlib.counting` says, where its value is first needed: not again for each turn of
-a loop that it does not depend on.
+like as many as `mathlib.counting` says. It counts where its value is first needed: not again for
+each turn of a loop that it does not depend on.
 """
 
 from __future__ import annotations

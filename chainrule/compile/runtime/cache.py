@@ -1,9 +1,10 @@
 """Compiled code on disk: a second process that wants the same program compiles nothing.
 
-An entry's name is a digest of all that the code depends on: the simplified program (ops with their
-parameters, shapes, dtypes, constants, which input is updated with what), the source of this
-compiler, LLVM, Python, NumPy, the processor. What is in an entry was made of exactly that, so it is
-never out of date; it can only be superfluous, and goes when the folder has grown too large.
+An entry's name is a digest of all that the code depends on: the source of this compiler, LLVM,
+Python, NumPy, the processor, and the simplified program. (Ops with their parameters, shapes,
+dtypes, constants, which input is updated with what.) What is in an entry was made of exactly that,
+so it is never out of date; it can only be superfluous, and goes when the folder has grown too
+large.
 
 The folder is $CHAINRULE_CACHE_DIR, else `chainrule` in $XDG_CACHE_HOME or ~/.cache; where the first
 of these is set to nothing, there is no cache. An entry is data and an object file (see

@@ -7,7 +7,7 @@ results. A program keeps that of one call at most, none for results that somebod
 gives it back to the system when it dies itself.
 
 Whoever sees an array (a view, a `memoryview`, another library) keeps it alive, and an array keeps
-what its memory is lent by: so memory comes back when the last of them is gone, and not before.
+alive what lends its memory. So memory comes back when the last of them is gone, and not before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The derivative of a compiled call, for results that are differentiated outside.
 
-`loss = step(x); loss.backward()`: the call leaves one node, whose rule is a second program, made of
-the same trace: from the inputs and the cotangents of the results to the cotangents of the inputs.
-For higher derivatives, and forward mode, the function itself runs, on the values of that call.
+`loss = step(x); loss.backward()`: the call leaves one node, whose rule is a second program of the
+same trace. It goes from inputs and cotangents of results to cotangents of inputs. For higher
+derivatives, and forward mode, the function itself runs, on the values of that call.
 
 Notation: `g` a cotangent; `wrt` the inputs that a gradient can flow to.
 """

@@ -1,8 +1,8 @@
 """Tracing: a function runs once, on placeholders, and what it does is recorded.
 
 Arguments are placeholders from the start. What the function reaches by itself, its state, becomes a
-placeholder when it is first used: `graph.traced` shows every op to the `Tracer`, which lifts the
-tensors among its inputs, and afterwards puts everything back. Tensors that the function makes by
+placeholder when it is first used. `graph.traced` shows every op to the `Tracer`, which lifts the
+tensors among its inputs; afterwards everything is put back. Tensors that the function makes by
 itself out of known numbers are constants.
 
 Notation: a place is where an input of the program comes from at each call.
@@ -101,8 +101,10 @@ class Tracer:
             self._constants.add(id(v))
 
     def standing_for(self, x: Any) -> Any:
-        """The tensor that stands for an array that was there before the trace began, an input of
-        the program; x itself if it is none, or an array that a program cannot read where it is."""
+        """The tensor that stands for an array from before the trace, an input of the program.
+
+        It is x itself if x is no such array, or one that a program cannot read where it is.
+        """
         notes = self.notes
         if notes is None or x.__class__ is not np.ndarray or not notes.is_array(x):
             return x

@@ -1,7 +1,7 @@
 """One compiled variant of a function: where its inputs come from at a call, where results go.
 
-A state tensor's array is written in place if nobody else can see it, which reference counts prove;
-otherwise the tensor gets a new array, so that whoever kept the old one never sees it change.
+A state tensor's array is written in place if nobody else can see it, which reference counts prove.
+Otherwise the tensor gets a new array: whoever kept the old one never sees it change.
 
 Notation: `t` a state tensor, `a` its array, `g` its gradient.
 """

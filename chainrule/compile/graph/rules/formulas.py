@@ -1,9 +1,10 @@
 """A row whose value is a formula says with it what its code is: the formula is run on terms.
 
-A row's value is written in NumPy. Where it takes its arguments through nothing but arithmetic and
-NumPy's functions of elements, each of these is a row, too: called with a `Formula` in the place of
-an array, it leaves the terms that it is made of. So a new row of the op table is compiled as it
-stands. What branches on elements, or writes into arrays, is no formula: that is called as it is.
+A row's value is written in NumPy. Most take their arguments through nothing but arithmetic and
+NumPy's functions of elements, each of which is a row, too. Called with a `Formula` in the place of
+an array, such a value leaves the terms that it is made of. So a new row of the op table is compiled
+as it stands. What branches on elements, or writes into arrays, is no formula: it is called as it
+is.
 """
 
 # NumPy's protocols hand over what they have been given: anything.

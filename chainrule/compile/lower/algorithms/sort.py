@@ -5,9 +5,9 @@ sorts every dtype, and its bits turned over sort the other way round.
 
 * A short row: each index goes to the place that is the number of elements before it, counted in
   lanes: n^2 comparisons, but no jumps.
-* A long one: by each digit of the keys, the lowest first (Knuth, The Art of Computer Programming
-  3, section 5.2.5): count how often each digit occurs, which tells where its first element goes,
-  then put one element after the other in its place. That keeps the order of equal digits.
+* A long one: by each digit of the keys, the lowest first (Knuth, The Art of Computer Programming 3,
+  section 5.2.5). How often each digit occurs tells where its first element goes; then one element
+  after the other is put in its place. That keeps the order of equal digits.
 
 Notation: `x` what is sorted, along rows of `n` elements; `i` a place in a row.
 """

@@ -26,8 +26,11 @@ class Rows:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """A kernel that calls BLAS; `axis` runs along the rows: m or k of `gemm`, which is turned so
-    that what it has in common with the kernel of rows is its left argument, or its result."""
+    """A kernel that calls BLAS; `axis` runs along the rows: m or k of `gemm`.
+
+    The product is turned so that what it shares with the kernel of rows is its left argument, or
+    its result.
+    """
 
     kernel: Kernel
     leads: tuple[Var, ...]

@@ -1,10 +1,10 @@
 """Bands in which row i has nothing right of column i: causal attention, half of whose work is none.
 
-Of a block of rows only the columns up to its last row are computed; what is left out is 0 there,
-which is told from the loops: `masked` finds what an expression is where the mask is false. Zeros
-times inf or NaN are NaN: what is left out of a sum or a product adds 0 times the other factor, and
-that is computed for whole blocks from rows of the inputs, a small part of the work. (Only where a
-product of finite numbers overflows in the triangle is NaN without blocks, and a number here.)
+Of a block of rows only the columns up to its last row are computed. What is left out is 0 there, as
+the loops tell: `masked` finds what an expression is where the mask is false. Zeros times inf or NaN
+are NaN: what is left out of a sum or a product adds 0 times the other factor. That is computed for
+whole blocks from rows of the inputs, a small part of the work. (Only where a product of finite
+numbers overflows in the triangle is there NaN without blocks, and a number here.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spherical Bessel functions j_n of an order n that is known (float64). Of order 0: sin(x) / x.
 
 From n + 1/2 on by the recurrence from cos(x) / x and sin(x) / x upwards (DLMF 10.51.1, 10.49.3,
-10.49.9), which there cancels nothing before the first zero; below by the power series in x^2 / 4
+10.49.9), which cancels nothing there before the first zero. Below by the power series in x^2 / 4
 (DLMF 10.53.1), its largest terms in twofold arithmetic. Beyond the first zero a result is right to
 some units of 1 / x, of which the recurrence's parts are.
 """

@@ -72,9 +72,10 @@ def gate(
     rows: Sequence[int],
     words: Any,
 ) -> Gate | None:
-    """The gate for arguments of these classes, shapes and dtypes (see `Steady`); `axes` are the
-    names of sizes that may differ, `places` those of the arguments that the program reads, `words`
-    what is known of dictionaries (see `guards.py`).
+    """The gate for arguments of these classes, shapes and dtypes (see `Steady`).
+
+    `axes` are the names of sizes that may differ, `places` those of the arguments that the program
+    reads. `words` is what is known of dictionaries (see `guards.py`).
 
     None where objects are not what they are known to be, or there are too many axes or symbols.
     """

@@ -1,7 +1,8 @@
 """Guards: all places that a traced function read, asked at once.
 
-Most are asked by machine code (see `cpu/dict_guards.py`): a dictionary by its version, and by the
-objects under its keys when that is another one; a list or a cell by the words in its memory.
+Most are asked by machine code (see `cpu/dict_guards.py`). A dictionary is asked for its version,
+and for the objects under its keys if that is another one; a list or a cell for the words in its
+memory.
 """
 
 from __future__ import annotations
