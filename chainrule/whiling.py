@@ -40,7 +40,8 @@ def while_loop(
     how many turns, by `most`, and raises a `TraceError` otherwise; so it goes for derivatives of
     derivatives. `vmap` works in a compiled function: the loop runs until no example goes on, and
     those that are done keep their state. So an index that is outside, an error elsewhere, takes the
-    nearest element there. Random numbers, and changes of tensors that `body` reaches by itself, are refused there.
+    nearest element there. Random numbers, and changes of tensors that `body` reaches by itself, are
+    refused there.
 
     >>> import chainrule as cr
     >>> cr.while_loop(lambda s: s["x"] < 100, lambda s: {"x": s["x"] * 3}, {"x": cr.tensor(1.0)})
