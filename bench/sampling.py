@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.pairs import Row, show
-from chainrule.cli.settings import planned
+from chainrule.cli.settings import new_settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names
@@ -29,7 +29,7 @@ MANY, SIDE_BY_SIDE, BLOCKS, CALLS = 4000, 250, 5, 5
 
 def trained() -> GPT:
     """The model after the steps of the reference run, on the names in the package."""
-    run = Run.begin(planned({"preset": "microgpt", "dtype": "float32"}), load_names())
+    run = Run.begin(new_settings({"preset": "microgpt", "dtype": "float32"}), load_names())
     while not run.done:
         run.advance()
     state = run.engine.state()

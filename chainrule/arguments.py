@@ -53,7 +53,7 @@ def kinds(f: Callable[..., Any], *, arrays: bool) -> dict[str, Kind]:
     space = {**_TYPING, **getattr(f, "__globals__", {})}
     found: dict[str, Kind] = {}
     for name, p in signature(f).parameters.items():
-        kind = _evaluated(p.annotation, space)
+        kind = _resolve_annotation(p.annotation, space)
         if arrays:
             kind = _with_arrays(name, kind)
         if p.default is None and kind is not Any:
@@ -68,7 +68,7 @@ _TYPING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _evaluated(annotation: Any, space: dict[str, Any]) -> Kind:
+def _resolve_annotation(annotation: Any, space: dict[str, Any]) -> Kind:
     """What an annotation means; `Any` if it names what is imported for type checkers alone."""
     if annotation is Parameter.empty:
         return Any
@@ -270,8 +270,8 @@ def _either(parts: Sequence[str]) -> str:
 def faults(
     f: Callable[..., Any], given: Mapping[str, Any], *, arrays: bool
 ) -> Iterator[tuple[str, str, bool]]:
-    """Each argument that is not of its declared kind: its name, the sentence about it, and whether
-    it is a word that is none of those that there are."""
+    """Each argument that is not of its declared kind: its name, and the sentence about it. The bool
+    says whether it is a word, but none of those that there are."""
     declared = kinds(f, arrays=arrays)
     parameters = signature(f).parameters
     for name, x in given.items():

@@ -127,16 +127,17 @@ def admit(x: Any, depth: int = 0) -> Any:
     """`x` as chainrule computes with it, where it is an array; all else as it is.
 
     An array of NumPy's own class and of native byte order is returned itself. Another byte order is
-    converted; subclasses that change no meaning (np.memmap) become views of NumPy's own class;
-    objects that only hold an array give that array. Lists and tuples are looked through; `x` is in
+    converted. Subclasses that change no meaning (np.memmap) become views of NumPy's own class.
+    Objects that only hold an array give that array. Lists and tuples are looked through; `x` is in
     `depth` of them.
 
-    Raises `DtypeError` for dtypes that tensors do not have, for subclasses that change the meaning
-    of an array (masked arrays, np.matrix), and `ForeignArrayError` for arrays of other libraries.
+    Raises `DtypeError` for dtypes that tensors do not have, and for subclasses that change the
+    meaning of an array (masked arrays, np.matrix). Raises `ForeignArrayError` for arrays of other
+    libraries.
     """
     kind: type = x.__class__
     if kind is np.ndarray:
-        return x if x.dtype in native else _converted(x)
+        return x if x.dtype in native else _to_native(x)
     if kind in passing or kind in kinds:
         return x
     if kind is list or kind is tuple:
@@ -171,10 +172,14 @@ def operand(x: Any) -> Any:
     except ValueError as cause:
         raise ShapeError(" ".join(str(cause).split())) from cause
     except (TypeError, RuntimeError) as cause:
-        raise ForeignArrayError(f"{_named(x)} cannot be read as an array: {cause}", x) from cause
+        raise ForeignArrayError(
+            f"{_describe_foreign(x)} cannot be read as an array: {cause}", x
+        ) from cause
     if not holds_numbers(array.dtype):
         number = ": write float(x)" if hasattr(x, "__float__") else ""
-        raise ForeignArrayError(f"{_named(x)} is neither an array nor a number{number}", x)
+        raise ForeignArrayError(
+            f"{_describe_foreign(x)} is neither an array nor a number{number}", x
+        )
     return admit(array)
 
 
@@ -192,17 +197,19 @@ def unreadable(x: Any, cause: Exception) -> Exception:
     """The error for an object of another class whose array cannot be had."""
     if getattr(x, "requires_grad", False):
         return GradientError(
-            f"{_named(x)} requires a gradient in its own library, which would be lost here: write "
-            "x.detach()"
+            f"{_describe_foreign(x)} requires a gradient in its own library, which would be lost "
+            "here: write x.detach()"
         )
-    return DtypeError(f"{_named(x)} cannot be read as an array: {' '.join(str(cause).split())}")
+    return DtypeError(
+        f"{_describe_foreign(x)} cannot be read as an array: {' '.join(str(cause).split())}"
+    )
 
 
 def foreign(x: Any) -> ForeignArrayError:
     """The error for an array of a class with operators of its own."""
     return ForeignArrayError(
-        f"{_named(x)} has operators of its own, which would be lost: write cr.asarray(x) for its "
-        "values",
+        f"{_describe_foreign(x)} has operators of its own, which would be lost: write "
+        "cr.asarray(x) for its values",
         x,
     )
 
@@ -230,7 +237,7 @@ def may_overlap_itself(x: Array) -> bool:
 # --- Parts ---------------------------------------------------------------------------------------
 
 
-def _converted(x: Array) -> Array:
+def _to_native(x: Array) -> Array:
     dtype = _native(x.dtype)
     if dtype is None:
         reason, advice = _reason(x.dtype)
@@ -246,7 +253,7 @@ def _scalar(x: Any) -> Any:
     if x.dtype in native or x.dtype.kind in "SU" or _native(x.dtype) is not None:
         return x
     reason, advice = _reason(x.dtype)
-    raise DtypeError(f"{_named(x)} {reason}{_HELD} {advice}")
+    raise DtypeError(f"{_describe_foreign(x)} {reason}{_HELD} {advice}")
 
 
 def _plain(x: Array) -> Array:
@@ -256,7 +263,7 @@ def _plain(x: Array) -> Array:
     numpys = [c.__name__ for c in type(x).__mro__ if c.__module__.partition(".")[0] == "numpy"]
     known = [said for name, said in _CLASSES.items() if name in numpys]
     reason, advice = known[0] if known else _UNKNOWN
-    raise DtypeError(f"{_named(x)}: {reason}; write {advice}")
+    raise DtypeError(f"{_describe_foreign(x)}: {reason}; write {advice}")
 
 
 def _same_or(x: Any, admitted: Callable[[Any, int], Any], depth: int) -> Any:
@@ -272,7 +279,7 @@ def _same_or(x: Any, admitted: Callable[[Any, int], Any], depth: int) -> Any:
     return parts if x.__class__ is list else tuple(parts)
 
 
-def _named(x: Any) -> str:
+def _describe_foreign(x: Any) -> str:
     """The class of an array from outside, its dtype and shape."""
     kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
@@ -302,7 +309,7 @@ def _role(cls: type) -> str:
     return "holder" if operators.isdisjoint(names) else "own"
 
 
-def named(error: ChainruleError, what: Any) -> ChainruleError:
+def report_caller(error: ChainruleError, what: Any) -> ChainruleError:
     """The error of the border, with the function or op that was given the array."""
     text = f"{what}: {error}"
     if isinstance(error, ForeignArrayError):

@@ -26,7 +26,7 @@ from weakref import WeakSet
 from numpy.linalg import LinAlgError
 
 from chainrule.arguments import faults
-from chainrule.arrays import admit, named, passing
+from chainrule.arrays import admit, passing, report_caller
 from chainrule.errors import (
     ChainruleError,
     ConfigError,
@@ -77,21 +77,21 @@ def border(
 ) -> Callable[_P, _R]:
     """`f` as a public function, whose errors are ours and name it (as `name`) and an argument.
 
-    When a call fails, its arguments are compared with what the signature declares: so one mechanism
-    answers a wrong name, a wrong number and a wrong kind of argument, of every function. What code
-    of the user's raises is left as it is. `when`: where a wrong argument would be noticed only
-    later, look at each call, too, before it or after it; functions of arrays are looked at when
-    they have failed, so that others cost nothing. `admits`: it computes with arrays, so arrays of
-    other libraries are refused; conversions, and functions that make tensors of arrays, read them.
+    When a call fails, its arguments are compared with what the signature declares. So one mechanism
+    answers a wrong name, number or kind of argument, for every function. What code of the user's
+    raises is left as it is. `when`: where a wrong argument would be noticed only later, look at
+    each call, too, before it or after it; functions of arrays are looked at when they have failed,
+    so that others cost nothing. `admits`: it computes with arrays, so arrays of other libraries are
+    refused; conversions, and functions that make tensors of arrays, read them.
     """
     public = Public(f, name or f.__name__, arrays, renames)
 
     @wraps(f)
-    def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if admits:
             for x in (*args, *kwargs.values()) if kwargs else args:
                 if x.__class__ not in passing:
-                    args, kwargs = _admitted(public.name, args, kwargs)
+                    args, kwargs = _admit_arguments(public.name, args, kwargs)
                     break
         try:
             if when == "before":
@@ -106,16 +106,16 @@ def border(
                 raise
             raise error from cause
 
-    _guarded.add(bordered)
-    return bordered
+    _guarded.add(wrapper)
+    return wrapper
 
 
-def _admitted(name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _admit_arguments(name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments of a call, arrays as chainrule computes with them."""
     try:
         return [admit(x) for x in args], {key: admit(x) for key, x in kwargs.items()}
     except ChainruleError as error:
-        raise named(error, name) from None
+        raise report_caller(error, name) from None
 
 
 _guarded: WeakSet[Any] = WeakSet()
@@ -220,7 +220,11 @@ def misuse(
         return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
         full = not public.renames and (public.arrays or _head(cause))  # it names what it is about
-        return None if named or full or isinstance(cause, _OF_VALUES) else _renamed(cause, name)
+        return (
+            None
+            if named or full or isinstance(cause, _OF_VALUES)
+            else _error_under_name(cause, name)
+        )
     plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
     if isinstance(cause, AttributeError) and plain:
         said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"
@@ -264,7 +268,7 @@ def _is_library(code: CodeType) -> bool:
 _PYTHON = ("<frozen", functools.__file__.removesuffix("functools.py"))
 
 
-def _renamed(cause: ChainruleError, name: str) -> ChainruleError:
+def _error_under_name(cause: ChainruleError, name: str) -> ChainruleError:
     """An error of a function that another, called `name`, has called: under that one's name."""
     error = copy(cause)
     error.args = (f"{name}: {str(cause).removeprefix(_head(cause))}",)
@@ -286,14 +290,18 @@ def _unbound(
     words = [p.name for p in named if p.kind is not p.POSITIONAL_ONLY]
     for word in kwargs:
         if word not in words:
-            return f"{name} has no argument '{word}': {_respelled(word, [p.name for p in named])}"
+            return (
+                f"{name} has no argument '{word}': {_spelling_hint(word, [p.name for p in named])}"
+            )
     count = len(args) - ("self" in signature(f).parameters)
     if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
         return _too_many(name, named, places, args)
     twice = [p.name for p in places[:count] if p.name in kwargs]
     if twice:
         return f"{name} got its argument '{twice[0]}' twice, by place and by name"
-    missing = [p.name for p in [*places[count:], *named] if p.name not in kwargs and _needed(p)]
+    missing = [
+        p.name for p in [*places[count:], *named] if p.name not in kwargs and _is_required(p)
+    ]
     return f"{name} needs its argument '{missing[0]}': it takes {', '.join(p.name for p in named)}"
 
 
@@ -310,11 +318,11 @@ def _too_many(
     return f"{name} takes only {', '.join([p.name for p in places])} by place; {advice}"
 
 
-def _needed(p: Parameter) -> bool:
+def _is_required(p: Parameter) -> bool:
     return p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
 
 
-def _respelled(word: str, names: Sequence[str]) -> str:
+def _spelling_hint(word: str, names: Sequence[str]) -> str:
     """What to write for an argument that a function with the arguments `names` lacks."""
     ours, hint = ARGUMENTS.get(word, ("", ""))
     if ours in names:

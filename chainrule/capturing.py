@@ -49,10 +49,10 @@ class capture:  # noqa: N801 (it is used like a function)
     """All intermediate gradients of `loss`, or of the backward passes within `with capture() as c`.
 
     `capture(loss)` goes through the graph of `loss`, one number, and leaves graph and `.grad` as
-    they are; it knows lines, and modules only if the forward pass ran within another capture. In
-    the form `with` everything that runs back within it is captured. `by_module` and `by_line` are
-    dicts of lists of `Gradient`, in the order of the forward pass; `table()` is what `print`
-    shows. Gradients of parameters are not intermediate: they are in `.grad`.
+    they are. It knows lines; modules only if the forward pass ran within another capture. In the
+    form `with` everything that runs back within it is captured. `by_module` and `by_line` are dicts
+    of lists of `Gradient`, in the order of the forward pass; `table()` is what `print` shows.
+    Gradients of parameters are not intermediate: they are in `.grad`.
     """
 
     def __init__(self, loss: Tensor | None = None) -> None:
@@ -68,11 +68,11 @@ class capture:  # noqa: N801 (it is used like a function)
         if loss.node is None or not loss.node.needs:
             raise GradientError("capture: this loss does not depend on anything with a gradient")
         seed = np.ones(loss.shape, loss.dtype)
-        with watch.watching(watch.Watch(pulled=self._seen)):
+        with watch.watching(watch.Watch(on_vjp=self._on_vjp)):
             pullback_nodes(order([loss.node]), {loss.node: seed}, None, record=False, free=False)
 
     def __enter__(self) -> Self:
-        self._exit.enter_context(watch.watching(watch.Watch(pulled=self._seen)))
+        self._exit.enter_context(watch.watching(watch.Watch(on_vjp=self._on_vjp)))
         self._exit.enter_context(hooks.watching(self._calls.during))
         return self
 
@@ -84,7 +84,7 @@ class capture:  # noqa: N801 (it is used like a function)
     ) -> None:
         self._exit.close()
 
-    def _seen(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def _on_vjp(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         """Note a cotangent that arrived; an op with several outputs has them one by one."""
         if g is not None and not isinstance(g, tuple):
             self._raw.append((node, conj(g.value if isinstance(g, Variable) else g)))
@@ -98,20 +98,21 @@ class capture:  # noqa: N801 (it is used like a function)
     @property
     def by_module(self) -> dict[str, list[Gradient]]:
         """By the name of the module, as in `named_modules` of the outermost one."""
-        return _grouped(self.gradients, lambda g: g.module)
+        return _group_by(self.gradients, lambda g: g.module)
 
     @property
     def by_line(self) -> dict[str, list[Gradient]]:
         """By the user's line, `file:line`."""
-        return _grouped(self.gradients, lambda g: g.where)
+        return _group_by(self.gradients, lambda g: g.where)
 
     def table(self, by: str = "module") -> str:
-        """One row for each module, line or op: how many gradients, their length together, the
-        largest element, the share of zeros, and how many elements are infinite or NaN."""
+        """One row for each module, line or op. It says how many gradients there are, their length
+        together, the largest element, the share of zeros, and how many elements are infinite or
+        NaN."""
         if by not in ("module", "where", "line", "op"):
             raise ConfigError(f"table: by is 'module', 'line' or 'op', not {by!r}")
         name = "where" if by == "line" else by
-        groups = _grouped(self.gradients, lambda g: getattr(g, name))
+        groups = _group_by(self.gradients, lambda g: getattr(g, name))
         head = (by, "gradients", "norm", "largest", "zeros", "inf, nan")
         rows = [head, *[_row(label, group) for label, group in groups.items()]]
         wide = [max([len(row[i]) for row in rows]) for i in range(len(head))]
@@ -124,7 +125,7 @@ class capture:  # noqa: N801 (it is used like a function)
         return self.table()
 
 
-def _grouped(
+def _group_by(
     gradients: Sequence[Gradient], key: Callable[[Gradient], str]
 ) -> dict[str, list[Gradient]]:
     groups: dict[str, list[Gradient]] = {}

@@ -29,7 +29,7 @@ from chainrule.graph import (
     alias,
     apply,
     around,
-    interposed,
+    intercept_ops,
     is_recording,
     leaf,
     order,
@@ -40,7 +40,7 @@ from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops.eager_kernels import fusing, is_on
 from chainrule.ops.families import Multilinear, conj
 from chainrule.provenance import location, user_line
-from chainrule.replay import Again, Chance, Keep, Seen, noted, replayed
+from chainrule.replay import Again, Chance, Keep, Seen, note_random_state, replay_random_state
 from chainrule.tree import Structure, flatten
 
 Policy = Callable[[Op], bool]
@@ -56,14 +56,14 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy | None = N
     """The function f, whose inner values are not kept for the backward pass but computed again.
 
     Its graph keeps the tensors among the arguments (which may be trees), and values of the ops that
-    `policy` chooses; so memory is saved for one more run of f. Gradients are the same bit for bit,
+    `policy` chooses. So memory is saved for one more run of f. Gradients are the same bit for bit,
     also of tensors that f reaches by itself. It nests with itself, `grad` and `jvp`; under `vmap`,
     and wherever values are not known yet, f simply runs, and nothing is saved.
 
-    f must give the same result for the same arguments: its draws from this package's generators,
-    from Python's `random` and from NumPy's global one are repeated. If a second result differs in
-    a single bit, the backward pass raises `GradientError` instead of giving a wrong gradient. Also
-    a decorator: `@checkpoint` or `@checkpoint(policy=keep_products)`.
+    f must give the same result for the same arguments. Its draws are repeated: those from this
+    package's generators, from Python's `random` and from NumPy's global one. If a second result
+    differs in a single bit, the backward pass raises `GradientError` instead of giving a wrong
+    gradient. Also a decorator: `@checkpoint` or `@checkpoint(policy=keep_products)`.
 
     >>> import chainrule as cr
     >>> cr.grad(checkpoint(lambda x: (x * x).exp()))(1.0)
@@ -131,7 +131,7 @@ class _Call:
         with recording(True):
             if step is None:
                 return flatten(self.f(*args, **kwargs))
-            with interposed(step):
+            with intercept_ops(step):
                 result = flatten(self.f(*args, **kwargs))
         step.over = True  # whoever runs a part of this later is no part of this run
         return result
@@ -150,25 +150,25 @@ def _first(f: Callable[..., Any], policy: Policy | None, args: Any, kwargs: Any)
     call = _Call(f, rest, structure, at, needs, user_line(), around.get(), keep, is_on())
     start = _now()
     given = [alias(x) if n else x for x, n in zip(tensors, needs, strict=True)]
-    with noted() as call.chance:
+    with note_random_state() as call.chance:
         results, shape = call.run(given, keep)
     ys = [results[i] for i, y in enumerate(results) if _made_since(start, y)]
     if not ys or any(type(y.value) is Spec for y in ys):
         return shape.unflatten(results)
     stop = {x.node for x, n in zip(given, needs, strict=True) if n}
-    call.captured = _reached([y.node for y in ys], stop, start)[1]
+    call.captured = _graph_down_to([y.node for y in ys], stop, start)[1]
     call.seen = [Seen.of(i, y.value) for i, y in enumerate(results) if isinstance(y, Variable)]
     call.outs = [i for i, y in enumerate(results) if _made_since(start, y)]
     call.values = tuple([y.value for y in ys])
     call.specs = tuple([Spec(y.shape, y.dtype) for y in ys])
-    for i, y in zip(call.outs, _recorded(call, tensors), strict=True):
+    for i, y in zip(call.outs, _record(call, tensors), strict=True):
         results[i] = y
     return shape.unflatten(results)
 
 
-def _recorded(call: _Call, tensors: Sequence[Any]) -> Sequence[Any]:
-    """The differentiable results, as made by one op: of the tensors among the arguments, the values
-    that are kept, and what f reaches by itself, for which something of its shape stands in."""
+def _record(call: _Call, tensors: Sequence[Any]) -> Sequence[Any]:
+    """The differentiable results, as made by one op. Its inputs are the tensors among the
+    arguments, the values that are kept, and stand-ins for what f reaches by itself."""
     kept = [] if call.keep is None else [variable(v) for v in call.keep.values]
     ys = apply(new_op(Recompute, call), *tensors, *kept, *_stand_ins(call))
     if call.keep is not None:
@@ -191,7 +191,9 @@ def _made_since(start: int, y: Any) -> bool:
     return isinstance(y, Variable) and y.node is not None and y.node.needs and y.node.serial > start
 
 
-def _reached(roots: Sequence[Node], stop: set[Any], start: int) -> tuple[list[Node], list[Node]]:
+def _graph_down_to(
+    roots: Sequence[Node], stop: set[Any], start: int
+) -> tuple[list[Node], list[Node]]:
     """The graph of `roots` down to `stop` made since `start`, and the older nodes it begins at."""
     mine, older = dict.fromkeys(roots), set[Node]()
     stack = [n for n in roots if n not in stop]
@@ -285,12 +287,14 @@ class Recompute(Op):
         places: list[Any] = [x.node if n else None for x, n in zip(given, call.needs, strict=True)]
         values = [x.value if isinstance(x, Variable) else x for x in xs[count:]]
         step = call.keep and Again(call.keep, values, call.where)
-        with _inside(call.around), fusing(call.fused), replayed(call.chance):
+        with _inside(call.around), fusing(call.fused), replay_random_state(call.chance):
             results, _ = call.run(given, step)
-        ys = _checked(call, results)
-        nodes, older = _reached([y.node for y in ys], {p for p in places if p}, start)
+        ys = _check_results(call, results)
+        nodes, older = _graph_down_to([y.node for y in ys], {p for p in places if p}, start)
         if older != call.captured:
-            raise _changed(call, "it reached other parameters or tensors that need a gradient")
+            raise _mismatch_error(
+                call, "it reached other parameters or tensors that need a gradient"
+            )
         stands = {n: alias(x).node for n, x in zip(older, _stand_ins(call), strict=True)}
         for node in stands.values():
             node.serial = start  # a walk must find them older than what uses them
@@ -310,16 +314,16 @@ def _inside(outer: Around) -> Generator[None]:
         around.reset(token)
 
 
-def _checked(call: _Call, results: Sequence[Any]) -> list[Any]:
+def _check_results(call: _Call, results: Sequence[Any]) -> list[Any]:
     """The differentiable ones among the second results, if all are what they were."""
     for seen in call.seen:
         what = seen.compare(results[seen.index] if seen.index < len(results) else None)
         if what:
-            raise _changed(call, what)
+            raise _mismatch_error(call, what)
     return [results[i] for i in call.outs]
 
 
-def _changed(call: _Call, what: str) -> GradientError:
+def _mismatch_error(call: _Call, what: str) -> GradientError:
     return GradientError(
         f"{call.where}: computed again for its derivative, it is not the same: {what}. It must do "
         "the same for the same arguments: draw random numbers from chainrule's generators, from "

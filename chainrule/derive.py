@@ -75,14 +75,14 @@ def pullback_nodes(
             elif op.states_vjp:
                 bars = op.vjp(need, g, y, xs)
             else:
-                bars = _transposed_jvp(op, need, g, _shaped(y, node), xs)
+                bars = _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
             if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
                 seen.clear()
                 if isinstance(op, Elementwise):
                     bars = op.strong_vjp(need, g, y, xs)
                     seen.clear()
             if watch.watches:
-                watch.pulled(node, g, bars)
+                watch.on_vjp(node, g, bars)
             i = 0
             for n in node.inputs:
                 bar = bars[i]
@@ -122,7 +122,7 @@ def _as_variables(node: Node) -> tuple[Any, list[Any]]:
     ]
 
 
-def _shaped(y: Any, node: Node) -> Any:
+def _value_or_spec(y: Any, node: Node) -> Any:
     """The output's value, or what tells its shape."""
     return Spec(node.shape, node.dtype) if y is None else y
 
@@ -192,12 +192,12 @@ def pushforward_nodes(
             if node.xs.__class__ is Freed:
                 raise _used_twice(node)
             y, xs = _as_variables(node) if record else (node.y, node.xs)
-            y = _shaped(y, node)
+            y = _value_or_spec(y, node)
             y_dot = pushed_forward(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
                 y_dot = astype(y_dot, node.dtype)
             if watch.watches:
-                watch.pushed(node, ts, y_dot)
+                watch.on_jvp(node, ts, y_dot)
             out[node] = y_dot
     return out
 

@@ -200,7 +200,7 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(fn)
-    def computed(*xs: Any) -> Any:
+    def wrapper(*xs: Any) -> Any:
         for x in xs:
             if hasattr(x, "dtype") and x.dtype.char in NARROW:
                 break
@@ -210,7 +210,7 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
         y = fn(*[single(x) for x in xs])
         return y.astype(result_type(*[x.dtype for x in typed]), copy=False)
 
-    return computed
+    return wrapper
 
 
 def single(x: Any) -> Any:

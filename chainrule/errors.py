@@ -95,11 +95,11 @@ def describe(x: Any) -> str:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return f"{dtype} {tuple(cast(Any, shape))}"  # a subclass has a name of its own
-    text = _shown(x)
+    text = _one_line(x)
     return f"{type(x).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
 
-def _shown(x: Any) -> str:
+def _one_line(x: Any) -> str:
     """`x` in one line; lists that are nested too deep and numbers of too many digits included."""
     try:
         return " ".join(repr(x).split())
@@ -128,11 +128,13 @@ def explain(op: Any, xs: Sequence[Any], cause: Exception, reason: str = "") -> E
         return cause
     for kind, ours in _KINDS:
         if isinstance(cause, kind):
-            return ours(f"{op}: cannot be applied to {listed(xs)}: {reason or _reason(cause)}")
+            return ours(
+                f"{op}: cannot be applied to {describe_all(xs)}: {reason or _reason(cause)}"
+            )
     return cause
 
 
-def listed(xs: Sequence[Any]) -> str:
+def describe_all(xs: Sequence[Any]) -> str:
     """The arguments of an op in words."""
     return ", ".join(describe(x) for x in xs)
 

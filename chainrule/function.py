@@ -160,7 +160,7 @@ class Call(Op):
             args[i] = x
         with recording(False):
             result = self.function.forward(self.ctx, *args)
-        made = _listed(result)
+        made = _as_list(result)
         for out in made:
             if not isinstance(out, Variable) and not hasattr(out, "dtype"):
                 raise DtypeError(f"{self.name}.forward returned {describe(out)}, not a tensor")
@@ -204,8 +204,10 @@ class Call(Op):
         full = [_cotangent(c, spec) for c, spec in zip(gs, self.call.specs, strict=True)]
         left: list[str] = []
         recorded = wrapped and is_recording()
-        with watching(Watch(left=_noting(left))) if recorded else nullcontext():
-            bars = self._checked(_listed(self.function.backward(self.ctx, *full)), need, xs)
+        with watching(Watch(on_leave=_noting(left))) if recorded else nullcontext():
+            bars = self._check_cotangents(
+                _as_list(self.function.backward(self.ctx, *full)), need, xs
+            )
         if not wrapped:
             return [b if b is None else b.value for b in bars]
         if recorded and left:  # what it took off the graph may come from its cotangents too
@@ -221,11 +223,11 @@ class Call(Op):
         args: list[Any] = [None] * len(self.static)
         for i, t in zip(self.places, ts, strict=True):
             args[i] = t if t is None or isinstance(t, Variable) else variable(t)
-        out = [asarray(d) for d in _listed(self.function.jvp(self.ctx, *args))]
+        out = [asarray(d) for d in _as_list(self.function.jvp(self.ctx, *args))]
         plain = out if wrapped else [d.value for d in out]
         return tuple(plain) if self.many else plain[0]
 
-    def _checked(self, bars: Sequence[Any], need: Need, xs: Sequence[Any]) -> list[Any]:
+    def _check_cotangents(self, bars: Sequence[Any], need: Need, xs: Sequence[Any]) -> list[Any]:
         """The cotangents of the tensor arguments; raises where one is missing or does not fit."""
         total = len(self.static)
         if len(bars) != total:
@@ -255,7 +257,7 @@ class Call(Op):
         return out
 
 
-def _listed(result: Any) -> list[Any]:
+def _as_list(result: Any) -> list[Any]:
     """One result or a tuple of them as a list."""
     return list(cast(Sequence[Any], result)) if isinstance(result, tuple) else [result]
 

@@ -149,7 +149,7 @@ def value_and_grad(
             return shown, bars
         return (shown, _outer_tree(aux, run)), bars
 
-    return _named(both, f, "value_and_grad")
+    return _set_name(both, f, "value_and_grad")
 
 
 def _outer(out: Any, run: _Run) -> Any:
@@ -180,7 +180,7 @@ def grad(
         value, bars = both(*args, **kwargs)
         return (bars, value[1]) if has_aux else bars
 
-    return _named(gradient, f, "grad")
+    return _set_name(gradient, f, "grad")
 
 
 def vjp(f: Callable[..., Any], *xs: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -251,7 +251,7 @@ def jacobian(
         found = structure.unflatten(rows)
         return (found, _outer_tree(aux, run)) if has_aux else found
 
-    return _named(full, f, "jacobian")
+    return _set_name(full, f, "jacobian")
 
 
 def _by_rows(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
@@ -263,7 +263,7 @@ def _by_rows(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
             gs = [g if i == k else None for i in range(len(outs))]
             return flatten(run.pull(outs, gs))[0]
 
-        rows = _mapped(pull, out, run.aliases)
+        rows = _map_unit_arrays(pull, out, run.aliases)
         blocks.append(
             [reshape(r, (*out.shape, *x.shape)) for r, x in zip(rows, run.aliases, strict=True)]
         )
@@ -278,14 +278,14 @@ def _by_columns(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
         def push(t: Any, j: int = j) -> Any:
             return run.push(outs, [t if i == j else None for i in range(len(run.aliases))])
 
-        for k, (column, out) in enumerate(zip(_mapped(push, x, outs), outs, strict=True)):
+        for k, (column, out) in enumerate(zip(_map_unit_arrays(push, x, outs), outs, strict=True)):
             block = reshape(column, (*x.shape, *out.shape))
             nx, no = len(x.shape), len(out.shape)
             blocks[k].append(block.permute_dims((*range(nx, nx + no), *range(nx))))
     return blocks
 
 
-def _mapped(f: Callable[..., Any], x: Tensor, results: Sequence[Tensor]) -> list[Any]:
+def _map_unit_arrays(f: Callable[..., Any], x: Tensor, results: Sequence[Tensor]) -> list[Any]:
     """What the linear f gives for each unit array of the shape of `x`, along a new first axis."""
     n = math.prod(x.shape)
     if n == 0:
@@ -301,7 +301,7 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     return jacobian(grad(f, argnums), argnums)
 
 
-def _named(wrapper: Any, f: Callable[..., Any], what: str) -> Any:
+def _set_name(wrapper: Any, f: Callable[..., Any], what: str) -> Any:
     name = getattr(f, "__name__", type(f).__name__)
     wrapper.__name__ = wrapper.__qualname__ = f"{what}({name})"
     wrapper.__doc__ = f"The {what} of {name}."

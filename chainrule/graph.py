@@ -21,7 +21,7 @@ from chainrule.arguments import explain_arrays
 from chainrule.arrays import is_fixed, kinds, operand
 from chainrule.border import wrong_arguments
 from chainrule.dtypes import INEXACT, weakly
-from chainrule.errors import ChainruleError, listed
+from chainrule.errors import ChainruleError, describe_all
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
 from chainrule.provenance import user_line
@@ -32,7 +32,7 @@ _recording: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", d
 Around = tuple[Callable[[Op, Sequence[Any]], Any], Any] | None
 """A function that ops are handed to, and the `Around` that holds inside it."""
 around: contextvars.ContextVar[Around] = contextvars.ContextVar("around", default=None)
-"""Set by `interposed`; kept and set again by who runs a function a second time."""
+"""Set by `intercept_ops`; kept and set again by who runs a function a second time."""
 _new: Any = object.__new__
 _ndarray: Any = np.ndarray
 _next = count().__next__
@@ -100,9 +100,9 @@ def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
             plain = True
             if x.__class__ is _ndarray:
                 if x.dtype not in _native:
-                    x = _admitted(op, xs, x)
+                    x = _admit(op, xs, x)
             elif x.__class__ not in _FAST:
-                x = _admitted(op, xs, x)
+                x = _admit(op, xs, x)
             values.append(x)
             nodes.append(None)
         bit += bit
@@ -118,7 +118,7 @@ def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
         else:
             y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
     except Exception as cause:
-        y = _failed(op, values, cause)
+        y = _explain_failure(op, values, cause)
     if plain and some and "ml_dtypes" in modules:  # else nothing is bfloat16
         y = weakly(values, y)
     if mask and _recording.get():
@@ -167,14 +167,14 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
 _FAST = frozenset({bool, int, float, complex})
 
 
-def _admitted(op: Op, xs: Sequence[Any], x: Any) -> Any:
+def _admit(op: Op, xs: Sequence[Any], x: Any) -> Any:
     """`x`, one of `xs`, as `op` computes with it; errors name the op."""
     if x.__class__ is Spec or any(other.__class__ in kinds for other in xs):
         return x
     try:
         return operand(x)
     except ChainruleError as error:
-        raise arrays.named(error, f"{op}: cannot be applied to {listed(xs)}") from None
+        raise arrays.named(error, f"{op}: cannot be applied to {describe_all(xs)}") from None
 
 
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
@@ -186,7 +186,7 @@ def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> No
                 values[i] = value.copy()
 
 
-def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
+def _explain_failure(op: Op, values: Sequence[Any], cause: Exception) -> Any:
     """Explain why `op` failed on `values`; or compute after all if it was only interrupted."""
     if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
         with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
@@ -321,7 +321,7 @@ def recording(on: bool) -> Generator[None]:
 
 
 @contextmanager
-def interposed(f: Callable[[Op, Sequence[Any]], Any]) -> Generator[None]:
+def intercept_ops(f: Callable[[Op, Sequence[Any]], Any]) -> Generator[None]:
     """Within it every op goes to `f(op, xs)`, whose answer is the op's.
 
     While f runs it is not in the way itself, so it may `apply` the op, on other inputs, say.
@@ -369,13 +369,13 @@ def value_of(x: Any) -> Any:
 
 
 @contextmanager
-def traced(by: Any) -> Generator[None]:
+def trace_ops(by: Any) -> Generator[None]:
     """Within it every op, every new variable and what is done to old ones is told to `by`."""
     global tracers
     token = _tracer.set(by)
     tracers += 1
     try:
-        with interposed(by):
+        with intercept_ops(by):
             yield
     finally:
         tracers -= 1

@@ -66,14 +66,14 @@ COMPARISONS: dict[str, tuple[Op, str]] = {
 def operators() -> Iterator[tuple[str, Operator]]:
     """The methods of a tensor, by name."""
     for name, op in ARITHMETIC.items():
-        yield _named(f"__{name}__", _operator(op, f"__r{name}__"))
-        yield _named(f"__r{name}__", _reflected(op))
-        yield _named(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), SIGNS[name]))
+        yield _set_name(f"__{name}__", _operator(op, f"__r{name}__"))
+        yield _set_name(f"__r{name}__", _reflect(op))
+        yield _set_name(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), SIGNS[name]))
     for name, (op, other) in COMPARISONS.items():
-        yield _named(f"__{name}__", _operator(op, f"__{other}__"))
+        yield _set_name(f"__{name}__", _operator(op, f"__{other}__"))
 
 
-def _named(name: str, method: Operator) -> tuple[str, Operator]:
+def _set_name(name: str, method: Operator) -> tuple[str, Operator]:
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     return name, method
 
@@ -82,36 +82,36 @@ def _operator(op: Op | Operator, reflected: str) -> Operator:
     """`a op b`, or what `b` makes of it. Every operator runs through here: it is kept short."""
     if isinstance(op, Op):
 
-        def operated(a: Any, b: Any) -> Any:
+        def op_method(a: Any, b: Any) -> Any:
             try:
                 return apply(op, a, b)
             except ForeignArrayError as error:
-                return _deferred(error, a, b, reflected)
+                return _delegate(error, a, b, reflected)
 
-        return operated
+        return op_method
 
-    def composed(a: Any, b: Any) -> Any:
+    def method(a: Any, b: Any) -> Any:
         try:
             return op(a, b)
         except ForeignArrayError as error:
-            return _deferred(error, a, b, reflected)
+            return _delegate(error, a, b, reflected)
 
-    return composed
+    return method
 
 
 def _in_place(two: Operator, sign: str) -> Operator:
     """`a sign b`: what the name of `a` stands for behind it."""
-    return lambda a, b: a._changed(sign, two(a, b))
+    return lambda a, b: a._assign_result(sign, two(a, b))
 
 
-def _reflected(op: Op | Operator) -> Operator:
+def _reflect(op: Op | Operator) -> Operator:
     """`a op b` as a method of `b`: Python has asked `a`."""
     if isinstance(op, Op):
         return lambda b, a: apply(op, a, b)
     return lambda b, a: op(a, b)
 
 
-def _deferred(error: ForeignArrayError, a: Any, b: Any, reflected: str) -> Any:
+def _delegate(error: ForeignArrayError, a: Any, b: Any, reflected: str) -> Any:
     """What `b` itself makes of `a op b`; the error, if it makes nothing of it."""
     repeats = reflected == "__rmul__" and _is_sequence(b)  # "ab" * 2
     method = None if repeats else getattr(b.__class__, reflected, None)

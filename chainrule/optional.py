@@ -48,7 +48,7 @@ def find(module: str) -> Any | None:
 
 
 @cache
-def installed(*packages: str) -> bool:
+def is_installed(*packages: str) -> bool:
     """Whether all of these packages are there to be imported; it imports none."""
     try:
         return all(find_spec(name) is not None for name in packages)

@@ -60,7 +60,7 @@ def location(code: CodeType, at: int) -> str:
     return display_line(f"{code.co_filename}:{line_of(code, at)}")
 
 
-def quoted(code: CodeType, at: int) -> str:
+def source_quote(code: CodeType, at: int) -> str:
     """The line of an instruction, as a line below a message; empty if nobody knows its text."""
     text = source_line(code.co_filename, line_of(code, at)).strip()
     return f"\n    {location(code, at)}:  {text}" if text else ""

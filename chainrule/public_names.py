@@ -15,7 +15,7 @@ from opcode import EXTENDED_ARG, opmap
 from types import CodeType
 from typing import Any
 
-from chainrule.optional import installed, require
+from chainrule.optional import is_installed, require
 
 LIGHT = (
     "chainrule.errors",
@@ -86,7 +86,7 @@ def names(package: str) -> Sequence[str]:
 
 def star(package: str) -> Sequence[str]:
     """What `from package import *` brings: what can be loaded with the packages installed here."""
-    if not installed("numpy"):
+    if not is_installed("numpy"):
         return [n for n in names(package) if imports_of(package)[n] in LIGHT]
-    lacking = tuple([where for where, needed in _NEEDS.items() if not installed(needed)])
+    lacking = tuple([where for where, needed in _NEEDS.items() if not is_installed(needed)])
     return [n for n in names(package) if not f"{imports_of(package)[n]}.{n}".startswith(lacking)]

@@ -62,7 +62,7 @@ def _differ(a: Any, b: Any) -> bool:
 
 
 @contextmanager
-def noted() -> Generator[Chance]:
+def note_random_state() -> Generator[Chance]:
     """Within it random numbers are drawn; at its end the `Chance` says from where."""
     chance = Chance()
     python, numpy = _python(), _numpy()
@@ -75,7 +75,7 @@ def noted() -> Generator[Chance]:
 
 
 @contextmanager
-def replayed(chance: Chance) -> Generator[None]:
+def replay_random_state(chance: Chance) -> Generator[None]:
     """Within it the random numbers are those of the run that `chance` is from."""
     python = _python() if chance.python is not None else None
     numpy = _numpy() if chance.numpy is not None else None
@@ -151,7 +151,7 @@ class Keep(PassesOn):
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """The op's value; noted if it is chosen."""
         y = apply(op, *xs)
-        if not self.over and _recorded(xs) and self.policy(op):
+        if not self.over and _has_variables(xs) and self.policy(op):
             ys = y if op.many else (y,)
             self.ops.append(op)
             self.counts.append(len(ys))
@@ -171,7 +171,7 @@ class Again(PassesOn):
 
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """The op with the value that it had."""
-        if self.over or not _recorded(xs) or not self.first.policy(op):
+        if self.over or not _has_variables(xs) or not self.first.policy(op):
             return apply(op, *xs)
         done, ops = self.at, self.first.ops
         self.at += 1
@@ -190,7 +190,7 @@ class Again(PassesOn):
         return y
 
 
-def _recorded(xs: Sequence[Any]) -> bool:
+def _has_variables(xs: Sequence[Any]) -> bool:
     return any(isinstance(x, Variable) for x in xs)
 
 

@@ -48,7 +48,7 @@ def scan(
     first, shape = flatten(carry)
     state = [asarray(x) for x in first]
     if tracer() is not None and turns > SHORT:
-        found = _looped(f, state, shape, structure, arrays, turns)
+        found = _as_one_loop(f, state, shape, structure, arrays, turns)
         if found is not None:
             return found
     every: list[list[Any]] = []
@@ -100,7 +100,7 @@ def _turn(
     return now, [asarray(v) for v in ys], out
 
 
-def _looped(
+def _as_one_loop(
     f: Callable[[Any, Any], Any], state: list[Any], shape: Structure, structure: Structure,
     arrays: list[Any], turns: int,
 ) -> tuple[Any, Any] | None:  # fmt: skip

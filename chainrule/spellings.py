@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from chainrule import not_offered
-from chainrule.optional import installed
+from chainrule.optional import is_installed
 from chainrule.public_names import imports_of
 
 _NOWHERE = "leave it out: everything is on the CPU"
@@ -229,7 +229,7 @@ def _function(name: str) -> str | None:
     for table in (FUNCTIONS, METHODS):
         if name in table:
             return f"write {table[name]}"
-    for part in _PARTS if installed("numpy") else ():
+    for part in _PARTS if is_installed("numpy") else ():
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
             return f"write cr.{part}.{name}"

@@ -299,7 +299,7 @@ class Tensor(Variable, metaclass=_Shown):
 
     # --- out of the graph
 
-    def _known(self, what: str) -> Array:
+    def _concrete(self, what: str) -> Array:
         if graph.tracers and (t := graph.tracer()) is not None:
             return t.known(self, what)
         if type(self.value) is Spec:
@@ -314,7 +314,7 @@ class Tensor(Variable, metaclass=_Shown):
 
     def numpy(self) -> Array:
         """The elements as a NumPy array that shares memory and cannot be made writeable."""
-        value = self._known("numpy()")
+        value = self._concrete("numpy()")
         if self.requires_grad:
             raise GradientError(
                 "numpy() would leave the graph without a trace: this tensor requires a gradient; "
@@ -372,14 +372,14 @@ class Tensor(Variable, metaclass=_Shown):
 
     def item(self) -> Any:
         """The one element as a Python number."""
-        value = self._known("item()")
+        value = self._concrete("item()")
         if value.size != 1:
             raise ShapeError(f"item: needs one element, this tensor has shape {self.shape}")
         return value.item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
-        return self._known("tolist()").tolist()
+        return self._concrete("tolist()").tolist()
 
     def __bool__(self) -> bool:
         return bool(self._single("bool()"))
@@ -399,7 +399,7 @@ class Tensor(Variable, metaclass=_Shown):
         return complex(self._single("complex()"))
 
     def _single(self, what: str) -> Any:
-        value = self._known(what)
+        value = self._concrete(what)
         if value.size != 1:
             raise ShapeError(f"{what} of {self.shape}: needs one element; use any() or all()")
         return value.item()
@@ -415,7 +415,7 @@ class Tensor(Variable, metaclass=_Shown):
         return iter(shaping.unstack(self))
 
     def __contains__(self, x: Any) -> bool:
-        return bool((self._known("in") == np.asarray(x)).any())
+        return bool((self._concrete("in") == np.asarray(x)).any())
 
     def __repr__(self) -> str:
         if type(self.value) is Spec:
@@ -435,7 +435,7 @@ class Tensor(Variable, metaclass=_Shown):
         return format(self.item(), spec) if spec else repr(self)
 
     def __reduce__(self) -> Any:
-        return Tensor, (self._known("pickling"), None, self.requires_grad and self.is_leaf)
+        return Tensor, (self._concrete("pickling"), None, self.requires_grad and self.is_leaf)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.value, None, self.requires_grad and self.is_leaf)
@@ -486,7 +486,7 @@ class Tensor(Variable, metaclass=_Shown):
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
     # fmt: on
 
-    def _changed(self, how: str, new: Tensor) -> Tensor:
+    def _assign_result(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
         parameter is itself with new values, since others than this name know it; so is a tensor
         that stands for a NumPy array while a function is compiled."""
@@ -712,7 +712,7 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     """`data` as a NumPy array: Python's floats become float32, its complex numbers complex64,
     everything else as NumPy has it."""
     if holds_tensors(data):
-        data = _joined(data, dtype)
+        data = _stack_nested(data, dtype)
         if data.requires_grad:
             raise GradientError(
                 "a tensor in this list requires a gradient, which would not flow to a new tensor: "
@@ -758,26 +758,28 @@ def _unwritable(value: Array) -> Array:
     return np.asarray(memoryview(cast(Any, value)).toreadonly())
 
 
-def _nested(data: Any) -> TypeGuard[Sequence[Any]]:
+def _is_nested(data: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(data, list | tuple)
 
 
 def holds_tensors(data: Any) -> bool:
     """Whether `data` is nested lists with a tensor among their elements."""
-    return _nested(data) and any(isinstance(x, Variable) or holds_tensors(x) for x in data)
+    return _is_nested(data) and any(isinstance(x, Variable) or holds_tensors(x) for x in data)
 
 
-def _joined(data: Sequence[Any], dtype: Any) -> Tensor:
+def _stack_nested(data: Sequence[Any], dtype: Any) -> Tensor:
     """Nested lists with tensors in them, stacked: so gradients flow. The dtype is that of an op on
     all of them: Python numbers take that of the tensors."""
     if dtype is None:
         dtype = result_type(*[getattr(x, "dtype", x) for x in _elements(data)])
-    return shaping.stack([_joined(x, dtype) if _nested(x) else asarray(x, dtype) for x in data])
+    return shaping.stack(
+        [_stack_nested(x, dtype) if _is_nested(x) else asarray(x, dtype) for x in data]
+    )
 
 
 def _elements(data: Sequence[Any]) -> Iterator[Any]:
     for x in data:
-        if _nested(x):
+        if _is_nested(x):
             yield from _elements(x)
         else:
             yield x
@@ -812,7 +814,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     if copy is False:
         raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
     if holds_tensors(x):
-        return _joined(x, dtype)
+        return _stack_nested(x, dtype)
     if graph.tracers and (t := graph.tracer()) is not None and (y := t.standing_for(x)) is not x:
         return asarray(y, dtype)
     return variable(to_array(x, dtype, copy=True))

@@ -38,7 +38,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
     tensor([ 3., 12.], dtype=float32)
     """
 
-    def mapped(*args: Any) -> Any:
+    def wrapper(*args: Any) -> Any:
         leaves, structure = flatten(list(args))
         axes = _spread_axes(in_axes, args)
         tensors = [asarray(x) for x in leaves]
@@ -61,12 +61,12 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
         }
         done = _replay([asarray(o) for o in outs], known, size)
         places = _spread_axes(out_axes, result if isinstance(result, tuple) else (result,))
-        return shape.unflatten([_placed(y, a) for y, a in zip(done, places, strict=True)])
+        return shape.unflatten([_place_examples(y, a) for y, a in zip(done, places, strict=True)])
 
-    return mapped
+    return wrapper
 
 
-def _placed(y: Any, axis: int | None) -> Any:
+def _place_examples(y: Any, axis: int | None) -> Any:
     """A result with its examples along `axis`."""
     if axis is None:
         raise ShapeError("vmap: out_axes says where the examples go; it cannot be None")
@@ -108,7 +108,7 @@ def _replay(outs: Sequence[Any], known: dict[Node, Any], size: int) -> list[Any]
     """`outs`, recorded on the placeholders `known`, for all examples: with a new first axis."""
     done: dict[Node, Any] = dict(known)
     first = min([n.serial for n in known])
-    steps = _recorded(outs, first)
+    steps = _unknown_nodes(outs, first)
     outside = _from_outside(steps, first)
     for node in steps:
         if any(n in done for n in node.inputs):
@@ -116,7 +116,7 @@ def _replay(outs: Sequence[Any], known: dict[Node, Any], size: int) -> list[Any]
     return [done[o.node] if o.node in done else broadcast_to(o, (size, *o.shape)) for o in outs]
 
 
-def _recorded(outs: Sequence[Any], first: int) -> list[Node]:
+def _unknown_nodes(outs: Sequence[Any], first: int) -> list[Node]:
     """The nodes younger than `first` whose values are not known, in the order of making."""
     found: set[Node] = set()
     stack: list[Node] = [o.node for o in outs if type(o.value) is Spec]
@@ -152,7 +152,7 @@ def _step(node: Node, done: dict[Node, Any], outside: set[Node], size: int) -> A
         return done[parent][op.index]
     batched = [n in done for n in node.inputs]
     xs = [
-        done[n] if n in done else _shared(x, n, outside)
+        done[n] if n in done else _share(x, n, outside)
         for x, n in zip(node.xs, node.inputs, strict=True)
     ]
     off = not node.needs and any(n is not None and n.needs for n in node.inputs)
@@ -164,7 +164,7 @@ def _step(node: Node, done: dict[Node, Any], outside: set[Node], size: int) -> A
         return batch(op, xs, batched, size)
 
 
-def _shared(x: Any, node: Node | None, outside: set[Node]) -> Any:
+def _share(x: Any, node: Node | None, outside: set[Node]) -> Any:
     """A value that all examples share, with its place in the graph outside."""
     if isinstance(x, Variable) or not hasattr(x, "shape"):
         return x

@@ -35,18 +35,18 @@ class Watch:
     way, which need not show in the result.
     """
 
-    ran: Callable[[Any, Sequence[Any], Any, bool], None] = _nothing
+    on_op: Callable[[Any, Sequence[Any], Any, bool], None] = _nothing
     """`(op, xs, y, alarm)`: `op` was computed on `xs` (variables, arrays, numbers); `y` arrays."""
-    pulled: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
+    on_vjp: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
     """`(node, g, bars, alarm)`: the rule of `node` made `bars` of its cotangent `g`."""
-    began: Callable[[Sequence[Any], Mapping[Any, Any], bool], None] = _nothing
+    on_sweep_start: Callable[[Sequence[Any], Mapping[Any, Any], bool], None] = _nothing
     """`(walk, seeds, record)`: a backward sweep begins, over the nodes `walk`, from cotangents by
     node; `record` says whether what it does is recorded itself."""
-    ended: Callable[[Mapping[Any, Any]], None] = _nothing
+    on_sweep_end: Callable[[Mapping[Any, Any]], None] = _nothing
     """`(arrived)`: the sweep that began last is over; the cotangents at leaves by node."""
-    pushed: Callable[[Any, Sequence[Any], Any], None] = _nothing
+    on_jvp: Callable[[Any, Sequence[Any], Any], None] = _nothing
     """`(node, ts, y_dot)`: the rule of `node` made the tangent `y_dot` of its inputs' tangents."""
-    left: Callable[[Any, str], None] = _nothing
+    on_leave: Callable[[Any, str], None] = _nothing
     """`(variable, how)`: its value was taken off the graph, by `how` ("item()", say)."""
 
 
@@ -96,22 +96,22 @@ def run(op: Any, xs: Sequence[Any], values: Sequence[Any]) -> Any:
     raised = _alarm.raised
     _alarm.raised = raised or before
     for watch in watches:
-        watch.ran(op, xs, y, raised)
+        watch.on_op(op, xs, y, raised)
     return y
 
 
-def pulled(node: Any, g: Any, bars: Sequence[Any]) -> None:
+def on_vjp(node: Any, g: Any, bars: Sequence[Any]) -> None:
     """Show the watches what the rule of `node` made of `g`."""
     raised = _alarm.raised
     _alarm.raised = False
     for watch in watches:
-        watch.pulled(node, g, bars, raised)
+        watch.on_vjp(node, g, bars, raised)
 
 
-def pushed(node: Any, ts: Sequence[Any], y_dot: Any) -> None:
+def on_jvp(node: Any, ts: Sequence[Any], y_dot: Any) -> None:
     """Show the watches the tangent that the rule of `node` made of `ts`."""
     for watch in watches:
-        watch.pushed(node, ts, y_dot)
+        watch.on_jvp(node, ts, y_dot)
 
 
 def sweep(
@@ -131,13 +131,13 @@ def _watched_sweep(
     """Tells those that are on at the beginning, of an end by an error too."""
     told = watches
     for watch in told:
-        watch.began(walk, seeds, record)
+        watch.on_sweep_start(walk, seeds, record)
     try:
         with np.errstate(all="call", under="ignore", call=_tell_all):
             yield
     finally:
         for watch in told:
-            watch.ended(arrived)
+            watch.on_sweep_end(arrived)
 
 
 def _tell_all(kind: str, flag: int) -> None:
@@ -199,7 +199,7 @@ cuts: dict[int, Cut] = {}
 def leave(x: Any, how: str) -> None:
     """Note that the value of the variable `x` is taken off the graph as an array, by `how`."""
     for watch in watches:
-        watch.left(x, how)
+        watch.on_leave(x, how)
     node = x.node
     array: Any = x.value
     if node is None or node.op is None or not hasattr(array, "flags"):
@@ -217,4 +217,4 @@ def leave(x: Any, how: str) -> None:
 def escape(x: Any, how: str) -> None:
     """Tell the watches that the value of `x` is taken off the graph as a number, by `how`."""
     for watch in watches:
-        watch.left(x, how)
+        watch.on_leave(x, how)

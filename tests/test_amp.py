@@ -12,7 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule import nn, optim
 from chainrule.amp import LOWERED, WIDENED, GradScaler, autocast
-from chainrule.graph import interposed
+from chainrule.graph import intercept_ops
 from chainrule.ops.convolution import conv1d, conv_transpose1d
 from chainrule.ops.shaping import Astype
 
@@ -155,7 +155,7 @@ def casts_of(p: Any, run: Any) -> list[Any]:
             made.append(op)
         return op(*xs)
 
-    with interposed(look):
+    with intercept_ops(look):
         run()
     return made
 

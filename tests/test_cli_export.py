@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chainrule.cli.main import main
-from chainrule.cli.settings import planned
+from chainrule.cli.settings import new_settings
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names
 from tests.compile.ccompiler import losses, needs_compiler
@@ -30,7 +30,9 @@ def test_its_losses_are_those_of_training(
     said = capsys.readouterr().out
     assert "step.c and step.bin" in said.replace("\n", " ")
     assert "gcc -O2 -std=c99 step.c -o step -lm && ./step" in said
-    settings = planned({"preset": preset, "dtype": "float64", "steps": 12, "batch": batch, **SIZES})
+    settings = new_settings(
+        {"preset": preset, "dtype": "float64", "steps": 12, "batch": batch, **SIZES}
+    )
     run = Run.begin(settings, load_names())
     want = [run.advance() for _ in range(12)]
     got = losses(folder / "step.c", 12)

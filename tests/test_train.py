@@ -22,7 +22,7 @@ from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli import compiled_engine, threads
 from chainrule.cli.files import CommandError
 from chainrule.cli.main import main
-from chainrule.cli.settings import PRESETS, Settings, planned
+from chainrule.cli.settings import PRESETS, Settings, new_settings
 from chainrule.cli.trainer import Run, restored_engine
 from chainrule.cli.value_engine import ScalarAdam
 from chainrule.data import load_names, read_documents
@@ -59,7 +59,7 @@ def settings(**asked: Any) -> Settings:
     small = {"preset": "microgpt", "steps": 12, "holdout": 0.2, **TINY}
     if asked.get("engine") == "value":
         small["dtype"] = "float64"
-    return planned({**small, **asked})
+    return new_settings({**small, **asked})
 
 
 def trained(run: Run, until: int | None = None) -> Run:
@@ -82,7 +82,7 @@ def test_the_published_run(engine: str, dtype: str, steps: int, monkeypatch: pyt
     asked = {
         "preset": "microgpt", "seed": 42, "engine": engine, "dtype": dtype, "data": str(names),
     }  # fmt: skip
-    run = trained(Run.begin(planned(asked), read_documents(names)), steps)
+    run = trained(Run.begin(new_settings(asked), read_documents(names)), steps)
     losses = np.array(reference["losses"][:steps])
     assert np.abs(np.array(run.losses) - losses).max() < 1e-4
     if steps == 1000:
@@ -108,12 +108,12 @@ def test_the_preset_is_what_the_published_run_says():
 
 
 def test_data_without_a_preset_is_the_published_recipe():
-    plain = planned({"data": "x.txt"})
-    assert plain == planned({"data": "x.txt", "preset": "microgpt", "seed": 42})
+    plain = new_settings({"data": "x.txt"})
+    assert plain == new_settings({"data": "x.txt", "preset": "microgpt", "seed": 42})
     assert plain.holdout == 0 and plain.dtype == "float64"
-    assert planned({}).preset == "gpt2" and planned({}).holdout == 0.1
-    assert planned({"engine": "value"}).preset == "microgpt"
-    assert planned({"engine": "value", "preset": "gpt2"}).dtype == "float64"
+    assert new_settings({}).preset == "gpt2" and new_settings({}).holdout == 0.1
+    assert new_settings({"engine": "value"}).preset == "microgpt"
+    assert new_settings({"engine": "value", "preset": "gpt2"}).dtype == "float64"
 
 
 # --- engines agree
@@ -213,7 +213,7 @@ def test_a_resumed_run_is_bit_for_bit_the_same(
 
 @pytest.mark.sweep
 def test_gpt2_resumes_bit_for_bit_too(tmp_path: Path):
-    s = replace(planned({"steps": 30, "batch": 8}), eval_every=5)
+    s = replace(new_settings({"steps": 30, "batch": 8}), eval_every=5)
     whole = trained(Run.begin(s, DOCS))
     path = checkpoints.write(tmp_path, trained(Run.begin(s, DOCS), 13).checkpoint())
     again = trained(Run.resume(checkpoints.load(path), DOCS, {}))
@@ -287,7 +287,7 @@ def test_a_run_leaves_numbers_picture_samples_and_checkpoints(
     table = rows(folder / "losses.csv")
     assert [r["step"] for r in table] == [str(i) for i in range(1, 21)]
     assert [r["step"] for r in table if r["held_out_loss"]] == ["5", "10", "15", "20"]
-    run = trained(Run.begin(planned(_asked(args)), DOCS))
+    run = trained(Run.begin(new_settings(_asked(args)), DOCS))
     assert [float(r["loss"]) for r in table] == run.losses
     samples = (folder / "samples.txt").read_text(encoding="utf-8").splitlines()
     assert samples == run.samples(20, 0.5)
@@ -411,10 +411,10 @@ def test_a_small_model_uses_one_thread_and_a_large_one_is_left_alone(
     monkeypatch.setattr(threads, "set_threads", lambda n: asked.append(n) or True)
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    assert threads.limit(planned({})) and asked == [1]
-    assert not threads.limit(planned({"n_embd": 512}))
+    assert threads.limit(new_settings({})) and asked == [1]
+    assert not threads.limit(new_settings({"n_embd": 512}))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert not threads.limit(planned({})) and asked == [1]
+    assert not threads.limit(new_settings({})) and asked == [1]
 
 
 @pytest.mark.skipif(

@@ -140,8 +140,8 @@ def _as(x: Any, dtype: Dtype) -> Any:
     """`x` as `dtype`; the rounded array of a parameter is kept until the outermost autocast ends.
 
     It serves only as long as the parameter holds the same array, which no optimizer can have
-    written to, since it is held here. The graph gets a node for each use, so that the gradients of
-    several uses are added up in the parameter's dtype, and no backward pass takes it away.
+    written to, since it is held here. The graph gets a node for each use: gradients of several uses
+    are added up in the parameter's dtype, and no backward pass takes it away.
     """
     node, casts = getattr(x, "node", None), _casts.get()
     leaf = node is not None and node.op is None and node.needs

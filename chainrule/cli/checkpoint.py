@@ -126,7 +126,7 @@ def load(path: Path) -> Checkpoint:
     state = _state(_read(path, STATE, lambda p: read_regular(p, strict_json.MOST)), path)
     sums = state.pop("sha256")
     if sums[STATE] != _sha256(_json(state)):
-        raise _damaged(path, f"{STATE} is not the file that was saved with it")
+        raise _damage_error(path, f"{STATE} is not the file that was saved with it")
     weights, training = (_tensors(path, name, sums[name]) for name in (MODEL, TRAINING))
     try:
         losses, held_out = training.pop("losses"), training.pop("held_out")
@@ -146,7 +146,7 @@ def _tensors(path: Path, name: str, sha256: str) -> dict[str, Array]:
     digest = hashlib.sha256()
     arrays = _read(path, name, lambda p: read_tensors(p, digest))
     if digest.hexdigest() != sha256:
-        raise _damaged(path, f"{name} is not the file that was saved with it")
+        raise _damage_error(path, f"{name} is not the file that was saved with it")
     return arrays
 
 
@@ -155,12 +155,12 @@ def _read(path: Path, name: str, read: Callable[[Path], _T]) -> _T:
     try:
         return read(path / name)
     except OSError as cause:
-        raise _damaged(path, f"{name} cannot be read ({cause.strerror})") from cause
+        raise _damage_error(path, f"{name} cannot be read ({cause.strerror})") from cause
     except ValueError as cause:
-        raise _damaged(path, f"{name} makes no sense: {cause}") from cause
+        raise _damage_error(path, f"{name} makes no sense: {cause}") from cause
 
 
-def _damaged(path: Path, reason: str) -> CommandError:
+def _damage_error(path: Path, reason: str) -> CommandError:
     return CommandError(f"the checkpoint {path} is damaged: {reason}{_another(path)}")
 
 
@@ -169,7 +169,7 @@ def _state(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         state = strict_json.loads(raw)
     except ValueError as cause:
-        raise _damaged(path, f"{STATE} {cause}") from cause
+        raise _damage_error(path, f"{STATE} {cause}") from cause
     match state:
         case {
             "format": format_,

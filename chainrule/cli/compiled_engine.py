@@ -1,6 +1,6 @@
 """The engine that runs each training step as one call of native code.
 
-The model, its optimizer and what is saved are the tensor engine's; only what happens in a step is
+The model, its optimizer and what is saved are the tensor engine's. Only what happens in a step is
 compiled, once for all lengths of documents.
 """
 
@@ -48,7 +48,7 @@ class CompiledEngine(SharedEngine):
             self._optimizer.step()
             return loss
 
-        def measured(tokens: Any, targets: Any) -> Any:
+        def evaluate(tokens: Any, targets: Any) -> Any:
             with no_grad():
                 return model.loss(tokens, targets, ignore_index=IGNORE)
 
@@ -56,7 +56,7 @@ class CompiledEngine(SharedEngine):
         lengths = {"tokens": axes, "targets": axes}
         # the documents of a step are not always divided evenly
         rows = {name: ("B", axis) for name, (_, axis) in lengths.items()}
-        self._update, self._loss = jit(update, dynamic=lengths), jit(measured, dynamic=lengths)
+        self._update, self._loss = jit(update, dynamic=lengths), jit(evaluate, dynamic=lengths)
         self._gradients = jit(gradients, dynamic=rows)
         self._apply = jit(self._optimizer.step)
 

@@ -91,6 +91,6 @@ def decays(shape: tuple[int, ...]) -> bool:
     return len(shape) > 1
 
 
-def ignored(batch: Batch) -> int | None:
+def ignore_index(batch: Batch) -> int | None:
     """`IGNORE` if the batch has positions that only fill it up."""
     return IGNORE if batch.positions < batch.tokens.size else None

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from chainrule.cli import train
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
-from chainrule.cli.settings import Settings, planned
+from chainrule.cli.settings import Settings, new_settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.cli.trainer import Run
 from chainrule.data import IGNORE, load_names, read_documents
@@ -42,7 +42,7 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
             f"--{name.replace('_', '-')} is of runs that Python makes: an exported one trains from "
             "the start to the end"
         )
-    settings = planned(asked)
+    settings = new_settings(asked)
     if settings.engine == "value":
         raise CommandError("the value engine has no arrays to write in C: leave --engine out")
     documents = load_names() if settings.data is None else read_documents(settings.data)

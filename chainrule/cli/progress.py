@@ -1,5 +1,5 @@
-"""How a run shows that it is alive: a bar in a terminal, one line that changes in a notebook, plain
-lines in a log or a pipe.
+"""How a run shows that it is alive. It is a bar in a terminal, one line that changes in a notebook,
+plain lines in a log or a pipe.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Lines(Progress):
             return
         held = "" if held_out is None else f"  held-out {held_out:.4f}"
         self._console.print(
-            _said(step, self._steps, self._recent) + held,
+            _describe_step(step, self._steps, self._recent) + held,
             highlight=False,
             soft_wrap=True,
         )
@@ -174,7 +174,7 @@ class LiveLine(Progress):
             self._next = time.perf_counter() + REFRESH
 
     def _write(self) -> None:
-        shown = {"text/plain": _said(self._step, self._steps, self._recent) + self._held}
+        shown = {"text/plain": _describe_step(self._step, self._steps, self._recent) + self._held}
         if self._output is None:
             display: Any = require("IPython.display", "a progress bar in a notebook").display
             self._output = display(shown, raw=True, display_id=True)
@@ -193,7 +193,7 @@ class LiveLine(Progress):
         self._write()
 
 
-def _said(step: int, steps: int, recent: Recent) -> str:
+def _describe_step(step: int, steps: int, recent: Recent) -> str:
     """A step in words."""
     left = (steps - step) / recent.rate if recent.rate else 0.0
     return (

@@ -36,7 +36,7 @@ def introduce(run: Run, folder: Path, console: Console) -> None:
     _say(console, lines)
 
 
-def interrupted(run: Run, folder: Path, console: Console) -> None:
+def report_interruption(run: Run, folder: Path, console: Console) -> None:
     """Write the losses so far; say how to go on."""
     write(run, folder)
     _say(

@@ -14,7 +14,7 @@ from typing import Any, cast, final
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.optim import Cosine, Linear, WarmUp
-from chainrule.optional import installed
+from chainrule.optional import is_installed
 
 ENGINES = ("compiled", "tensor", "value")
 DTYPES = ("float32", "float64")
@@ -208,16 +208,16 @@ PRESETS = {
 
 def best_engine() -> str:
     """The fastest engine that runs here: the compiled one needs LLVM."""
-    return "compiled" if installed("llvmlite") else "tensor"
+    return "compiled" if is_installed("llvmlite") else "tensor"
 
 
-def planned(asked: Mapping[str, Any]) -> Settings:
+def new_settings(asked: Mapping[str, Any]) -> Settings:
     """The settings of a new run, from the options that were given (all others absent).
 
     Without a preset: `gpt2` for the names in the package, `microgpt` for a file or the value
-    engine. Of the names in the package a tenth is held out; of a file, whose run may have to match
-    another one's number for number, nothing is. The value engine implies float64. Steps are
-    compiled where there is a compiler.
+    engine. Of the names in the package a tenth is held out. Of a file nothing is: its run may have
+    to match another one's number for number. The value engine implies float64. Steps are compiled
+    where there is a compiler.
     """
     own_names = asked.get("data") is None
     implied: dict[str, Any] = {"engine": best_engine()}

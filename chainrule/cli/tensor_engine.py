@@ -14,7 +14,7 @@ from chainrule.cli.engine import (
     SharedEngine,
     State,
     decays,
-    ignored,
+    ignore_index,
     shared_gradients,
 )
 from chainrule.cli.settings import Settings
@@ -71,7 +71,7 @@ class TensorEngine(SharedEngine):
         return loss
 
     def _gradients(self, batch: Batch) -> Tensor:
-        loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
+        loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignore_index(batch))
         self._optimizer.zero_grad()
         loss.backward()
         return loss
@@ -85,7 +85,7 @@ class TensorEngine(SharedEngine):
     def loss(self, batch: Batch) -> float:
         """Forward only."""
         with no_grad():
-            loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
+            loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignore_index(batch))
         return float(loss.item())
 
     def generate(

@@ -23,7 +23,7 @@ from chainrule.cli import ray_cluster, report, threads, workers
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
-from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
+from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, new_settings, option
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
 from chainrule.parallel.joining import group
@@ -99,42 +99,42 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
     """Train; the exit code: 0 when all steps are taken, 128 + n if interrupted by signal n."""
     asked = dict(asked)
     if workers.is_worker():
-        run, folder = _resumed(asked, Path(asked.pop("resume", ".")))
-        return _trained(run, folder, console)
+        run, folder = _load_run(asked, Path(asked.pop("resume", ".")))
+        return _take_steps(run, folder, console)
     count, cluster = asked.pop("workers", None), asked.pop("ray", None)
     if cluster is not None and count is None:
         raise CommandError("--ray needs --workers: how many of them?")
     given, out = asked.pop("resume", None), asked.pop("out", None)
     if given is None:
-        run, folder = _begun({**workers.implied(count), **asked}, out, count or 1)
+        run, folder = _new_run({**workers.implied_settings(count), **asked}, out, count or 1)
     else:
         if out is not None:
             raise CommandError("--out and --resume do not go together: a run stays in its folder")
-        run, folder = _resumed(asked, Path(given))
+        run, folder = _load_run(asked, Path(given))
         workers.check(run.settings, count or 1)
     report.introduce(run, folder, console)
     if cluster is not None:
-        return ray_cluster.train(workers.resumed(run, folder), count, cluster)
+        return ray_cluster.train(workers.worker_options(run, folder), count, cluster)
     if count is not None and count > 1:
         return workers.train(run, folder, count)
-    return _trained(run, folder, console)
+    return _take_steps(run, folder, console)
 
 
-def _trained(run: Run, folder: Path, console: Console) -> int:
+def _take_steps(run: Run, folder: Path, console: Console) -> int:
     """Take the steps that are left, with other workers if there are, and conclude."""
     with _signals() as caught, group(run.settings.micro_batches) as together:
         threads.limit(run.settings)
         workers.agree(run, folder, together)
         stopped = _advance(run, folder, console, caught)
     if together.is_first():
-        ending = report.conclude if run.done else report.interrupted
+        ending = report.conclude if run.done else report.report_interruption
         ending(run, folder, console)
     return 0 if run.done else 128 + stopped
 
 
-def _begun(asked: Mapping[str, Any], out: str | None, count: int) -> tuple[Run, Path]:
+def _new_run(asked: Mapping[str, Any], out: str | None, count: int) -> tuple[Run, Path]:
     """A new run for so many workers, saved for the first time, and its new folder."""
-    settings = planned(asked)
+    settings = new_settings(asked)
     workers.check(settings, count)
     if settings.data is not None:  # so that a resumed run finds it from any folder
         settings = replace(settings, data=str(Path(settings.data).absolute()))
@@ -161,7 +161,7 @@ def _remove_empty(folder: Path) -> None:
             path.rmdir()
 
 
-def _resumed(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
+def _load_run(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
     """The run in `given`, as it was when it was last saved, and its folder."""
     path = checkpoints.find(given)
     saved = checkpoints.load(path)

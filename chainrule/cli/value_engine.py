@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
+from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignore_index
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
@@ -23,7 +23,7 @@ from chainrule.scalar import Value
 class ValueEngine(Engine):
     """The model on scalars: each number of each step is a `Value` of its own. Float64.
 
-    Only the held-out loss is computed on tensors, with the scalars' weights: it has no gradient to
+    Only the held-out loss is computed on tensors, with the scalars' weights. It has no gradient to
     show, and comes to the same number a hundred times sooner.
     """
 
@@ -55,7 +55,7 @@ class ValueEngine(Engine):
         """The loss of a tensor model that has these weights."""
         self._tensors.load_state_dict(self._model.state_dict())
         with no_grad():
-            loss = self._tensors.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
+            loss = self._tensors.loss(batch.tokens, batch.targets, ignore_index=ignore_index(batch))
         return float(loss.item())
 
     def generate(

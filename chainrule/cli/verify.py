@@ -93,8 +93,8 @@ def _one(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None])
 
 
 def _writer(asked: Mapping[str, Any], reports: list[Report]) -> Callable[[Report], None]:
-    """What shows a report as soon as it is there, adds it to `reports`, and writes all of these to
-    files as one, where that was asked."""
+    """What shows a report as soon as it is there, and adds it to `reports`. Where that was asked,
+    it writes all of these to files, as one."""
 
     def deliver(report: Report) -> None:
         reports.append(report)

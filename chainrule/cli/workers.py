@@ -16,7 +16,7 @@ from chainrule.cli.options import whole
 from chainrule.cli.settings import Settings, option
 from chainrule.cli.trainer import Run
 from chainrule.errors import ConfigError
-from chainrule.optional import installed, require
+from chainrule.optional import is_installed, require
 from chainrule.parallel.group import Group
 from chainrule.parallel.launcher import launch
 from chainrule.parallel.place import here
@@ -56,7 +56,7 @@ def is_worker() -> bool:
     return here().size > 1
 
 
-def implied(workers: int | None) -> dict[str, int]:
+def implied_settings(workers: int | None) -> dict[str, int]:
     """What `--workers` implies for a new run's settings."""
     if workers is None:
         return {}
@@ -67,7 +67,7 @@ def implied(workers: int | None) -> dict[str, int]:
 
 def check(settings: Settings, workers: int) -> None:
     """Refuse more workers than the run has work for."""
-    if workers > 1 and not installed("torch"):
+    if workers > 1 and not is_installed("torch"):
         require("torch", "--workers")
     count = settings.micro_batches
     if workers > count:
@@ -80,12 +80,12 @@ def check(settings: Settings, workers: int) -> None:
 def train(run: Run, folder: Path, workers: int) -> int:
     """Let workers take the steps that are left; the exit code."""
     command = ["-m", "chainrule", "train"]
-    for name, value in resumed(run, folder).items():
+    for name, value in worker_options(run, folder).items():
         command += [] if value is None else [option(name), str(value)]
     return launch(command, workers, announce=_announce)
 
 
-def resumed(run: Run, folder: Path) -> dict[str, Any]:
+def worker_options(run: Run, folder: Path) -> dict[str, Any]:
     """The options of a worker's own command."""
     kept = {name: getattr(run.settings, name) for name in KEPT}
     return {"resume": str(folder.absolute()), **kept}

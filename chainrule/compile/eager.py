@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.graph.sizes import about
-from chainrule.compile.runtime.backend import uncollected
+from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.prepared import Prepared
@@ -29,7 +29,7 @@ _MOSTLY = 512
 def kernel(
     f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
 ) -> EagerKernel:
-    """The function f, of a list of tensors, as a kernel: a letter names each axis of each of them,
+    """The function f, of a list of tensors, as a kernel. A letter names each axis of each of them;
     axes of one letter have one size. The result is a tensor or a list of tensors."""
     names = sorted(set("".join(letters)))
     sizes = {n: _FIRST + _STEP * i for i, n in enumerate(names)}
@@ -41,19 +41,19 @@ def kernel(
     def call(given: Any) -> Any:
         return f([given[i] for i in range(len(letters))])
 
-    with uncollected():  # in a context of its own: who records or is handed ops here is not there
+    with without_gc():  # in a context of its own: who records or is handed ops here is not there
         variant = Context().run(
             record_sized,
             "a composite",
             examples,
-            [_named(axes) for axes in letters],
+            [_symbols_of_axes(axes) for axes in letters],
             Call(call, ()),
         )
     run: Any = variant.run
     return EagerKernel(run, variant.args)
 
 
-def _named(axes: str) -> dict[int, str]:
+def _symbols_of_axes(axes: str) -> dict[int, str]:
     return {i: about(letter, _MOSTLY) for i, letter in enumerate(axes)}
 
 

@@ -1,8 +1,8 @@
 """`jit`: a function that is traced once for each structure of its arguments, and compiled.
 
 The first call with arguments of new shapes, dtypes or static values runs the function on
-placeholders (see `trace`), and what it did becomes a native program (see `backend`); every further
-call runs that. Tensors that the function reaches by itself are its state: they are read anew at
+placeholders (see `trace`). What it did becomes a native program (see `backend`), which every
+further call runs. Tensors that the function reaches by itself are its state: they are read anew at
 every call, and updated where the function updates them.
 """
 
@@ -19,12 +19,12 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule import watch
-from chainrule.compile.runtime.backend import uncollected
+from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.runtime.call.arguments import Arguments, Given, runs_as_it_is
 from chainrule.compile.runtime.call.declared_axes import sizes_now
 from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.inputs import Inputs, inputs, native_of, nothing
-from chainrule.compile.runtime.call.many_calls import looped
+from chainrule.compile.runtime.call.many_calls import call_many
 from chainrule.compile.runtime.call.retracing import Retraces
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.steady_call import Steady, steady
@@ -55,23 +55,23 @@ def jit(
     Arguments and results are trees. Tensors and NumPy arrays among the leaves of the arguments are
     traced: their values may change from call to call. Python floats and complex numbers are traced,
     too, and promote as Python numbers do. Everything else (ints, bools, strings, None, what is
-    hashable), and all arguments that are named static, is part of the program: a new value, a new
-    shape or dtype has f traced again.
+    hashable), and all arguments that are named static, is part of the program. A new value, shape
+    or dtype has f traced again.
 
     `dynamic` names axes of arguments whose size may change from call to call without another
-    compilation: {"tokens": ("B", "T")}, say, or {0: {1: "T"}}; axes of one name have one size. f is
+    compilation: {"tokens": ("B", "T")}, say, or {0: {1: "T"}}. Axes of one name have one size. f is
     then traced at several sizes, and must do the same at each.
 
     Tensors that f reaches by itself (parameters, buffers, gradients, an optimizer's state) are
-    found, read anew at every call, and updated where f updates them; so a whole training step can
+    found, read anew at every call, and updated where f updates them. So a whole training step can
     be one call. Draws from chainrule's generators are the same as without `jit`.
 
     What else f reads is compared at each call: names of its module and of enclosing functions,
-    attributes, items, lengths, defaults. If one is another value, f is traced again, so that the
-    result is that of f as it is now; after the third time with a `RetraceWarning` that names it.
-    NumPy arrays that f reaches by itself and hands to ops are inputs, read anew at every call. f
-    must not draw from generators other than chainrule's, ask a clock, or take from an iterator:
-    `TraceError`. docs/compiled.md says what is compared.
+    attributes, items, lengths, defaults. If one is another value, f is traced again: the result is
+    that of f as it is now. After the third time a `RetraceWarning` names it. NumPy arrays that f
+    reaches by itself and hands to ops are inputs, read anew at every call. f must not draw from
+    generators other than chainrule's, ask a clock, or take from an iterator: `TraceError`.
+    docs/compiled.md says what is compared.
 
     f must not branch on traced values in Python, nor store them anywhere but in tensors: that
     raises `TraceError`. Printing, and writing to files, happens only while it is traced.
@@ -102,7 +102,7 @@ def jit(
 class Jitted:
     """A compiled function; see `jit`. `traces` counts how often it was traced.
 
-    A copy is a compiled function of a copy of f, not traced yet; a pickle is a name, where the
+    A copy is a compiled function of a copy of f, not traced yet. A pickle is a name, where the
     function is found under its own, and f with its settings elsewhere.
     """
 
@@ -165,7 +165,7 @@ class Jitted:
         >>> double.loop([(cr.tensor(1.0),), (cr.tensor(2.0),)])
         tensor([2., 4.], dtype=float32)
         """
-        return looped(self, lambda: self._latest, iter(batches))
+        return call_many(self, lambda: self._latest, iter(batches))
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find the variant for these arguments, or make it."""
@@ -186,7 +186,7 @@ class Jitted:
                 return result
 
         change = variants[0].read.changed() if variants else None
-        variant = self._recorded(given)
+        variant = self._record(given)
         self.traces += 1
         self._given = args, kwargs
         self._retraces.note(self._name, leaves)
@@ -220,15 +220,15 @@ class Jitted:
         from chainrule.compile.scalars.call import Scalars
 
         self._numbers = self._numbers or Scalars(self._f, self._name, self._retraces)
-        with uncollected():
+        with without_gc():
             result, fresh = self._numbers(args, kwargs)
         self.traces += fresh
         return result
 
-    def _recorded(self, given: Given) -> Variant:
+    def _record(self, given: Given) -> Variant:
         """A new variant for these arguments."""
         began = perf_counter()
-        with uncollected():
+        with without_gc():
             variant = record_sized(self._name, given.leaves, given.axes, given.call(self._f))
         variant.seconds = perf_counter() - began
         return variant
@@ -257,7 +257,7 @@ class Jitted:
         return Words(source_of(native_of(self._variant(args, kwargs)[0]), kernel, language))
 
     def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation | str:
-        """What a call does, kernel by kernel: which ops of which lines were fused, bytes moved,
+        """What a call does, kernel by kernel: ops and lines that were fused, bytes moved,
         operations, measured time, and the fraction of what this machine can do at best. `str()` is
         a table, `.rows` are its numbers.
 
@@ -265,17 +265,17 @@ class Jitted:
         last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises
         `ConfigError` if the function was never called, and no arguments are given.
 
-        Of a function of `Value`s it is text, of its latest call: the families of numbers that its
-        loops compute, or why it runs one operation after the other.
+        Of a function of `Value`s it is text, of its latest call. It lists the families of numbers
+        that its loops compute, or says why it runs one operation after the other.
         """
         if self._numbers is not None and not self._variants:
             from chainrule.compile.scalars.explained import explained as in_words
 
             return Words(in_words(self._name, self._numbers.runs()))
-        from chainrule.compile.inspect.explain import explained
+        from chainrule.compile.inspect.explain import measure_kernels
 
         variant, given = self._variant(args, kwargs)
-        return explained(self._name, native_of(variant), given, variant.seconds, repeats)
+        return measure_kernels(self._name, native_of(variant), given, variant.seconds, repeats)
 
     def _variant(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Variant, Inputs]:
         """The variant that a call would run, and copies of what it would be given."""
@@ -285,7 +285,7 @@ class Jitted:
         for variant in self._variants.get(given.key(), ()):
             if (found := inputs(variant, given.leaves)) is not None:
                 return variant, found
-        variant = self._recorded(given)
+        variant = self._record(given)
         found = inputs(variant, given.leaves)
         assert found is not None, f"{self._name} cannot be run on what it was traced with"
         return variant, found
@@ -302,13 +302,13 @@ class Jitted:
         `path` is the file, `step.c`, or the folder to write it to. The arguments are those of a
         call; without any, those that the function was traced with last. Beside the file goes a
         `.bin` with the state as it is now (parameters, an optimizer's moments) and what each call
-        is given. The program calls the function as often as it is told, prints its results that
+        is given. The program calls the function as often as it is told. It prints its results that
         are single numbers, and updates its state as Python does: same losses, to rounding.
 
-        `batches` gives the arguments of several calls, which are made in turn, over and over; the
-        function is traced with the first of them, unless other arguments are given for that. It
-        may be a generator that does what a training loop does between calls: settings of an
-        optimizer are read, and random numbers drawn, for each. Returns the paths (source, data).
+        `batches` gives the arguments of several calls, which are made in turn, over and over. The
+        function is traced with the first of them, unless other arguments are given for that. It may
+        be a generator that does what a training loop does between calls. Settings of an optimizer
+        are read, and random numbers drawn, for each. Returns the paths (source, data).
 
         Raises `TraceError` for an op that has no loops, `DtypeError` for numbers that C has not.
         """
@@ -371,4 +371,4 @@ class Jitted:
                 "tensors"
             )
         with without_machine_code():
-            return self._recorded(given), Call(given.leaves, given.structure)
+            return self._record(given), Call(given.leaves, given.structure)

@@ -79,7 +79,7 @@ class BPETokenizer:
         for piece in pieces(text):
             if piece not in self._known:
                 letters = [LETTERS[b] for b in piece.encode("utf-8", "surrogatepass")]
-                self._known[piece] = [self._ids[t] for t in self._merged(letters)]
+                self._known[piece] = [self._ids[t] for t in self._merge(letters)]
             found += self._known[piece]
         return found
 
@@ -93,7 +93,7 @@ class BPETokenizer:
             "utf-8", "replace"
         )
 
-    def _merged(self, word: list[str]) -> list[str]:
+    def _merge(self, word: list[str]) -> list[str]:
         """The word after all merges, the earliest pair of the list first."""
         while len(word) > 1:
             pairs = set(pairwise(word))

@@ -45,14 +45,14 @@ class Batch:
     @cached_property
     def tokens(self) -> Array:
         """(B, T) int64: what is read. Shorter documents are filled up with token 0."""
-        return self._padded(0, 0)
+        return self._pad(0, 0)
 
     @cached_property
     def targets(self) -> Array:
         """(B, T) int64: what is to be predicted, `IGNORE` beyond a document's end."""
-        return self._padded(1, IGNORE)
+        return self._pad(1, IGNORE)
 
-    def _padded(self, first: int, fill: int) -> Array:
+    def _pad(self, first: int, fill: int) -> Array:
         count, length = max(self.rows, len(self.documents)), max(map(len, self.documents)) - 1
         rows = np.full((count, length), fill, np.int64)
         for row, document in zip(rows, self.documents, strict=False):

@@ -41,7 +41,7 @@ def read_idx(path: str | Path) -> Array:
     """
     path, raw = _content(path)
     if raw[:2] == b"\x1f\x8b":
-        raw = _unpacked(path, raw)
+        raw = _gunzip(path, raw)
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] not in _IDX or raw[3] == 0:
         raise ConfigError(f"{path} is no IDX file: it begins with {raw[:4].hex(' ') or 'nothing'}")
     dtype, ndim = np.dtype(_IDX[raw[2]]), raw[3]
@@ -59,7 +59,7 @@ def read_idx(path: str | Path) -> Array:
     return array.astype(dtype.newbyteorder("="))
 
 
-def _unpacked(path: Path, raw: bytes) -> bytes:
+def _gunzip(path: Path, raw: bytes) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
             content = file.read(_LARGEST + 1)

@@ -52,15 +52,15 @@ class Saved(Tabled):
 
     def by_line(self) -> dict[str, int]:
         """Bytes by `file:line`, largest first."""
-        return _summed([(row.where, row.bytes) for row in self.rows])
+        return _totals([(row.where, row.bytes) for row in self.rows])
 
     def by_op(self) -> dict[str, int]:
         """Bytes by the op's name, largest first."""
-        return _summed([(row.op, row.bytes) for row in self.rows])
+        return _totals([(row.op, row.bytes) for row in self.rows])
 
     def by_module(self) -> dict[str, int]:
         """Bytes by the name of the module that made them, largest first; see `SavedRow.module`."""
-        return _summed([(row.module, row.bytes) for row in self.rows])
+        return _totals([(row.module, row.bytes) for row in self.rows])
 
     def __str__(self) -> str:
         places = self._by_place()
@@ -84,8 +84,8 @@ class Saved(Tabled):
 
     def _by_place(self) -> list[tuple[str, str, str, str]]:
         """Bytes, op, arrays and line in words."""
-        arrays = _summed([((row.op, row.where), row.arrays) for row in self.rows])
-        bytes_ = _summed([((row.op, row.where), row.bytes) for row in self.rows])
+        arrays = _totals([((row.op, row.where), row.arrays) for row in self.rows])
+        bytes_ = _totals([((row.op, row.where), row.bytes) for row in self.rows])
         return [
             (size(count), op, plural(arrays[op, where], "array"), quote(where))
             for (op, where), count in bytes_.items()
@@ -98,7 +98,7 @@ class Saved(Tabled):
         return [(size(count), name or "(outside)") for name, count in self.by_module().items()]
 
 
-def _summed(pairs: list[tuple[_K, int]]) -> dict[_K, int]:
+def _totals(pairs: list[tuple[_K, int]]) -> dict[_K, int]:
     total: Counter[_K] = Counter()
     for key, count in pairs:
         total[key] += count
@@ -126,7 +126,7 @@ def owner(array: Any) -> Any:
         array = below  # of an array, or of the read-only buffer that `numpy()` is a view of
 
 
-def kept(node: Node) -> Iterator[tuple[Any, bool]]:
+def arrays_kept(node: Node) -> Iterator[tuple[Any, bool]]:
     """The arrays that a node keeps, each with whether it is the value of a leaf."""
     xs = () if node.xs.__class__ is Freed else node.xs
     pairs: list[tuple[Any, bool]] = [(y, node.op is None) for y in parts_of(node.y)]
@@ -159,7 +159,7 @@ def of_nodes(walk: list[Node], modules: Mapping[Node, str]) -> Saved:
     mine: dict[int, int] = {}
     held: Counter[tuple[str, str, str]] = Counter()
     arrays: Counter[tuple[str, str, str]] = Counter()
-    pairs = [(n, x, of_leaf) for n in reversed(walk) for x, of_leaf in kept(n)]
+    pairs = [(n, x, of_leaf) for n in reversed(walk) for x, of_leaf in arrays_kept(n)]
     for _, x, of_leaf in pairs:
         if of_leaf:
             leaves[id(owner(x))] = owner_bytes(x)

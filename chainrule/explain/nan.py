@@ -40,11 +40,11 @@ class Trap:
     inf: bool
     found: BadOp | None = None
 
-    def ran(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+    def on_op(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         """Look at a result, if there is a reason to."""
         if not alarm and op.__class__ is Elementwise and y.shape != ():
             return  # nearly always
-        if not (alarm or _unflagged(op, y) or _single_nan(y)) or not _on_variables(xs):
+        if not (alarm or _sets_no_flag(op, y) or _single_nan(y)) or not _on_variables(xs):
             return
         values = [value_of(x) for x in xs]
         for part in parts_of(y):
@@ -59,14 +59,14 @@ class Trap:
                 if found is not None:
                     self._spring(found)
 
-    def pulled(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def on_vjp(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         """Look at the gradients that a rule made, if there is a reason to."""
-        if alarm or (node.op.__class__ is not Elementwise and _unflagged(node.op, bars[0])):
+        if alarm or (node.op.__class__ is not Elementwise and _sets_no_flag(node.op, bars[0])):
             found = backward_found(node, g, bars, inf=self.inf)
             if found is not None:
                 self._spring(found)
 
-    def pushed(self, node: Node, ts: Sequence[Any], y_dot: Any) -> None:
+    def on_jvp(self, node: Node, ts: Sequence[Any], y_dot: Any) -> None:
         """Look at a tangent: forward mode sees all of them, for it has no flags to go by."""
         for part in parts_of(y_dot):
             if (
@@ -95,7 +95,7 @@ _LARGE = 1 << 15
 """From how many elements on a product of matrices may be computed by several threads."""
 
 
-def _unflagged(op: Op | None, made: Any) -> bool:
+def _sets_no_flag(op: Op | None, made: Any) -> bool:
     """Whether `op` may have made a NaN without a floating-point flag that NumPy sees.
 
     NumPy reads the flags of products of matrices, too, but only those of its own thread.
@@ -133,5 +133,5 @@ def trap_nan(inf: bool = False) -> Generator[Trap]:
     ...
     """
     trap = Trap(inf)
-    with watching(Watch(ran=trap.ran, pulled=trap.pulled, pushed=trap.pushed)):
+    with watching(Watch(on_op=trap.on_op, on_vjp=trap.on_vjp, on_jvp=trap.on_jvp)):
         yield trap

@@ -53,7 +53,7 @@ class Rerun:
         self.p = p
         self.events: list[_Event] = []
         self.exits: list[tuple[Any, str, str]] = []
-        with watching(Watch(ran=self._ran, left=self._left)):
+        with watching(Watch(on_op=self._on_op, on_leave=self._on_leave)):
             loss = f()
         if not isinstance(loss, Variable):
             where = f" Its number was taken at {quote(self.exits[-1][2])}." if self.exits else ""
@@ -63,13 +63,13 @@ class Rerun:
             )
         self.loss = loss
 
-    def _ran(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+    def _on_op(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         ys = tuple(y) if op.many else (y,)
         event = _Event(op, location(*user_line()), xs, [_key(x) for x in xs], ys, is_recording())
         event.made = [id(part) for part in ys]
         self.events.append(event)
 
-    def _left(self, x: Variable, how: str) -> None:
+    def _on_leave(self, x: Variable, how: str) -> None:
         self.exits.append((x.value, how, location(*user_line())))
 
     # --- how far p gets
@@ -80,14 +80,14 @@ class Rerun:
         on_way = self._leading_to_loss()
         uses = [e for e in self.events if any(k in touched for k in e.keys)]
         if not uses:
-            return self._escaped(touched) or Why(
+            return self._explain_number(touched) or Why(
                 "unused", "The gradient of p is None: the function never used p.",
                 advice="Is p the tensor that the function uses, or a copy, or an old one?",
             )  # fmt: skip
         for e in uses:
             if not on_way.isdisjoint(e.made) and (found := self._cut_at(e, alive)) is not None:
                 return found
-        return self._escaped(touched) or self._loose_end(uses[-1])
+        return self._explain_number(touched) or self._loose_end(uses[-1])
 
     def _spread(self) -> tuple[set[int], set[int]]:
         """The arrays that come of p at all, and those of them that a gradient could flow to."""
@@ -119,7 +119,7 @@ class Rerun:
             if e.keys[i] not in alive:
                 continue
             if not isinstance(x, Variable) or x.node is None or not x.node.needs:
-                return self._detached(e, i)
+                return self._explain_detached(e, i)
             if not e.recording:
                 return self._why(e, "ran under no_grad(), which records nothing", "no_grad()")
             if e.op.reads(i) is None:
@@ -138,7 +138,7 @@ class Rerun:
             path=self._path(e),
         )
 
-    def _detached(self, e: _Event, i: int) -> Why:
+    def _explain_detached(self, e: _Event, i: int) -> Why:
         """An array that belongs to the graph came into `e` without its node."""
         value = owner(e.xs[i].value if isinstance(e.xs[i], Variable) else e.xs[i])
         left = [(how, where) for x, how, where in self.exits if owner(x) is value]
@@ -165,7 +165,7 @@ class Rerun:
             path.append(before)
         return tuple([step(e.op.name, e.where) for e in reversed(path)])
 
-    def _escaped(self, touched: set[int]) -> Why | None:
+    def _explain_number(self, touched: set[int]) -> Why | None:
         """p left as a number: name the last line where it did, and where that number came back."""
         out = [(x, how, where) for x, how, where in self.exits if id(x) in touched]
         out = [(x, how, where) for x, how, where in out if how not in _HARMLESS]

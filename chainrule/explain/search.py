@@ -154,10 +154,12 @@ def _blame(node: Node, value: Any, mask: Any, values: dict[Node, Any], *, inf: b
             return _in_data(x, node.where, "constant")
     xs = [_argument(n, x, values) for n, x in _inputs(node)]
     cause = infinite_inputs(node.inputs, xs, values) if not inf else None
-    return _doubted(node, xs, values, forward_bad(node.op, node.where, xs, value, mask, cause))
+    return _with_suspects(
+        node, xs, values, forward_bad(node.op, node.where, xs, value, mask, cause)
+    )
 
 
-def _doubted(node: Node, xs: Sequence[Any], values: dict[Node, Any], found: BadOp) -> BadOp:
+def _with_suspects(node: Node, xs: Sequence[Any], values: dict[Node, Any], found: BadOp) -> BadOp:
     """`found` with the ops that may have made it in place of `node`, if an input is not known."""
     if not any(isinstance(x, Spec) for x in xs):
         return found
@@ -198,7 +200,7 @@ def _trace_infinity(node: Node, values: dict[Node, Any]) -> BadOp | None:
             xs = [_argument(n, x, values) for n, x in _inputs(node)]
             y = values[node]
             made = forward_bad(node.op, node.where, xs, y, bad(y, inf=True))
-            return _doubted(node, xs, values, made)
+            return _with_suspects(node, xs, values, made)
         node = older[0]
     return None
 
@@ -218,7 +220,7 @@ def _backwards(loss: Variable, walk: Sequence[Node], *, inf: bool) -> BadOp | No
                 found.append(backward_bad(node, g, i, plain))
 
     assert loss.node is not None
-    with watching(Watch(pulled=look)):
+    with watching(Watch(on_vjp=look)):
         seeds = {loss.node: np.ones(loss.value.shape, loss.value.dtype)}
         pullback_nodes(walk, seeds, None, record=False, free=False)
     return found[0] if found else None

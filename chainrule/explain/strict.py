@@ -46,9 +46,9 @@ def strict() -> Generator[None]:
     def ran(op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         if isinstance(op, Elementwise) and len(xs) == 2:
             _check_shapes(op, xs)
-        resets.ran(xs)
+        resets.on_op(xs)
 
-    with watching(Watch(ran=ran, pulled=resets.pulled)):
+    with watching(Watch(on_op=ran, on_vjp=resets.on_vjp)):
         try:
             yield
         except ValueError as error:
@@ -108,13 +108,13 @@ class _Resets:
         self.added: dict[Node, tuple[Any, str]] = {}
         """For each leaf the array whose gradient it has, and the line of the backward."""
 
-    def ran(self, xs: Sequence[Any]) -> None:
+    def on_op(self, xs: Sequence[Any]) -> None:
         """Note which leaves are used, with which values."""
         for x in xs:
             if isinstance(x, Variable) and x.node is not None and x.node.op is None:
                 self.now[x.node] = x.value
 
-    def pulled(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def on_vjp(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         """A gradient is about to arrive at the leaves among the inputs of `node`."""
         for leaf in node.inputs:
             value = self.now.get(leaf) if leaf is not None else None

@@ -121,7 +121,7 @@ def _cut_off(root: Node, p: Tensor) -> Why:
     if len(reached) > 1:
         return _dead_end(reached, p.node, likely)
     twins = [n for n in walk if n.op is None and n.shape == p.shape and n.dtype == p.dtype]
-    return _unused(twins, likely)
+    return _explain_unused(twins, likely)
 
 
 def _constants(node: Node) -> list[Any]:
@@ -192,7 +192,7 @@ def _dead_end(reached: set[Node], p: Node, likely: Sequence[Cut]) -> Why:
     )
 
 
-def _unused(twins: Sequence[Node], likely: Sequence[Cut]) -> Why:
+def _explain_unused(twins: Sequence[Node], likely: Sequence[Cut]) -> Why:
     if likely:
         cut = likely[-1]
         return Why(

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from chainrule.errors import DtypeError, describe
-from chainrule.explain.keeps import kept, owner
+from chainrule.explain.keeps import arrays_kept, owner
 from chainrule.explain.words import every_node, is_array, quote
 from chainrule.node import Node, Variable
 from chainrule.op import Array
@@ -79,7 +79,7 @@ def who_keeps(x: Variable | Array) -> Keepers:
     if not is_array(array):
         raise DtypeError(f"who_keeps takes a tensor or an array, not {describe(x)}")
     base = owner(array)
-    keepers = [n for n in every_node() if any(owner(y) is base for y, _ in kept(n))]
+    keepers = [n for n in every_node() if any(owner(y) is base for y, _ in arrays_kept(n))]
     ops = [n for n in sorted(keepers, key=lambda n: n.serial) if n.op is not None]
     leaves, others = _holders(base)
     return Keepers(
@@ -109,14 +109,14 @@ def note_keepers(error: ValueError) -> None:
     if "read-only" not in str(error):
         return
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        found = list(_named(frame, source_line(frame.f_code.co_filename, number)))
+        found = list(_arrays_in_line(frame, source_line(frame.f_code.co_filename, number)))
         for name, x in found:
             error.add_note(f"{name}: {who_keeps(x)}")
         if found:
             return
 
 
-def _named(frame: FrameType, line: str) -> Iterator[tuple[str, Any]]:
+def _arrays_in_line(frame: FrameType, line: str) -> Iterator[tuple[str, Any]]:
     """The tensors and the read-only arrays that `line`, which runs in `frame`, names."""
     for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)):
         x = frame.f_locals.get(name, frame.f_globals.get(name))

@@ -61,11 +61,11 @@ class _Trail:
         self.passed: list[tuple[Node, Any, list[tuple[int, Any]]]] = []
         self.leading = _leading(walk, end)
         seeds = {root: np.ones(root.shape, root.dtype)}
-        with watching(Watch(pulled=self._pulled)):
+        with watching(Watch(on_vjp=self._on_vjp)):
             got = pullback_nodes(walk, seeds, {end}, record=False, free=False)
         self.arrived = None if (g := got.get(end)) is None else np.asarray(g)
 
-    def _pulled(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def _on_vjp(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         towards = [
             (i, bar)
             for i, (n, bar) in enumerate(zip(node.inputs, bars, strict=True))
@@ -95,7 +95,7 @@ def _explain_zero(trail: _Trail, path: tuple[str, ...]) -> Why:
         if _nonzero(g) and not any(_nonzero(bar) for _, bar in bars)
     ]
     if not stopped:
-        return _cancelled(trail, path)
+        return _explain_cancellation(trail, path)
     node, g, bars = stopped[0]
     others = ""
     if len(stopped) > 1:
@@ -112,7 +112,7 @@ def _explain_zero(trail: _Trail, path: tuple[str, ...]) -> Why:
     )
 
 
-def _cancelled(trail: _Trail, path: tuple[str, ...]) -> Why:
+def _explain_cancellation(trail: _Trail, path: tuple[str, ...]) -> Why:
     """No op passed nothing on: either nothing was handed to any, or contributions cancel."""
     for node, _, bars in trail.passed:
         meet = [n for i, bar in bars if _nonzero(bar) and (n := node.inputs[i]) is not None]
@@ -142,7 +142,7 @@ def _x(node: Node, i: int) -> Any:
     return None if isinstance(value, Spec | Node) else value
 
 
-def _shown(x: Any) -> str:
+def _range_text(x: Any) -> str:
     return "" if x is None else f" ({Range.of(x)})"
 
 
@@ -150,23 +150,24 @@ def _relu(node: Node, g: Any, i: int) -> str:
     return "whose input is nowhere positive (every unit is off)"
 
 
-def _saturated(node: Node, g: Any, i: int) -> str:
-    return f"which is saturated{_shown(node.y)}: there its slope rounds to 0"
+def _saturation_text(node: Node, g: Any, i: int) -> str:
+    return f"which is saturated{_range_text(node.y)}: there its slope rounds to 0"
 
 
 def _factor(node: Node, g: Any, i: int) -> str:
     other = _x(node, 1 - i)
     if other is not None and not np.any(other):
-        return f"whose other argument is 0 everywhere{_shown(other)}"
-    return f"whose other argument is 0{_shown(other)} wherever a cotangent{_shown(g)} arrives"
+        return f"whose other argument is 0 everywhere{_range_text(other)}"
+    there = f"wherever a cotangent{_range_text(g)} arrives"
+    return f"whose other argument is 0{_range_text(other)} {there}"
 
 
 def _unchosen(node: Node, g: Any, i: int) -> str:
-    return f"whose condition{_shown(_x(node, 0))} chose the other argument wherever it matters"
+    return f"whose condition{_range_text(_x(node, 0))} chose the other argument wherever it matters"
 
 
 def _outside(node: Node, g: Any, i: int) -> str:
-    inputs = [_shown(x) for k in (0, 1) if (x := _x(node, k)) is not None]
+    inputs = [_range_text(x) for k in (0, 1) if (x := _x(node, k)) is not None]
     bound = "lower" if node.name == "at_least" else "upper"
     of = " and".join(inputs)
     return f"every element of its input lies beyond the {bound} bound{of}"
@@ -181,17 +182,17 @@ def _loser(node: Node, g: Any, i: int) -> str:
 
 
 def _exponent(node: Node, g: Any, i: int) -> str:
-    return f"of{_shown(_x(node, 0))} to the power of{_shown(_x(node, 1))}"
+    return f"of{_range_text(_x(node, 0))} to the power of{_range_text(_x(node, 1))}"
 
 
 def _underflow(node: Node, g: Any, i: int) -> str:
-    return f"whose output{_shown(node.y)} underflowed"
+    return f"whose output{_range_text(node.y)} underflowed"
 
 
 _REASONS: dict[str, Callable[[Node, Any, int], str]] = {
     "relu": _relu,
-    "sigmoid": _saturated,
-    "tanh": _saturated,
+    "sigmoid": _saturation_text,
+    "tanh": _saturation_text,
     "mul": _factor,
     "strong_mul": _factor,
     "matmul": _factor,
@@ -215,6 +216,8 @@ def _reason(node: Node, g: Any, i: int) -> str:
     size = np.max(np.abs(plain)) if is_array(plain) and plain.size else 1.0
     if size < finfo(node.dtype).smallest_normal * 1e8:
         return f"which was handed a cotangent so small ({size:g}) that the product underflows"
-    xs = [f"input {k}:{_shown(x)}" for k in range(len(node.xs)) if (x := _x(node, k)) is not None]
-    handed = f"which was handed a cotangent{_shown(plain)}, and passed on 0"
+    xs = [
+        f"input {k}:{_range_text(x)}" for k in range(len(node.xs)) if (x := _x(node, k)) is not None
+    ]
+    handed = f"which was handed a cotangent{_range_text(plain)}, and passed on 0"
     return f"{handed}; {', '.join(xs)}" if xs else handed

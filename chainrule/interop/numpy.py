@@ -73,8 +73,8 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
             try:
                 return call(*inputs)
             except ForeignArrayError as error:
-                return _deferred(error, "__array_ufunc__", fn, method, *inputs)
-    given = _given(kwargs)
+                return _delegate(error, "__array_ufunc__", fn, method, *inputs)
+    given = _without_defaults(kwargs)
     dtype = given.pop("dtype", None)
     if method == "__call__":
         call = _rule(fn)
@@ -88,10 +88,10 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
     arrays: list[Any] = [A(x) if isinstance(x, list | tuple) else x for x in inputs]
     if dtype is not None:
         arrays = [astype(asarray(x), dtype) for x in arrays]
-    return _called(what, call, arrays, given)
+    return _call(what, call, arrays, given)
 
 
-def _deferred(error: ForeignArrayError, protocol: str, *args: Any, **kwargs: Any) -> Any:
+def _delegate(error: ForeignArrayError, protocol: str, *args: Any, **kwargs: Any) -> Any:
     """What the array of another library makes of a call by the same protocol; the error, if it has
     none or makes nothing of it."""
     method = getattr(error.array.__class__, protocol, None)
@@ -136,13 +136,13 @@ def function(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if call is None:
         return _without_rule(what, fn, args, kwargs)
     try:
-        return _called(what, call, args, _given(kwargs))
+        return _call(what, call, args, _without_defaults(kwargs))
     except ForeignArrayError as error:
         types: Any = (Tensor, error.array.__class__)
-        return _deferred(error, "__array_function__", fn, types, args, kwargs)
+        return _delegate(error, "__array_function__", fn, types, args, kwargs)
 
 
-def _given(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _without_defaults(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that say something."""
     return {name: x for name, x in kwargs.items() if not _is_default(name, x)}
 
@@ -154,7 +154,7 @@ def _is_default(name: str, x: Any) -> bool:
     return x is _NO_VALUE or any(x is d or (isinstance(x, str) and x == d) for d in defaults)
 
 
-def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _call(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """`call` on these arguments; an error that names the ones that it does not take."""
     try:
         return call(*args, **kwargs)
@@ -162,14 +162,16 @@ def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any
         try:
             inspect.signature(call).bind(*args, **kwargs)
         except TypeError:
-            raise _refused(what, call, args, kwargs) from cause
+            raise _unknown_arguments_error(what, call, args, kwargs) from cause
         error = misuse(Public(call, what), args, kwargs, cause)
         if error is None:
             raise
         raise error from cause
 
 
-def _refused(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DtypeError:
+def _unknown_arguments_error(
+    what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> DtypeError:
     takes = inspect.signature(call)
     extra = [name for name in kwargs if name not in takes.parameters]
     shown = ", ".join(describe(x) for x in args if isinstance(x, Variable | np.ndarray))
@@ -191,14 +193,14 @@ def _without_rule(what: str, fn: Call, args: Sequence[Any], kwargs: Mapping[str,
                 "gradient: write it with functions that have one, or, if no gradient is to flow, "
                 "call it on t.detach()"
             )
-    if _given({"out": kwargs.get("out")}):
+    if _without_defaults({"out": kwargs.get("out")}):
         raise DtypeError(f"{what}: out= is not supported: {_INSTEAD['out']}")
     return _on_values(fn, args, kwargs)
 
 
 def _on_values(fn: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """NumPy's function on the values of the tensors; its arrays as tensors, outside any graph."""
-    return _wrapped(fn(*_plain(list(args)), **_plain(dict(kwargs))))
+    return _to_tensors(fn(*_plain(list(args)), **_plain(dict(kwargs))))
 
 
 def _tensors(x: Any) -> list[Tensor]:
@@ -229,12 +231,12 @@ def _stand_in(x: Tensor) -> Any:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
-def _wrapped(x: Any) -> Any:
+def _to_tensors(x: Any) -> Any:
     """The same with tensors in place of arrays of numbers."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(cast(Any, x))
         return variable(admit(array)) if holds_numbers(array.dtype) else cast(Any, x)
     if isinstance(x, list | tuple):
-        parts = [_wrapped(part) for part in cast(Sequence[Any], x)]
+        parts = [_to_tensors(part) for part in cast(Sequence[Any], x)]
         return parts if isinstance(x, list) else tuple(parts)
     return x

@@ -48,7 +48,7 @@ def axes(axis: Any) -> Any:
 def move(fn: Any) -> Callable[..., Any]:
     """`fn`, which moves elements: run on their numbers, it says which element comes where."""
 
-    def moved(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def rearrange(x: Any, *args: Any, **kwargs: Any) -> Any:
         flat = shaping.flatten(A(x))
         numbers = np.arange(flat.shape[0]).reshape(x.shape)
         found = fn(numbers, *args, **kwargs)
@@ -56,24 +56,24 @@ def move(fn: Any) -> Callable[..., Any]:
             return selection.take(flat, found, axis=0)
         return type(found)([selection.take(flat, part, axis=0) for part in found])
 
-    return moved
+    return rearrange
 
 
 def join(fn: Any) -> Callable[..., Any]:
     """The same for `fn` of the arrays in a nested list."""
 
-    def joined(arrays: Any) -> Any:
+    def join_arrays(arrays: Any) -> Any:
         flat: list[Any] = []
-        numbers = _numbered(arrays, flat)
+        numbers = _number_elements(arrays, flat)
         return selection.take(shaping.concat(flat, axis=0), fn(numbers), axis=0)
 
-    return joined
+    return join_arrays
 
 
-def _numbered(tree: Any, flat: list[Any]) -> Any:
+def _number_elements(tree: Any, flat: list[Any]) -> Any:
     """Nested lists with elements replaced by their numbers; the arrays, flat, go to `flat`."""
     if isinstance(tree, list | tuple):
-        return [_numbered(x, flat) for x in cast(Sequence[Any], tree)]
+        return [_number_elements(x, flat) for x in cast(Sequence[Any], tree)]
     x = A(tree)
     start = sum([part.shape[0] for part in flat])
     flat.append(shaping.flatten(x))

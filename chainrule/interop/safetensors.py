@@ -54,7 +54,7 @@ def load_file(filename: StrPath, like: Any = None) -> Any:
     except ValueError as cause:
         raise ConfigError(f"{os.fspath(filename)} is no safetensors file: {cause}") from cause
     tensors = {name: variable(np.array(x)) for name, x in found.items()}
-    return tensors if like is None else _arranged(tensors, like)
+    return tensors if like is None else _in_structure(tensors, like)
 
 
 def _package() -> Any:
@@ -78,7 +78,7 @@ def _array(name: str, x: Any) -> Any:
     return np.asarray(to_array(x, copy=False), order="C")
 
 
-def _arranged(tensors: dict[str, Any], like: Any) -> Any:
+def _in_structure(tensors: dict[str, Any], like: Any) -> Any:
     """The tensors in the structure of `like`."""
     leaves, structure = flatten(like)
     names = _paths(structure)

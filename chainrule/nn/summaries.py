@@ -135,7 +135,7 @@ def summary(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sum
 
     handles = [m.register_forward_hook(shapes) for _, m in model.named_modules()]
     try:
-        with hooks.watching(count.calls), watch.watching(watch.Watch(ran=count.ran)):
+        with hooks.watching(count.calls), watch.watching(watch.Watch(on_op=count.ran)):
             result = model(*args, **kwargs)
     finally:
         for handle in handles:

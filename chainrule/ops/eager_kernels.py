@@ -20,7 +20,7 @@ from typing import Any
 from chainrule.dtypes import Dtype
 from chainrule.op import Array
 from chainrule.ops.rows import rows
-from chainrule.optional import installed
+from chainrule.optional import is_installed
 
 LEAST = 1 << 14
 """Elements of a first argument from which on kernels are used: there they gain 0.1 to 0.5 ms a
@@ -53,7 +53,7 @@ def fusing(on: bool) -> Generator[None]:
 
 def has_kernels() -> bool:
     """Whether eager calls on many elements may run as kernels at all."""
-    return _ALLOWED and installed("llvmlite", "scipy")
+    return _ALLOWED and is_installed("llvmlite", "scipy")
 
 
 def maker() -> Maker:

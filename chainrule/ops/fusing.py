@@ -43,8 +43,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class PassesOn:
-    """Who is handed ops (see `graph.interposed`) and lets each be applied as it is: composites are
-    ops for those, too."""
+    """Who is handed ops (see `graph.intercept_ops`) and lets each be applied as it is:
+    composites are
+        ops for those, too."""
 
 
 def _fuses() -> bool:

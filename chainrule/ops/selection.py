@@ -14,7 +14,7 @@ from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
-from chainrule.provenance import location, quoted, user_line
+from chainrule.provenance import location, source_quote, user_line
 
 
 class Where(Linear):
@@ -339,7 +339,7 @@ class Index(Linear):
             raise DtypeError(
                 f"indexing {describe(xs[0])} with a bool array at {location(*line)} gives a shape "
                 "that depends on values; use where(mask, x, 0), which keeps the shape"
-                f"{quoted(*line)}"
+                f"{source_quote(*line)}"
             )
         dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
         zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
@@ -424,7 +424,7 @@ def nonzero(x: Any) -> tuple[Any, ...]:
         line = user_line()
         raise TraceError(
             f"nonzero at {location(*line)}: how many elements of {value} are not 0 is not "
-            f"known while it is traced; call it outside, or use where{quoted(*line)}"
+            f"known while it is traced; call it outside, or use where{source_quote(*line)}"
         )
     found = np.nonzero(value)
     wrap = type(x) if isinstance(x, Variable) else np.asarray

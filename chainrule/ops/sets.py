@@ -17,7 +17,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.selection import take
 from chainrule.ops.shaping import astype, flatten
 from chainrule.ops.sorting import searchsorted, sort
-from chainrule.provenance import location, quoted, user_line
+from chainrule.provenance import location, source_quote, user_line
 
 
 class UniqueAll(NamedTuple):
@@ -55,7 +55,7 @@ def unique_all(x: Any) -> UniqueAll:
         line = user_line()
         raise TraceError(
             f"unique at {location(*line)}: how many values {value} has is not known while "
-            f"it is traced; call it outside{quoted(*line)}"
+            f"it is traced; call it outside{source_quote(*line)}"
         )
     _, *found = np.unique_all(value)
     indices, inverse, counts = _alike(x, found)

@@ -69,7 +69,7 @@ class Bucket:
         numbers: Mapping[str, float] | None = None,
     ) -> None:
         self.params = list(params)
-        self.count = _remembered(np.zeros((), np.int64))
+        self.count = _state_tensor(np.zeros((), np.int64))
         sizes = [p.size for p in params]
         self.ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         self.starts = [end - size for end, size in zip(self.ends, sizes, strict=True)]
@@ -78,7 +78,7 @@ class Bucket:
         self.state: dict[str, Tensor] = {}
         self.remember(memory)
         self.numbers = {
-            name: _remembered(np.full((), value)) for name, value in (numbers or {}).items()
+            name: _state_tensor(np.full((), value)) for name, value in (numbers or {}).items()
         }
         self._vector: Array | None = None
         self._views: list[Array] = []
@@ -88,11 +88,11 @@ class Bucket:
     @property
     def steps(self) -> int:
         """How many steps the parameters have taken."""
-        return int(_known(self.count))
+        return int(_array_of(self.count))
 
     @steps.setter
     def steps(self, steps: int) -> None:
-        _known(self.count)[()] = steps
+        _array_of(self.count)[()] = steps
 
     def remember(self, memory: Mapping[str, Memory]) -> None:
         """Begin to remember what is not yet remembered; what is not asked for is forgotten."""
@@ -101,16 +101,16 @@ class Bucket:
         for name, m in memory.items():
             if name not in self.state:
                 size = self.ends[-1] if m.shape is None else math.prod(m.shape)
-                self.state[name] = _remembered(np.full(size, m.start, self.dtype))
+                self.state[name] = _state_tensor(np.full(size, m.start, self.dtype))
         self.memory = dict(memory)
 
     def number(self, name: str) -> float:
         """The number that is remembered under `name`."""
-        return float(_known(self.numbers[name]))
+        return float(_array_of(self.numbers[name]))
 
     def set_number(self, name: str, value: Any) -> None:
         """Remember a number under `name`."""
-        _known(self.numbers[name])[()] = float(value)
+        _array_of(self.numbers[name])[()] = float(value)
 
     def shape(self, name: str, i: int) -> tuple[int, ...]:
         """The shape of what is remembered under `name` about parameter i."""
@@ -169,20 +169,20 @@ class Bucket:
 
     def part(self, name: str, i: int) -> Array:
         """A copy of what is remembered under `name` about parameter i, in its shape."""
-        flat = _known(self.state[name])[self.slice(name, i)]
+        flat = _array_of(self.state[name])[self.slice(name, i)]
         return flat.reshape(self.shape(name, i)).copy()
 
     def put(self, name: str, i: int, value: Any) -> None:
         """Remember `value`, of the shape that is remembered, under `name` about parameter i."""
         flat = np.asarray(operand(value)).reshape(-1)
-        _known(self.state[name])[self.slice(name, i)] = flat
+        _array_of(self.state[name])[self.slice(name, i)] = flat
 
     def take(self, other: Bucket) -> None:
         """Remember what another bucket of the same parameters does."""
         self.steps = other.steps
         self.remember(other.memory)
         for name, vector in other.state.items():
-            _known(self.state[name])[...] = _known(vector)
+            _array_of(self.state[name])[...] = _array_of(vector)
         for name in other.numbers:
             self.set_number(name, other.number(name))
 
@@ -204,7 +204,7 @@ class Bucket:
         """
         tiny = finfo(self.dtype).smallest_normal
         for t in self.state.values():
-            vector = _known(t)
+            vector = _array_of(t)
             vector[np.abs(vector) < tiny] = 0
 
     def release(self) -> None:
@@ -212,7 +212,7 @@ class Bucket:
         self._vector, self._views, self._scratch = None, [], None
 
 
-def _remembered(array: Array) -> Tensor:
+def _state_tensor(array: Array) -> Tensor:
     """A tensor of an optimizer's state, also where it is made while a step is traced."""
     t = variable(array)
     if (by := tracer()) is not None:
@@ -220,7 +220,7 @@ def _remembered(array: Array) -> Tensor:
     return t
 
 
-def _known(t: Tensor) -> Array:
+def _array_of(t: Tensor) -> Array:
     """The array of a tensor of the state."""
     if type(t.value) is Spec:
         raise TraceError(

@@ -122,7 +122,7 @@ class Bucketed(Optimizer):
         every = [(g, p) for g in groups for p in g["params"]]
         for k, values in states.items():
             self._check_state(k, every, values)
-        loaded = [self._loaded(g, states, numbers) for g in groups]
+        loaded = [self._load_buckets(g, states, numbers) for g in groups]
         if [_members(b) for b in loaded] == [_members(b) for b in self._buckets]:
             for old, fresh in zip(self._buckets, loaded, strict=True):
                 for mine, theirs in zip(old, fresh, strict=True):
@@ -149,7 +149,7 @@ class Bucketed(Optimizer):
                     f"{name} of parameter {k} has shape {np.shape(values[name])}, needed is {shape}"
                 )
 
-    def _loaded(
+    def _load_buckets(
         self, group: Group, states: Mapping[int, Any], numbers: Mapping[int, int]
     ) -> list[Bucket]:
         """Buckets of the parameters that have taken the same number of steps."""

@@ -26,7 +26,7 @@ scalers: WeakSet[Any] = WeakSet()
 """Every `GradScaler`: each is asked for parameters that are `still_scaled`."""
 
 
-def _unscaled(what: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def _check_unscaled(what: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     """The parameters as a list; raises if a gradient among them is still scaled."""
     every = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     for scaler in list(scalers):
@@ -48,7 +48,7 @@ def clip_grad_value(parameters: Tensor | Iterable[Tensor], clip_value: float) ->
     """
     if not clip_value >= 0:
         raise ConfigError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
-    for p in _unscaled("clip_grad_value", parameters):
+    for p in _check_unscaled("clip_grad_value", parameters):
         if p.grad is not None:
             p.grad = clip(p.grad.detach(), -clip_value, clip_value)
 
@@ -71,7 +71,7 @@ def clip_grad_norm(
         raise ConfigError(
             f"clip_grad_norm: max_norm {max_norm} is at least 0, norm_type {norm_type} above 0"
         )
-    every = _unscaled("clip_grad_norm", parameters)
+    every = _check_unscaled("clip_grad_norm", parameters)
     with_grad = [(p, p.grad.detach()) for p in every if p.grad is not None]
     if not with_grad:
         return 0.0

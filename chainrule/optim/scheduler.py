@@ -114,7 +114,7 @@ class ReduceLROnPlateau:
         """Look at the metric of one more epoch."""
         _outside("ReduceLROnPlateau")
         now = float(metric)
-        if self._improved(now):
+        if self._is_better(now):
             self.best, self.num_bad_epochs = now, 0
         else:
             self.num_bad_epochs += 1
@@ -128,7 +128,7 @@ class ReduceLROnPlateau:
                     group["lr"] = new
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
-    def _improved(self, now: float) -> bool:
+    def _is_better(self, now: float) -> bool:
         sign = 1 if self.mode == "min" else -1
         if self.threshold_mode == "abs":
             return sign * now < sign * self.best - self.threshold

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from chainrule.blas_threads import chosen, set_threads
-from chainrule.optional import installed
+from chainrule.optional import is_installed
 
 
 def share(workers: int) -> None:
@@ -19,7 +19,7 @@ def share(workers: int) -> None:
     mine = max(1, cores // workers)
     if not chosen():
         set_threads(mine)
-    if installed("llvmlite"):
+    if is_installed("llvmlite"):
         from chainrule.compile.runtime import threads
 
         threads.suppose(mine)

@@ -37,7 +37,7 @@ def is_small(trace: Trace) -> bool:
     return count <= MOST_MESSAGES and size <= MOST_ELEMENTS
 
 
-def certified(trace: Trace, ops: Sequence[Any], *, all_of_it: bool = False) -> Trace:
+def add_certificates(trace: Trace, ops: Sequence[Any], *, all_of_it: bool = False) -> Trace:
     """The trace with a certificate at each contribution and each gradient; `ops` made its nodes.
 
     Single elements, and gradients of long programs, are left out unless `all_of_it` is asked for.
@@ -57,7 +57,7 @@ def certified(trace: Trace, ops: Sequence[Any], *, all_of_it: bool = False) -> T
                 messages.append(replace(m, certificate=found))
             gradients = _of_gradients(trace, sweep, probes, all_of_it)
             sweeps.append(replace(sweep, messages=tuple(messages), certificates=gradients))
-        return _named(replace(trace, sweeps=tuple(sweeps)), probes)
+        return _name_findings(replace(trace, sweeps=tuple(sweeps)), probes)
 
 
 def _of_gradients(
@@ -88,7 +88,7 @@ def _changed_by_hooks(trace: Trace, sweep: Sweep) -> set[int]:
 # --- The name of the slip ------------------------------------------------------------------------
 
 
-def _named(trace: Trace, probes: Probes) -> Trace:
+def _name_findings(trace: Trace, probes: Probes) -> Trace:
     """Where contributions of an op differ, what the verifier calls it, and how it corrects it."""
     wrong = {m.node for s in trace.sweeps for m in s.messages if _differs(m)}
     found = {i: _findings(probes.of(i).run.subject) for i in wrong}
@@ -101,7 +101,7 @@ def _differs(m: Message) -> bool:
 
 def _with_names(sweep: Sweep, trace: Trace, found: Mapping[int, Sequence[Finding]]) -> Sweep:
     messages = [
-        replace(m, certificate=_explained(m.certificate, found.get(m.node, ()), trace, m))
+        replace(m, certificate=_attach_finding(m.certificate, found.get(m.node, ()), trace, m))
         if m.certificate is not None and _differs(m)
         else m
         for m in sweep.messages
@@ -109,7 +109,9 @@ def _with_names(sweep: Sweep, trace: Trace, found: Mapping[int, Sequence[Finding
     return replace(sweep, messages=tuple(messages))
 
 
-def _explained(c: Certificate, found: Sequence[Finding], trace: Trace, m: Message) -> Certificate:
+def _attach_finding(
+    c: Certificate, found: Sequence[Finding], trace: Trace, m: Message
+) -> Certificate:
     """The certificate with the finding about its input, or with the first one of its op."""
     if not found:
         return c

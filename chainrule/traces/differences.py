@@ -63,7 +63,7 @@ def _contribution(sweep: Sweep, m: Message, probe: Probe, each: bool) -> Certifi
     x = np.asarray(probe.base.xs[k])
     t = tangent(np.random.default_rng(m.node), x)
     found = slopes(probe.run, probe.base, {k: t})
-    certificate = _compared(bar, t, gs, found, _level(gs, probe.base.ys), probe.close)
+    certificate = _compare(bar, t, gs, found, _level(gs, probe.base.ys), probe.close)
     if not each or bar.size > MOST_ELEMENTS or bar.dtype.kind == "c":
         return certificate
     numbers, bounds = np.zeros(bar.shape), np.zeros(bar.shape)
@@ -105,7 +105,7 @@ def _finite_array(x: Any, what: str) -> Array:
     return wide
 
 
-def _compared(
+def _compare(
     bar: Array,
     t: Array,
     gs: Sequence[Array],
@@ -181,7 +181,7 @@ def _gradient(trace: Trace, sweep: Sweep, node: int, probes: Probes) -> Certific
     found = slopes(run, base, {0: t})
     close = max([_over_program(probes.of(i)) for i in subject.order], default=1e-6)
     one = [np.ones(())]
-    return _compared(bar, t, one, found, _level(one, subject.sizes()), close)
+    return _compare(bar, t, one, found, _level(one, subject.sizes()), close)
 
 
 def _over_program(probe: Probe) -> float:
@@ -215,14 +215,14 @@ class _Downstream(Subject):
         value = _finite_array(trace.nodes[node].value, "the value")
         self.name, self._trace, self._node, self._probes = trace.name, trace, node, probes
         self.inputs = (Input(trace.nodes[node].label or "x", value, True),)
-        self.order = self._affected(sweep)
+        self.order = self._ops_to_rerun(sweep)
         self._seeds = {
             i: _finite_array(g, "the seed")
             for i, g in sweep.seeds.items()
             if i == node or i in self._moved
         }
 
-    def _affected(self, sweep: Sweep) -> list[int]:
+    def _ops_to_rerun(self, sweep: Sweep) -> list[int]:
         """The ops to run again, in order. A value that a message does not go back to was detached,
         unless it is a user who should have sent one."""
         self._flows: dict[int, list[int]] = {}

@@ -82,7 +82,7 @@ def _facts(trace: Trace, i: int) -> Facts:
     return Facts(
         kind="constant" if constant else "op" if node.kind == "op" else "input",
         op=node.op if node.kind == "op" else "constant" if constant else "input",
-        label="" if constant and node.label == _spelled(node.value) else node.label,
+        label="" if constant and node.label == _literal(node.value) else node.label,
         type=f"{node.dtype} {node.shape}" if node.shape else "",
         value=value_text(node.value),
         grad=value_text(grad),
@@ -91,7 +91,7 @@ def _facts(trace: Trace, i: int) -> Facts:
     )
 
 
-def _spelled(x: Kept) -> str:
+def _literal(x: Kept) -> str:
     """A number as a program writes it."""
     return repr(x.item()) if isinstance(x, np.ndarray) and not x.shape else ""
 

@@ -73,15 +73,15 @@ def _sweep(finding: Finding, heat: Heat, op: int) -> Sweep:
         _frozen(heat.analytic[rows, columns].astype(np.float64)),
         rule,
     )
-    bar = _pulled(heat.analytic, g, heat)
+    bar = _pull_back(heat.analytic, g, heat)
     message = Message(op, heat.input, heat.input, local, bar, _certificate(finding, heat, g, bar))
     return Sweep(op, g, (message,), {op: g, heat.input: bar})
 
 
 def _certificate(finding: Finding, heat: Heat, g: Any, bar: Any) -> Certificate:
-    right = _pulled(heat.numeric, g, heat)
+    right = _pull_back(heat.numeric, g, heat)
     rough = np.zeros(heat.numeric.shape) if heat.bound is None else heat.bound
-    bounds = _pulled(rough, np.abs(g), heat) + _CLOSE * np.maximum(np.abs(right), np.abs(bar))
+    bounds = _pull_back(rough, np.abs(g), heat) + _CLOSE * np.maximum(np.abs(right), np.abs(bar))
     fix = finding.correction
     known = fix is not None and fix.rechecked
     return Certificate(
@@ -96,7 +96,7 @@ def _certificate(finding: Finding, heat: Heat, g: Any, bar: Any) -> Certificate:
     )
 
 
-def _pulled(jacobian: Any, g: Any, heat: Heat) -> Any:
+def _pull_back(jacobian: Any, g: Any, heat: Heat) -> Any:
     with np.errstate(all="ignore"):
         bar = np.where(jacobian == 0, 0, jacobian * g.reshape(-1, 1)).sum(axis=0)
     return _frozen(bar.reshape(heat.x_shape).astype(np.float64))

@@ -126,14 +126,14 @@ def _product_rule(op: Op, place: int, letters: tuple[tuple[str, ...], str]) -> s
     if isinstance(op, MatMul):
         a, b = ("aᵀ" if op.turn_a else "a"), ("bᵀ" if op.turn_b else "b")
         if place == 0:
-            return f"{b} @ gᵀ" if op.turn_a else f"g @ {_transposed(b)}"
-        return f"gᵀ @ {a}" if op.turn_b else f"{_transposed(a)} @ g"
+            return f"{b} @ gᵀ" if op.turn_a else f"g @ {_transpose_name(b)}"
+        return f"gᵀ @ {a}" if op.turn_b else f"{_transpose_name(a)} @ g"
     terms, out = letters
     others = [t for i, t in enumerate(terms) if i != place]
     return f"einsum('{','.join([out, *others])}->{terms[place]}', g, ...)"
 
 
-def _transposed(name: str) -> str:
+def _transpose_name(name: str) -> str:
     return name[0] if name.endswith("ᵀ") else f"{name}ᵀ"
 
 
@@ -144,7 +144,7 @@ def _rule(op: Op, place: int, xs: Sequence[Any], y: Any) -> Rule:
     """The op's own rules at this input, on arrays of float64, or of their own dtype if the op is
     the user's: it may not take others, and may not compute the same value again."""
     if type(op).__module__.startswith(_OURS):
-        xs, y = _widened(op, xs, y)
+        xs, y = _in_float64(op, xs, y)
     x = xs[place]
     need = tuple([i == place for i in range(len(xs))])
     shaped = Spec(y.shape, y.dtype)
@@ -167,7 +167,7 @@ def _rule(op: Op, place: int, xs: Sequence[Any], y: Any) -> Rule:
     return Rule(pull, forward, x.shape, y.shape, epsilon)
 
 
-def _widened(op: Op, xs: Sequence[Any], y: Any) -> tuple[Sequence[Any], Any]:
+def _in_float64(op: Op, xs: Sequence[Any], y: Any) -> tuple[Sequence[Any], Any]:
     """Inputs as float64, and the value that the op has there."""
     arrays = [x for x in xs if is_array(x)]
     if all(x.dtype == np.float64 or x.dtype.kind not in "fV" for x in arrays):

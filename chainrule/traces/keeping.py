@@ -56,7 +56,7 @@ def summary(array: Any) -> Summary:
     return Summary(str(array.dtype), shape, *map(float, (low, high, mean, norm)), not_finite=bad)
 
 
-def unchanged(kept: Kept, value: Any) -> bool:
+def is_unchanged(kept: Kept, value: Any) -> bool:
     """Whether `value` is still what was kept of it."""
     if isinstance(kept, Summary):
         return kept == summary(value)

@@ -11,7 +11,7 @@ from chainrule.traces.trace import Node, Sweep
 _T = TypeVar("_T")
 
 
-def merged(
+def merge(
     parts: Sequence[tuple[tuple[Node, ...], tuple[Sweep, ...]]],
 ) -> tuple[tuple[Node, ...], tuple[Sweep, ...]]:
     """The nodes and the sweeps of all parts, which have no node in common."""
@@ -21,7 +21,7 @@ def merged(
         by = len(nodes)
         nodes += [replace(n, inputs=tuple([i + by for i in n.inputs])) for n in own]
         new = {i: i + by for i in range(len(own))}
-        sweeps += [_renumbered(s, new) for s in passes]
+        sweeps += [_renumber(s, new) for s in passes]
     return tuple(nodes), tuple(sweeps)
 
 
@@ -36,10 +36,10 @@ def without_unused(
     order = sorted(used)
     new = {old: i for i, old in enumerate(order)}
     kept = [replace(nodes[i], inputs=tuple([new[n] for n in nodes[i].inputs])) for i in order]
-    return tuple(kept), tuple([_renumbered(s, new) for s in sweeps]), [ops[i] for i in order]
+    return tuple(kept), tuple([_renumber(s, new) for s in sweeps]), [ops[i] for i in order]
 
 
-def _renumbered(s: Sweep, new: Mapping[int, int]) -> Sweep:
+def _renumber(s: Sweep, new: Mapping[int, int]) -> Sweep:
     messages = tuple([replace(m, node=new[m.node], target=new[m.target]) for m in s.messages])
     gradients = {new[i]: g for i, g in s.gradients.items()}
     more = {new[i]: g for i, g in s.more.items()}

@@ -98,7 +98,7 @@ class Probes:
         """The probe of a node. Raises `NotCheckedError` where it cannot be run again."""
         if number not in self._known:
             try:
-                self._known[number] = self._made(number)
+                self._known[number] = self._make_probe(number)
             except NotCheckedError as error:
                 self._known[number] = str(error)
         found = self._known[number]
@@ -106,7 +106,7 @@ class Probes:
             raise NotCheckedError(found)
         return found
 
-    def _made(self, number: int) -> Probe:
+    def _make_probe(self, number: int) -> Probe:
         from chainrule.verify.evidence import Evidence
         from chainrule.verify.measure.noise import based
         from chainrule.verify.measure.run import Point, Run, UnusableError

@@ -20,11 +20,11 @@ from chainrule.scalar import Value
 from chainrule.scalar.value import backward_listeners
 from chainrule.tensors import Tensor, asarray
 from chainrule.traces import names
-from chainrule.traces.certify import certified, is_small
+from chainrule.traces.certify import add_certificates, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
-from chainrule.traces.merging import merged, without_unused
+from chainrule.traces.merging import merge, without_unused
 from chainrule.traces.scalars import ScalarRecorder
-from chainrule.traces.sweeps import unobserved
+from chainrule.traces.sweeps import without_observers
 from chainrule.traces.tensors import TensorRecorder, label_by_lines
 from chainrule.traces.trace import Node, Sweep, Trace
 from chainrule.tree import flatten
@@ -208,7 +208,7 @@ class Recording:
             nodes, sweep = recorder.finish(pairs)
             parts.append((nodes, (sweep,)))
             ops += recorder.ops
-        nodes, sweeps = merged(parts)
+        nodes, sweeps = merge(parts)
         if not nodes:
             raise GradientError(
                 "record: nothing ran that has a gradient: the function, or the block, applies no "
@@ -219,8 +219,8 @@ class Recording:
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
         trace, self.ops = Trace(title, nodes, sweeps, lines), ops
         if self._certify or (self._certify is None and is_small(trace)):
-            with unobserved():
-                trace = certified(trace, ops, all_of_it=bool(self._certify))
+            with without_observers():
+                trace = add_certificates(trace, ops, all_of_it=bool(self._certify))
         self._trace = trace
         return trace
 

@@ -86,7 +86,7 @@ class _Steps:
         self._recording = new()
 
     def __enter__(self) -> None:
-        self._patches.after(Optimizer, "__init__", self._made)
+        self._patches.after(Optimizer, "__init__", self._note_optimizer)
         self._patches.put(Optimizer, "step", self._before_step)
         self._patches.put(Tensor, "backward", self._after_backward)
         self._patches.put(Value, "backward", self._after_backward)
@@ -98,7 +98,7 @@ class _Steps:
     def _watch_torch(self) -> None:
         """PyTorch's optimizers and backward passes end steps, too."""
         torch: Any = sys.modules["torch"]
-        self._patches.after(torch.optim.Optimizer, "__init__", self._made)
+        self._patches.after(torch.optim.Optimizer, "__init__", self._note_optimizer)
         for cls in _classes(torch.optim.Optimizer):
             if "step" in vars(cls):
                 self._patches.put(cls, "step", self._before_step)
@@ -108,12 +108,12 @@ class _Steps:
         self._patches.undo()
         self._recording.stop()
 
-    def _made(self, *_: Any, **__: Any) -> None:
+    def _note_optimizer(self, *_: Any, **__: Any) -> None:
         self._optimizers = True
 
     def _before_step(self, f: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(f)
-        def observed(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self._patches.on and self._recording.has_backward:
                 self._end()
                 result = f(*args, **kwargs)
@@ -121,11 +121,11 @@ class _Steps:
                 return result
             return f(*args, **kwargs)
 
-        return observed
+        return wrapper
 
     def _after_backward(self, f: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(f)
-        def observed(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             result = f(*args, **kwargs)
             outermost = not any(getattr(x, "requires_grad", False) for x in flatten(result)[0])
             on = self._patches.on and not self._optimizers
@@ -134,7 +134,7 @@ class _Steps:
                 self._begin()
             return result
 
-        return observed
+        return wrapper
 
     def _end(self) -> None:
         self._done += 1

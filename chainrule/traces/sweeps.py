@@ -58,7 +58,13 @@ class SweepRecorder:
     @contextmanager
     def running(self) -> Generator[None]:
         """Within it, sweeps are recorded."""
-        with watching(Watch(began=self._began, pulled=self._pulled, ended=self._ended)):
+        with watching(
+            Watch(
+                on_sweep_start=self._start_sweep,
+                on_vjp=self._on_vjp,
+                on_sweep_end=self._end_sweep,
+            )
+        ):
             yield
 
     @property
@@ -69,7 +75,9 @@ class SweepRecorder:
     def _is_foreign(self) -> bool:
         return threading.get_ident() != self._thread or _paused.get()
 
-    def _began(self, walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any], on: bool) -> None:
+    def _start_sweep(
+        self, walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any], on: bool
+    ) -> None:
         if self._is_foreign():
             return
         self._depth += 1
@@ -82,7 +90,7 @@ class SweepRecorder:
         known = self._ops.number_of_node(node)
         return self._ops.adopt(node) if known is None else known
 
-    def _pulled(self, node: GraphNode, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def _note_rule(self, node: GraphNode, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if self._depth != 1 or self._is_foreign() or isinstance(_plain(g), Spec):
             return
         current = self.passes[-1]
@@ -94,7 +102,7 @@ class SweepRecorder:
                 kept = self._keeper.keep(_gradient(bar, target))
                 current.sent.append((sender, place, inputs[place], kept))
 
-    def _ended(self, arrived: Mapping[GraphNode, Any]) -> None:
+    def _end_sweep(self, arrived: Mapping[GraphNode, Any]) -> None:
         if self._is_foreign() or not self._depth:
             return
         self._depth -= 1
@@ -108,7 +116,7 @@ class SweepRecorder:
 
     def finish(self) -> tuple[Sweep, ...]:
         """The sweeps, with local derivatives."""
-        with unobserved():
+        with without_observers():
             return tuple([self._sweep(p) for p in self.passes if p.seeds])
 
     def _sweep(self, done: _Pass) -> Sweep:
@@ -155,7 +163,7 @@ _paused: ContextVar[bool] = ContextVar("paused", default=False)
 
 
 @contextmanager
-def unobserved() -> Generator[None]:
+def without_observers() -> Generator[None]:
     """Within it, ops go to nobody else, run one by one, and no sweep is recorded."""
     token, paused = around.set(None), _paused.set(True)
     try:

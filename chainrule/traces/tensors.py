@@ -1,6 +1,6 @@
 """Records programs of tensors: every op that is applied is an event, every value a copy.
 
-The recorder stands at the door (`graph.interposed`) for ops, and `sweeps` watches the rules.
+The recorder stands at the door (`graph.intercept_ops`) for ops, and `sweeps` watches the rules.
 Composites run op by op while it does. Values are copied as they are made, so that what an optimizer
 does to its parameters afterwards changes nothing here: a parameter that has changed is a new node.
 """
@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.explain.modules import owners
-from chainrule.graph import interposed
+from chainrule.graph import intercept_ops
 from chainrule.nn.hooks import watching
 from chainrule.node import Freed, Variable
 from chainrule.node import Node as GraphNode
@@ -26,7 +26,7 @@ from chainrule.provenance import line_of as number_of_line
 from chainrule.provenance import location, user_line
 from chainrule.source_text import short_line, source_line
 from chainrule.traces.formulas import formula_of
-from chainrule.traces.keeping import Keeper, is_array, unchanged
+from chainrule.traces.keeping import Keeper, is_array, is_unchanged
 from chainrule.traces.modules import RunningModules
 from chainrule.traces.sweeps import SweepRecorder
 from chainrule.traces.trace import Kept, Kind, Node, Sweep
@@ -72,7 +72,7 @@ class TensorRecorder:
     @contextmanager
     def running(self) -> Generator[None]:
         """Within it, ops and rules are recorded."""
-        with interposed(self._apply), self._sweeps.running(), watching(self._modules.during):
+        with intercept_ops(self._apply), self._sweeps.running(), watching(self._modules.during):
             self._runs = True
             try:
                 yield
@@ -141,7 +141,7 @@ class TensorRecorder:
 
     def _is_current(self, number: int, value: Any) -> bool:
         e = self.events[number]
-        return e.op is not None or not is_array(value) or unchanged(e.kept, value)
+        return e.op is not None or not is_array(value) or is_unchanged(e.kept, value)
 
     # --- what ran before, or behind the door
 

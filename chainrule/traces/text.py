@@ -17,14 +17,14 @@ MAX_LINES = 40
 def describe_trace(trace: Trace) -> str:
     """Nodes with values and gradients, and every message, a line each."""
     out = [f"{trace.name}: {len(trace.nodes):,} nodes"]
-    out += _shortened([_node(trace, i) for i in range(len(trace.nodes))])
+    out += _shorten([_node(trace, i) for i in range(len(trace.nodes))])
     if not trace.sweeps:
         out.append("backward has not run: there are no gradients")
     for sweep in trace.sweeps:
         out.append(
             f"backward from {name_of(trace, sweep.result)}: {len(sweep.messages):,} messages"
         )
-        out += _shortened([_message(trace, sweep, m) for m in sweep.messages])
+        out += _shorten([_message(trace, sweep, m) for m in sweep.messages])
     return "\n".join(out)
 
 
@@ -70,7 +70,7 @@ def _verdict(m: Message) -> str:
     return f"  ✗ {c.slip or 'differs from differences'} (off by {number(c.difference)})"
 
 
-def _shortened(lines: list[str]) -> list[str]:
+def _shorten(lines: list[str]) -> list[str]:
     if len(lines) <= MAX_LINES:
         return lines
     half = MAX_LINES // 2

@@ -31,16 +31,16 @@ def value_text(x: Kept) -> str:
     if array.size == 0:
         return "empty"
     if array.size <= SMALL:
-        return _nested(array.tolist())
+        return _list_text(array.tolist())
     if array.dtype.kind in "bc":
         return f"{array.size:,} elements"
     return _statistics(summary(array))
 
 
-def _nested(x: Any) -> str:
+def _list_text(x: Any) -> str:
     if not isinstance(x, list):
         return number(x)
-    return f"[{', '.join([_nested(e) for e in cast(list[Any], x)])}]"
+    return f"[{', '.join([_list_text(e) for e in cast(list[Any], x)])}]"
 
 
 def _statistics(s: Summary) -> str:

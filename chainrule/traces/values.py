@@ -161,12 +161,12 @@ class ValueGraph:
 
     def edges(self) -> Iterator[Edge]:
         """In the order in which the engine passes gradients on."""
-        waits, below = self._counted()
+        waits, below = self._count_edges()
         owner: dict[int, tuple[Value, int]] = {}
         ready = deque([self._top])
         while ready:
             v = ready.popleft()
-            for edge, x in self._sent(v, below.get(id(v)), owner):
+            for edge, x in self._edges_of(v, below.get(id(v)), owner):
                 if edge is not None:
                     yield edge
                 if id(x) in waits:
@@ -174,7 +174,7 @@ class ValueGraph:
                     if waits[id(x)] == 0:
                         ready.append(x)
 
-    def _counted(self) -> tuple[dict[int, int], dict[int, Value]]:
+    def _count_edges(self) -> tuple[dict[int, int], dict[int, Value]]:
         """How many edges lead to each inner node; for each sum the next smaller one reached."""
         waits: dict[int, int] = {}
         reached: dict[int, dict[int, Value]] = {}
@@ -202,7 +202,7 @@ class ValueGraph:
                 waits[id(low)] = waits.get(id(low), 0) + 1
         return waits, below
 
-    def _sent(
+    def _edges_of(
         self, v: Any, low: Any, owner: dict[int, tuple[Value, int]]
     ) -> Iterator[tuple[Edge | None, Any]]:
         """What a node hands on: an edge of ours, and the node of the engine that it goes to."""

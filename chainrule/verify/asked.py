@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from chainrule.arrays import admit_values, named
+from chainrule.arrays import admit_values, report_caller
 from chainrule.errors import ChainruleError, describe
 from chainrule.provenance import is_inside
 from chainrule.tree import flatten
@@ -54,7 +54,7 @@ def _admitted(face: str, x: Any) -> Any:
     try:
         taken = [leaf if _is_setting(leaf) else admit_values(leaf) for leaf in leaves]
     except ChainruleError as error:
-        raise named(error, f"verify.{face}") from None
+        raise report_caller(error, f"verify.{face}") from None
     return x if all(map(is_, leaves, taken)) else structure.unflatten(taken)
 
 

@@ -7,12 +7,12 @@ from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from chainrule.optional import installed
+from chainrule.optional import is_installed
 
 
 def compiled_classes() -> list[Any]:
     """The classes of compiled functions; none where the compiler cannot be loaded."""
-    return [import_module("chainrule.compile.jit").Jitted] if installed("llvmlite") else []
+    return [import_module("chainrule.compile.jit").Jitted] if is_installed("llvmlite") else []
 
 
 def loop_code() -> CodeType | None:

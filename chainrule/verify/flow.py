@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.derive import pullback_nodes
 from chainrule.function import Call as UserCall
 from chainrule.function import Context
-from chainrule.graph import Node, Variable, apply, interposed, order, recording, variable
+from chainrule.graph import Node, Variable, apply, intercept_ops, order, recording, variable
 from chainrule.op import Detach, Need, Op, Unchanged, new_op
 from chainrule.ops.families import Elementwise, zeros_like
 from chainrule.tensors import asarray
@@ -85,7 +85,7 @@ class Recorder:
         args = list(op.static)
         for place, x in zip(op.places, xs, strict=True):
             args[place] = x if isinstance(x, Variable) else variable(x)
-        with interposed(self), recording(True):
+        with intercept_ops(self), recording(True):
             return op.function.forward(Context(op.ctx.needs_input_grad), *args)
 
     def left(self, x: Any, how: str) -> None:
@@ -184,7 +184,7 @@ def trace(
         ]
         nodes = [x.node if w else None for x, w in zip(leaves, wanted, strict=True)]
         recorder = Recorder({n: i for i, n in enumerate(nodes) if n is not None})
-        with watching(Watch(left=recorder.left)), interposed(recorder), recording(True):
+        with watching(Watch(on_leave=recorder.left)), intercept_ops(recorder), recording(True):
             outs = [asarray(y) for y in f(*leaves)]
     except Exception:
         return None

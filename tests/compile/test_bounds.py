@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.compile.graph.rules.index_checks import checked
+from chainrule.compile.graph.rules.index_checks import add_index_checks
 from chainrule.compile.graph.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
 from chainrule.ops.selection import Take, TakeAlong
@@ -101,7 +101,7 @@ def test_each_index_has_a_bit():
     x = terms.constant(TABLE)
     i, j = (terms.input(k, (5, 3), np.dtype(np.int64)) for k in (0, 1))
     y, z = terms.op(Take(0), [x, i]), terms.op(TakeAlong(1), [x, j])
-    program, words = checked(Program((i, j), (y, z)), terms)
+    program, words = add_index_checks(Program((i, j), (y, z)), terms)
     assert len(words) == 2
     inside, outside = np.zeros((5, 3), np.int64), np.full((5, 3), 9)
     for bits, given in ((0, (inside, inside)), (1, (outside, inside)), (2, (inside, outside))):
@@ -115,4 +115,4 @@ def test_indices_that_are_known_are_not_looked_at():
     terms = Terms()
     x, i = terms.constant(TABLE), terms.constant(np.array([0, 1]))
     program = Program((), (terms.op(Take(0), [x, i]),))
-    assert checked(program, terms) == (program, [])
+    assert add_index_checks(program, terms) == (program, [])

@@ -11,7 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule.compile.c.expressions import Printer
 from chainrule.compile.c.names import Namer
-from chainrule.compile.export.call_data import called
+from chainrule.compile.export.call_data import names_from_function
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.ops import elementwise as ew
@@ -171,5 +171,5 @@ def test_what_the_user_calls_it() -> None:
     def f() -> Any:
         return holder, other, c
 
-    found = called(f, [a, b, c])
+    found = names_from_function(f, [a, b, c])
     assert found == {id(a): "holder.inner.left", id(b): "other.0", id(c): "c"}

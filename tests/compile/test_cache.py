@@ -39,13 +39,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled from now on."""
     texts: list[str] = []
-    real = native_program.compiled
+    real = native_program.compile_object
 
     def compiled(text: str) -> bytes:
         texts.append(text)
         return real(text)
 
-    monkeypatch.setattr(native_program, "compiled", compiled)
+    monkeypatch.setattr(native_program, "compile_object", compiled)
     return texts
 
 
@@ -118,7 +118,7 @@ def counted(name, f):
         done[name] += 1
         return f(*args)
     return g
-native_program.compiled = counted("compiled", native_program.compiled)
+native_program.compile_object = counted("compiled", native_program.compile_object)
 build.plan = counted("scheduled", build.plan)
 
 draw = np.random.default_rng(0)

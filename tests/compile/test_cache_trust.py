@@ -43,9 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled from now on."""
     texts: list[str] = []
-    real = native_program.compiled
+    real = native_program.compile_object
     monkeypatch.setattr(
-        native_program, "compiled", lambda text: (texts.append(text), real(text))[1]
+        native_program, "compile_object", lambda text: (texts.append(text), real(text))[1]
     )
     return texts
 

@@ -342,7 +342,7 @@ def test_a_program_is_found_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(text: str) -> bytes:
         raise AssertionError("it was compiled again")
 
-    monkeypatch.setattr(native_program, "compiled", refuse)
+    monkeypatch.setattr(native_program, "compile_object", refuse)
     got = cr.jit(f)(z)
     assert got.numpy().tobytes() == want.numpy().tobytes()
     assert got.dtype == np.complex128

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from chainrule.compile.graph.array_patterns import Ratio
 from chainrule.compile.graph.size_polynomials import (
     count_needed,
-    fitted,
+    fit_polynomial,
     number_fitted,
     samples_near,
 )
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 
 SIZES = ((7, 5), (9, 3), (11, 13), (6, 8), (5, 10), (8, 21), (4, 9))
 SAMPLES = [{"n": n, "m": m} for n, m in SIZES]
@@ -27,28 +27,28 @@ MONOMIALS = ("1", "n", "m", "n * n", "m * m", "n * m")
 def test_a_polynomial_is_found_at_sizes_that_it_was_not_made_of(coefficients: list[int]):
     terms = [f"{c} * {m}" for c, m in zip(coefficients, MONOMIALS, strict=True)]
     value = lambda s: eval(" + ".join(terms), {}, s)
-    found = fitted([value(s) for s in SAMPLES], SAMPLES)
+    found = fit_polynomial([value(s) for s in SAMPLES], SAMPLES)
     other = {"n": 1234, "m": 77}
-    assert found is not None and bound(found, other) == value(other)
+    assert found is not None and size_at(found, other) == value(other)
 
 
 def test_large_numbers_are_exact():
     values = [(2**61 + 1) * s["n"] * s["n"] + 3 for s in SAMPLES]
-    found = fitted(values, SAMPLES)
-    assert found is not None and bound(found, {"n": 2, "m": 0}) == 4 * (2**61 + 1) + 3
+    found = fit_polynomial(values, SAMPLES)
+    assert found is not None and size_at(found, {"n": 2, "m": 0}) == 4 * (2**61 + 1) + 3
 
 
 @pytest.mark.parametrize("value", ["n * n * n", "n // 2", "2 ** n", "n * n * m * m"])
 def test_what_is_no_such_polynomial(value: str):
     values = [eval(value, {}, dict(s)) for s in SAMPLES]
-    assert fitted(values, SAMPLES) is None
+    assert fit_polynomial(values, SAMPLES) is None
 
 
 def test_sizes_that_go_together_do_not_tell_which():
     """The simplest polynomial is taken; where none is simplest, the first of those."""
     samples = [{"n": n} for n in (3, 5, 6, 8)]
-    assert str(fitted([2 * s["n"] for s in samples], samples)) == "2*n"
-    assert fitted([4, 4, 4, 4], samples) == 4
+    assert str(fit_polynomial([2 * s["n"] for s in samples], samples)) == "2*n"
+    assert fit_polynomial([4, 4, 4, 4], samples) == 4
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

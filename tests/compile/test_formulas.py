@@ -15,7 +15,7 @@ from chainrule.compile.graph.rules.formulas import formula
 from chainrule.compile.graph.rules.rewriter import Rewriter
 from chainrule.compile.graph.terms import Terms
 from chainrule.compile.llvm import functions as llvm_functions
-from chainrule.compile.loops.functions import BASIC, MATHEMATICS, known
+from chainrule.compile.loops.functions import BASIC, MATHEMATICS, is_function
 from chainrule.compile.mathlib.table import TABLE
 from chainrule.ops import elementwise as ew
 from chainrule.ops import special as special  # its rows belong to the table too
@@ -89,7 +89,7 @@ def test_every_target_has_code_for_the_language():
 
 def test_every_row_has_code_a_formula_or_a_reason():
     for label, op in rows.items():
-        if known(label, F64) or label in ROWS or label in EAGER:
+        if is_function(label, F64) or label in ROWS or label in EAGER:
             continue
         terms = Terms()
         value = special_values.FORMULAS.get(label, op.fn)
@@ -97,4 +97,4 @@ def test_every_row_has_code_a_formula_or_a_reason():
         xs = [terms.input(i, (3,), F64) for i in range(count)]
         assert formula(Rewriter(terms, {}), op, xs) is not None, label
     for label in ROWS:
-        assert not known(label, F64), f"{label} has code: the row is superfluous"
+        assert not is_function(label, F64), f"{label} has code: the row is superfluous"

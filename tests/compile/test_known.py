@@ -90,7 +90,7 @@ def test_every_turn_reads_what_is_there(name: str):
 def run_native(body: Sequence[Any], arrays: Sequence[Any]) -> None:
     """As machine code, on the arrays of X and Y."""
     program = Loops([X, Y], [Kernel("k", tuple(body))])
-    code = machine_code.loaded(machine_code.compiled(str(emit(program, [X, Y], [], host()).ir)))
+    code = machine_code.load(machine_code.compile_object(str(emit(program, [X, Y], [], host()).ir)))
     table = (ctypes.c_void_p * 2)(*map(id, arrays))
     nothing = (ctypes.c_int64 * 1)()
     code.call(table, nothing, nothing, 0, nothing)

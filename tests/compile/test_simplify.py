@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chainrule.compile.graph.rules.algebra import holds, largest
-from chainrule.compile.graph.rules.simplify import simplified
+from chainrule.compile.graph.rules.simplify import simplify
 from chainrule.compile.graph.terms import Program, Term, Terms, Values, in_order
 from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
@@ -224,7 +224,7 @@ UNSIGNED = {
 def test_each_rule_fires_and_changes_no_value(rule: str):
     make, left = FIRES[rule]
     p, t = program(make)
-    simple = simplified(p, t)
+    simple = simplify(p, t)
     assert ops_of(simple) == left
     for seed in range(4):
         xs = inputs(seed)
@@ -260,12 +260,12 @@ NOT_EXACT: dict[str, Make] = {
 @pytest.mark.parametrize("what", NOT_EXACT)
 def test_what_is_not_exact_stays(what: str):
     p, t = program(NOT_EXACT[what])
-    assert sorted(ops_of(simplified(p, t))) == sorted(ops_of(p))
+    assert sorted(ops_of(simplify(p, t))) == sorted(ops_of(p))
 
 
 def test_the_sum_of_equal_numbers_is_a_multiple():
     p, t = program(lambda t, x, y, v: t.op(Sum((0,), False), [t.op(BroadcastTo((8, 4)), [v])]))
-    simple = simplified(p, t)
+    simple = simplify(p, t)
     assert "sum" not in ops_of(simple)
     xs = inputs(1)
     ((want,), _), ((got,), _) = Values(p).run(xs), Values(simple).run(xs)
@@ -278,7 +278,7 @@ def test_the_sign_of_a_zero_survives_where_parts_are_put_together():
     keys = [((0, 2, None),), ((2, 4, None),)]
     parts = [t.op(Unslice(k, (4,)), [t.op(Slice(k), [x])]) for k in keys]
     p = Program((x,), (t.op(ew.add, parts),))
-    (got,), _ = Values(simplified(p, t)).run([np.array([-0.0, 0.0, 1.0, -0.0])])
+    (got,), _ = Values(simplify(p, t)).run([np.array([-0.0, 0.0, 1.0, -0.0])])
     np.testing.assert_array_equal(np.signbit(got), [True, False, False, True])
 
 
@@ -286,7 +286,7 @@ def test_an_update_to_what_was_there_is_none():
     t = Terms()
     x, y = t.input(0, (4,), F64), t.input(1, (4,), F64)
     p = Program((x, y), (), ((0, neg(t, neg(t, x))), (1, neg(t, y))))
-    assert [i for i, _ in simplified(p, t).updates] == [1]
+    assert [i for i, _ in simplify(p, t).updates] == [1]
 
 
 def test_what_has_no_elements_is_a_constant():
@@ -299,7 +299,7 @@ def test_what_has_no_elements_is_a_constant():
         t.op(TakeAdd(0, (5, 4)), [x, index]),
     ]
     p = Program((x, index), tuple(roots))
-    simple = simplified(p, t)
+    simple = simplify(p, t)
     assert ops_of(simple) == []
     given = [np.zeros((0, 4)), np.zeros(0, np.int64)]
     for got, native, want in zip(
@@ -342,6 +342,6 @@ def test_a_mistake_in_a_rule_would_be_noticed(monkeypatch: pytest.MonkeyPatch):
         algebra.LABELS, "add", lambda r, t, xs: xs[0] if xs[0] is not xs[1] else None
     )
     p, t = program(lambda t, x, y, v: t.op(ew.add, [x, y]))
-    ((want,), _), ((got,), _) = (Values(q).run(inputs(3)) for q in (p, simplified(p, t)))
+    ((want,), _), ((got,), _) = (Values(q).run(inputs(3)) for q in (p, simplify(p, t)))
     with pytest.raises(AssertionError):
         same(got, want)

@@ -71,13 +71,13 @@ def test_as_many_traces_as_the_polynomial_needs(
     rule: Any, traces: int, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[dict[str, int]] = []
-    traced = dynamic_axes._traced
+    traced = dynamic_axes._trace_at
 
     def counted(name: Any, leaves: Any, named: Any, sample: Any, call: Any) -> Any:
         seen.append(sample)
         return traced(name, leaves, named, sample, call)
 
-    monkeypatch.setattr(dynamic_axes, "_traced", counted)
+    monkeypatch.setattr(dynamic_axes, "_trace_at", counted)
 
     def f(x: Any) -> Any:
         return x.sum() * cr.ones((rule(x.shape[0]),), dtype=x.dtype).sum()

@@ -94,7 +94,7 @@ def effort(f: Callable[[Any], Any], x: Any, monkeypatch: pytest.MonkeyPatch) -> 
         letters = len(text)
         raise EnoughError
 
-    monkeypatch.setattr(native_program, "compiled", compiled)
+    monkeypatch.setattr(native_program, "compile_object", compiled)
     monkeypatch.setattr(Entry, "get", lambda self: None)
     monkeypatch.setattr(build, "CHECKING", False)
     count = 0

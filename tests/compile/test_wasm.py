@@ -357,8 +357,11 @@ def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):
 )
 def test_numbers_are_written_and_read(n: int):
     as_signed = n - (1 << 32) if n >> 31 else n
-    assert Reader(object_file.unsigned(n)).number() == n
+    assert Reader(object_file.leb128(n)).number() == n
     assert Reader(object_file.signed(as_signed)).signed() == as_signed
     assert Reader(object_file.word(n)).signed() == as_signed
-    assert Reader(object_file.padded(n)).number() == n and len(object_file.padded(n)) == 5
-    assert Reader(object_file.padded(n, sign=True)).signed() == as_signed
+    assert (
+        Reader(object_file.leb128_padded(n)).number() == n
+        and len(object_file.leb128_padded(n)) == 5
+    )
+    assert Reader(object_file.leb128_padded(n, sign=True)).signed() == as_signed

@@ -14,7 +14,7 @@ from ops import check
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.graph import Variable, apply, interposed
+from chainrule.graph import Variable, apply, intercept_ops
 from chainrule.op import Op
 from chainrule.ops import complex as cplx
 
@@ -71,7 +71,7 @@ def cases() -> tuple[Case, ...]:
             found.setdefault((kind(op), kinds), Case(op, values))
         return y
 
-    with interposed(look):
+    with intercept_ops(look):
         for sample in SAMPLES:
             _back(sample.f, sample.args)
         for f, args in MORE:

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c.expressions import extent
-from chainrule.compile.graph.sizes import Extent, bound, product
+from chainrule.compile.graph.sizes import Extent, product, size_at
 from chainrule.errors import DtypeError
 
 INLINE = 64
@@ -42,7 +42,7 @@ class Array:
                 f"to_c: {self.path} is an array of {self.dtype}, which C99 has no numbers for: "
                 "use float32 or float64"
             )
-        size = max(1, bound(product(self.shape), largest))
+        size = max(1, size_at(product(self.shape), largest))
         head = f"static {'const ' if self.is_inline else ''}{fn.type_of(self.dtype)} {self.name}"
         return f"{head}[{size}]{self._numbers()};  /* {self._shape()}{self.about} */"
 
@@ -75,7 +75,7 @@ SPOKEN = {
 """What the results of ops are called, where the op's own name says little."""
 
 
-def described(label: str, shape: Sequence[Extent], inputs: Sequence[Array]) -> str:
+def describe_memory(label: str, shape: Sequence[Extent], inputs: Sequence[Array]) -> str:
     """The path of memory that the plan calls `label`: `input 3, turned`, say."""
     if not shape and label in SPOKEN:
         return "coefficient"

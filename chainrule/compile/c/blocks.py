@@ -1,7 +1,7 @@
 """What a block of statements should keep in variables, and what its statements read and write.
 
-A variable is for an expression that is needed again while what it reads stays as it is, or that a
-loop would compute in every iteration for nothing.
+A variable is for an expression that is needed again while what it reads stays as it is. Or it is
+for one that a loop would compute in every iteration for nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def every(body: Iterable[Any]) -> Iterator[Any]:
 # --- products in loops ---------------------------------------------------------------------------
 
 
-def lowered(body: Iterable[Any]) -> list[Any]:
+def write_out_products(body: Iterable[Any]) -> list[Any]:
     """Statements with loops for products."""
     out: list[Any] = []
     for s in body:
@@ -68,7 +68,7 @@ def lowered(body: Iterable[Any]) -> list[Any]:
             case Product():
                 out += _product(s)
             case For():
-                out.append(replace(s, body=tuple(lowered(s.body))))
+                out.append(replace(s, body=tuple(write_out_products(s.body))))
             case _:
                 out.append(s)
     return out
@@ -150,21 +150,21 @@ def children(e: Expr) -> list[Expr]:
 
 
 def shown_once(body: Sequence[Any], n: int, folded: Mapping[Local, str]) -> bool:
-    """Whether the variable that statement `n` sets is needed no more than once, by a statement of
-    the same block, before anything that it reads is written to; or is another one's name."""
+    """Whether the variable that statement `n` sets is another one's name, or is needed once at
+    most: by a statement of the same block, before anything that it reads is written to."""
     let = body[n]
     rest = body[n + 1 :]
     if let.local in folded:
         return False
     if let.value.kind == "local":
         return let.value.of not in writes(rest)
-    users = [m for m, s in enumerate(rest) if _counted([s], let.local)]
-    if len(users) != 1 or isinstance(rest[users[0]], For) or _counted(rest, let.local) > 1:
+    users = [m for m, s in enumerate(rest) if _count_uses([s], let.local)]
+    if len(users) != 1 or isinstance(rest[users[0]], For) or _count_uses(rest, let.local) > 1:
         return False
     return not {*reads(let.value)} & writes(rest[: users[0]])
 
 
-def _counted(body: Sequence[Any], local: Local) -> int:
+def _count_uses(body: Sequence[Any], local: Local) -> int:
     """How often expressions show `local`."""
     roots = [e for s in every(body) for e in loops.exprs_of(s)]
     seen: set[Expr] = set()
@@ -179,7 +179,7 @@ def _counted(body: Sequence[Any], local: Local) -> int:
     return count
 
 
-def needed(
+def variables_needed(
     body: Sequence[Any],
     stamp: Callable[[Expr, Mapping[Cell, int]], Stamp],
     live: Callable[[Stamp], bool],

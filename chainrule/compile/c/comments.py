@@ -32,7 +32,7 @@ def kernel_comment(kernels: Sequence[Kernel]) -> list[str]:
     head = said or [f"{kernel_words(kernels[0])[0]}, for what follows"]
     places = {m["place"]: None for k in kernels for m in map(_MEMBER.match, k.about) if m}
     times = f"; {len(kernels)} calls" if len(kernels) > 1 else ""
-    return [*listed("", head, times), *[quoted(p) for p in places if _is_users(p)]]
+    return [*comma_list("", head, times), *[source_quote(p) for p in places if _is_users(p)]]
 
 
 def _is_users(place: str | None) -> bool:
@@ -45,7 +45,7 @@ def _shape(text: str) -> str:
     return f" ({text[1:-1]})" if text != "[]" else ""
 
 
-def listed(start: str, words: Sequence[str], end: str) -> list[str]:
+def comma_list(start: str, words: Sequence[str], end: str) -> list[str]:
     """`start`, the words with commas between them, and `end`, on as many lines as it takes."""
     lines = [start]
     for n, word in enumerate(words):
@@ -57,7 +57,7 @@ def listed(start: str, words: Sequence[str], end: str) -> list[str]:
     return lines if words else [start + end]
 
 
-def quoted(place: str) -> str:
+def source_quote(place: str) -> str:
     """`train.py:12  loss = model.loss(x, y)` of the place `/home/me/train.py:12`."""
     file, _, line = place.rpartition(":")
     text = _plain(source_line(file, int(line)).strip())
@@ -76,7 +76,7 @@ def where(t: Term) -> str:
     return short_line(place) if place and _is_users(place) else ""
 
 
-def assigned(order: Sequence[Term]) -> dict[Term, str]:
+def names_of_results(order: Sequence[Term]) -> dict[Term, str]:
     """By term that is the value of a line `h = ..` of the user's: the name on its left."""
     last: dict[tuple[CodeType, int], Term] = {}
     for t in order:

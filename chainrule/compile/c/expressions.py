@@ -235,8 +235,8 @@ def _factor(c: Extent) -> str:
 
 
 def wrapped_index(e: Expr) -> tuple[Expr, Affine] | None:
-    """An index i from data and the size n of its axis, if `e` is i brought into 0 to n - 1, a
-    negative one counted from the end."""
+    """An index i from data and the size n of its axis, if `e` is i brought into 0 to n - 1. A
+    negative i counts from the end."""
     if e.kind != "fn" or e.of[0] != "minimum" or e.of[1].kind != "fn":
         return None
     inner, last = e.of[1], e.of[2]

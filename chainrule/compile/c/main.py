@@ -1,7 +1,7 @@
 """`main` and what it reads: the text of the end of the file.
 
-The data's file is three int64 (a number that tells what it is, the bytes of the state, how many
-batches there are), the state, and the batches, each array as it lies in memory.
+The data's file begins with three int64: a number that tells what it is, the bytes of the state, how
+many batches there are. The state and the batches follow, each array as it lies in memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main_text(
     """The functions that read, and `main`, which makes these `calls` at every step. It takes so
     many `steps`, and reads the file `data`, unless it is told otherwise."""
     lines = [
-        *_opened(data, steps),
+        *_open_data(data, steps),
         "    read_state(file);",
         "    const long batches_start = ftell(file);",
         "    for (int step = 0; step < steps; step++) {",
@@ -58,7 +58,7 @@ def main_text(
         *[f"        {call}" for call in calls],
         *([f"        if (*{reading.outside.name}) return refuse(*{reading.outside.name});"]
           if reading.outside else []),
-        *[f"        {line}" for line in _printed(reading.results)],
+        *[f"        {line}" for line in _print_results(reading.results)],
         "    }",
         "    fclose(file);",
         "    if (argc > 3) write_state(argv[3]);",
@@ -96,7 +96,7 @@ def _writer(arrays: Sequence[Array]) -> str:
 
 def _refusal(checks: Sequence[str]) -> str:
     lines = [
-        f'    if (outside >> {bit} & 1) fputs("{_quoted(words)}\\n", stderr);\n'
+        f'    if (outside >> {bit} & 1) fputs("{_c_string(words)}\\n", stderr);\n'
         for bit, words in enumerate(checks)
     ]
     return (
@@ -105,13 +105,13 @@ def _refusal(checks: Sequence[str]) -> str:
     )
 
 
-def _quoted(words: str) -> str:
+def _c_string(words: str) -> str:
     """What a check says in a string of C, with the name of the file alone."""
     plain = without_folders(words).encode("ascii", "replace").decode()
     return plain.replace("\\", "/").replace('"', "'").replace("?", ".")
 
 
-def _opened(data: str, steps: int) -> list[str]:
+def _open_data(data: str, steps: int) -> list[str]:
     return [
         f"    const int steps = argc > 1 ? atoi(argv[1]) : {steps};",
         f'    const char *path = argc > 2 ? argv[2] : "{data}";',
@@ -130,7 +130,7 @@ def _opened(data: str, steps: int) -> list[str]:
     ]
 
 
-def _printed(results: Sequence[Array]) -> list[str]:
+def _print_results(results: Sequence[Array]) -> list[str]:
     """Prints the results that are single numbers."""
     lines = ['printf("step %d", step + 1);']
     for a in [a for a in dict.fromkeys(results) if a.shape == ()]:

@@ -1,8 +1,8 @@
 """Forward, backward and update: a program in three, to be run one after the other.
 
-Forward is what the loss depends on. Backward is what the gradients that stay depend on besides; if
-none stays, what was not made where the new values of the state were made. Update is the rest, and
-all that overwrites what earlier parts read. A value that a later part needs is kept in memory.
+Forward is what the loss depends on. Backward is what the gradients that stay depend on besides. If
+none stays, it is what was not made where the new values of the state were made. Update is the rest,
+and all that overwrites what earlier parts read. A value that a later part needs is kept in memory.
 
 Notation: `slot` what stands for a place in memory: an input of the whole program, or the term that
 is kept there.

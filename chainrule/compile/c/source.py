@@ -8,7 +8,7 @@ from typing import Any, final
 
 from chainrule.compile.c import comments
 from chainrule.compile.c import functions as fn
-from chainrule.compile.c.arrays import SPOKEN, Array, described
+from chainrule.compile.c.arrays import SPOKEN, Array, describe_memory
 from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
@@ -46,7 +46,7 @@ class Source:
 
     `state` and `each_step` are the inputs that `main` reads, by number, in order: once, and at
     every step; constants are read after the state. With `checks`, the last result of `program`
-    tells of indices that were outside, and they say what of each of its bits; `results` are the
+    tells of indices that were outside; they say what each of its bits stands for. `results` are the
     names of the others.
     """
 
@@ -101,7 +101,7 @@ class Source:
 
     def _keep(self, p: Phase) -> None:
         """Arrays for what `p` leaves to others."""
-        names = comments.assigned(in_order(self.program.roots))
+        names = comments.names_of_results(in_order(self.program.roots))
         for t in p.results:
             if t not in self.slots:
                 path = names.get(t, SPOKEN.get(t.name, t.name))
@@ -115,7 +115,9 @@ class Source:
         known |= {b: self.slots[t] for b, t in zip(made.memory.results, p.results, strict=True)}
         for b in [b for b in program.buffers if b not in known]:
             path = (
-                described(b.label or b.name, b.shape, ins) if b.role != "constant" else "constant"
+                describe_memory(b.label or b.name, b.shape, ins)
+                if b.role != "constant"
+                else "constant"
             )
             array = Array(self.namer(path), path, b.dtype, b.shape, "", b.value)
             known[b] = array
@@ -155,7 +157,7 @@ class Source:
             known[key] = _Called(name, function(kernel, paths, symbols, self.helpers))
         known[key].kernels.append(kernel)
         passed = [f"{arrays[b].name} + {n}" if n else arrays[b].name for b, n in same.passed]
-        return comments.listed(f"{known[key].name}(", [*passed, *same.symbols], ");")
+        return comments.comma_list(f"{known[key].name}(", [*passed, *same.symbols], ");")
 
     # --- the file
 
@@ -173,7 +175,7 @@ class Source:
         return "\n".join([p for p in parts if p])
 
     def _phase_calls(self) -> list[str]:
-        return [f"{p.name}({', '.join(self._told(p.name))});" for p in self.phases]
+        return [f"{p.name}({', '.join(self._sizes_of_phase(p.name))});" for p in self.phases]
 
     def _reading(self) -> Reading:
         inputs = [self.slots[t] for t in self.program.inputs]
@@ -212,17 +214,17 @@ class Source:
 
     def _phase_text(self, p: Phase) -> str:
         functions = [self._function_text(c) for c in self._functions[p.name].values()]
-        arguments = ", ".join([f"int {s}" for s in self._told(p.name)]) or "void"
+        arguments = ", ".join([f"int {s}" for s in self._sizes_of_phase(p.name)]) or "void"
         head = f"static void {p.name}({arguments}) {{\n"
         calls = "".join([f"    {line}\n" for line in self._calls[p.name]])
         return "\n".join([f"/* ---- {p.name} ---- */\n", *functions, f"{head}{calls}}}\n"])
 
-    def _told(self, phase: str) -> list[str]:
+    def _sizes_of_phase(self, phase: str) -> list[str]:
         """The sizes that a phase is told."""
         return [s for s in self.symbols if mentions(self._calls[phase], s)]
 
     def _function_text(self, c: _Called) -> str:
-        head = "\n".join(comments.listed(f"static void {c.name}(", c.function.parameters, ")"))
+        head = "\n".join(comments.comma_list(f"static void {c.name}(", c.function.parameters, ")"))
         body = "".join([f"    {line}\n" for line in c.function.lines])
         return f"{_comment(comments.kernel_comment(c.kernels))}{head} {{\n{body}}}\n"
 

@@ -14,7 +14,7 @@ from chainrule.compile.mathlib.special import spherical
 from chainrule.compile.mathlib.special.gamma import ORDERS, border, cotangent, series
 
 
-def _nested(coefficients: list[str], x: str) -> str:
+def _horner(coefficients: list[str], x: str) -> str:
     """c[0] + x (c[1] + x (c[2] + ...)) in C."""
     *rest, text = coefficients
     for c in reversed(rest):
@@ -23,8 +23,8 @@ def _nested(coefficients: list[str], x: str) -> str:
 
 
 def _polygamma(n: int) -> str:
-    slope = _nested([f"{float(c)}" for c in cotangent(n)], "c")
-    tail = _nested([repr(c) for c in series(n)], "u")
+    slope = _horner([f"{float(c)}" for c in cotangent(n)], "c")
+    tail = _horner([repr(c) for c in series(n)], "u")
     sign = 1 - 2 * (n % 2 == 0)
     return (
         f"the derivative of order {n} of digamma: shifted beyond {border(n):g}, where its series\n"
@@ -38,12 +38,12 @@ def _polygamma(n: int) -> str:
         "double sum = 0;\n"
         f"for (; z < {border(n):g}; z++) sum += {math.factorial(n)} / pow(z, {n + 1});\n"
         "const double u = 1 / (z * z);\n"
-        f"const double tail = 1 + {n / 2} / z\n    + u * ({_wrapped(tail)});\n"
+        f"const double tail = 1 + {n / 2} / z\n    + u * ({_wrap_sum(tail)});\n"
         f"return y + sign * (sum + {math.factorial(n - 1)} / pow(z, {n}) * tail);"
     )
 
 
-def _wrapped(text: str, width: int = 78) -> str:
+def _wrap_sum(text: str, width: int = 78) -> str:
     """The text on lines of at most about that width, broken before a `+`."""
     lines = [""]
     for part in text.split(" + "):

@@ -58,7 +58,7 @@ def function(
     says what they are called outside; helpers that it needs are added to `helpers`."""
     read, written = kernel.buffers()
     order = list(dict.fromkeys([*written, *read]))
-    body = blocks.lowered(kernel.body)
+    body = blocks.write_out_products(kernel.body)
     starts = _starts(body)
     namer = Namer([*COUNTERS, *symbols])
     printer = Printer(helpers)
@@ -69,7 +69,7 @@ def function(
         const = "" if b in written else "const "
         parameters.append(f"{const}{fn.type_of(b.dtype)} *restrict {name}")
     folds = {s.local: s.fold for s in statements(body) if isinstance(s, Into)}
-    lines = [x for y in _Body(printer, namer, folds).lines(body) for x in _wrapped(y)]
+    lines = [x for y in _Body(printer, namer, folds).lines(body) for x in _wrap_line(y)]
     passed = tuple([(b, starts.get(b, 0)) for b in order])
     told = tuple([s for s in symbols if mentions(lines, s)])
     return Function((*parameters, *[f"int {s}" for s in told]), tuple(lines), passed, told)
@@ -80,7 +80,7 @@ def mentions(lines: Iterable[str], word: str) -> bool:
     return any(re.search(rf"\b{word}\b", line) for line in lines)
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrap_line(line: str) -> list[str]:
     """A line; if it is long, in several, broken outside of as many brackets as possible."""
     pad = " " * (len(line) - len(line.lstrip()) + 4)
     out: list[str] = []
@@ -127,7 +127,9 @@ class _Body:
         for n, s in enumerate(body):
             if isinstance(s, Let) and blocks.shown_once(body, n, self.folds):
                 self.printer.shown[s.local] = s.value
-        needed = blocks.needed(body, self._stamp, lambda key: key in self._live, self.printer.shown)
+        needed = blocks.variables_needed(
+            body, self._stamp, lambda key: key in self._live, self.printer.shown
+        )
         out: list[str] = []
         for n, s in enumerate(body):
             for e in needed.get(n, ()):

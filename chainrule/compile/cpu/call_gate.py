@@ -6,8 +6,8 @@
 `again` tells whether all is as it has to be: the arguments, a tuple; the words of the plan's rows;
 the dictionaries that were read (see `dict_guards.py`). It gives a number that says the sizes, or
 -1. `enter` puts arguments and results into the program's table and runs it, without the
-interpreter's lock. `plan` is an array of int64; its words are named in `PLAN`, a record for each
-argument (`ARGUMENT`) follows, then the rows, each an address and the word that is to be there.
+interpreter's lock. `plan` is an array of int64. First come the words that `PLAN` names, then a
+record for each argument (`ARGUMENT`), then the rows: an address and the word that is to be there.
 
 Where objects hold what is looked at here is CPython's and NumPy's layout; `object_layout.py` makes
 sure of it before anything of this is used.
@@ -19,7 +19,7 @@ from typing import Any, final
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, guarded
+from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
 from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH, READY
 from chainrule.compile.llvm.functions import I64, declare
@@ -134,7 +134,7 @@ def again(module: Any) -> None:
     row = b.add(rows, b.mul(i, _word(2)))
     w.equal(b.load(b.inttoptr(w.word(0, row), _PTR), typ=I64), w.word(1, row))
     end()
-    w.equal(b.call(guarded(module), [w.pointer("guards")]), _word(1))
+    w.equal(b.call(add_dict_guard(module), [w.pointer("guards")]), _word(1))
     key = _word(0)
     for s in range(SYMBOLS):
         n = b.load(b.gep(found, [_word(s)], source_etype=I64), typ=I64)

@@ -1,7 +1,7 @@
 """Which kernels are split over cores, and how: a pass over loops.
 
 A loop is parallel where its iterations are independent, and where there is enough work. What is one
-long loop over lanes, one large product or one call of BLAS becomes blocks first; what is left over
+long loop over lanes, one large product or one call of BLAS becomes blocks first. What is left over
 beyond the last block is a kernel of its own. Neither blocks nor results depend on how many threads
 there are.
 
@@ -64,7 +64,7 @@ def _pieces(k: Kernel) -> list[Kernel]:
     out: list[list[Stmt]] = []
     plain = False
     for s in k.body:
-        found = _marked(s, 1) if nanoseconds([s]) >= WORTH else None
+        found = _parallelize(s, 1) if nanoseconds([s]) >= WORTH else None
         if found is not None:
             loop, rest = found
             out += [[loop], *([[rest]] if rest is not None else [])]
@@ -84,13 +84,13 @@ Split = tuple[Stmt, Stmt | None]
 """A parallel loop, and what it leaves over."""
 
 
-def _marked(s: Stmt, around: int) -> Split | None:
+def _parallelize(s: Stmt, around: int) -> Split | None:
     """`s` made parallel, where it is run for `around` iterations that are."""
     match s:
         case For() if s.upto is not None:
             return None
         case For() if s.mode == "serial" and not is_transposed_copy(s):
-            return _nested(s, around)
+            return _parallelize_nest(s, around)
         case For() if s.mode == "lanes" or is_transposed_copy(s):
             return _blocks(s, s.var, around)
         case Product() if s.ahead is None:
@@ -101,11 +101,11 @@ def _marked(s: Stmt, around: int) -> Split | None:
             return None
 
 
-def _nested(s: For, around: int) -> Split | None:
+def _parallelize_nest(s: For, around: int) -> Split | None:
     if not s.independent:
         return None
     count = typical(s.var.extent) * around
-    inner = _marked(s.body[0], count) if len(s.body) == 1 and count < ENOUGH else None
+    inner = _parallelize(s.body[0], count) if len(s.body) == 1 and count < ENOUGH else None
     if inner is not None:
         loop, rest = inner
         left = None if rest is None else replace(s, body=(rest,))

@@ -28,7 +28,7 @@ def _word(n: int) -> Any:
     return ir.Constant(I64, n)
 
 
-def guarded(module: Any) -> Any:
+def add_dict_guard(module: Any) -> Any:
     """Add the function to a module."""
     f = ir.Function(module, ir.FunctionType(I64, [_PTR]), "guarded")
     (words,) = f.args

@@ -46,8 +46,8 @@ def _number(n: int) -> Any:
 
 @final
 class Run:
-    """What a module knows of the run that goes on: whether it is to end, when the next look is due,
-    also after the run, and Python's thread."""
+    """What a module knows of the run that goes on: whether it is to end, when the next look is due
+    (also after the run), and Python's thread."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

@@ -124,7 +124,7 @@ def routine(e: Emitter, s: Routine) -> None:
     b = e.b
     f = fn.declare(b, lapack(s.name, s.dtype.itemsize), ir.VoidType(), [_PTR] * len(s.args))
 
-    def passed(x: Any) -> Any:
+    def pass_argument(x: Any) -> Any:
         match x:
             case Span():
                 kind = fn.in_memory(x.buffer.dtype)
@@ -142,4 +142,4 @@ def routine(e: Emitter, s: Routine) -> None:
     for n in unknown:
         some = b.and_(some, b.icmp_signed(">", n, ir.Constant(I64, 0)))
     with b.if_then(some) if unknown else nullcontext():
-        b.call(f, [passed(x) for x in s.args])
+        b.call(f, [pass_argument(x) for x in s.args])

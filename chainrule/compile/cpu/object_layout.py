@@ -47,8 +47,8 @@ def _slot(thing: Any, held: Any) -> int | None:
 
 @cache
 def slots() -> tuple[int, int, int] | None:
-    """The distances of a tensor's value, of its node, of the gradient of a node's `Extra`; None if
-    they, or the reference count in an object's first word, are not there to be seen."""
+    """The distances of a tensor's value, of its node, of the gradient of a node's `Extra`. None if
+    one of them is not to be seen, or the reference count in an object's first word is not."""
     value = object()
     node = leaf((), None, needs=False)
     tensor = variable(value, node)
@@ -120,7 +120,7 @@ def holders() -> Holders | None:
 
 
 def _versions() -> bool:
-    """Whether a dictionary's fourth word is another one after each change, of its keys or not, and
+    """Whether a dictionary's fourth word is another one after each change: of its keys or not, and
     of an attribute of the object that it belongs to."""
     names: dict[str, object] = {"a": object()}
     seen = [word(id(names) + 3 * _WORD)]

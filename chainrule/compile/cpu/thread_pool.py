@@ -5,9 +5,9 @@
 
 is called until 0, ..., n - 1 are done, in chunks of at least `least`, by the caller and by whoever
 of the workers is free. The caller never waits for a worker to begin: one that comes too late finds
-the gate closed, and the caller has done the work. So it also works where there are no workers, in a
-forked child say, and where another thread has the pool: then all is one chunk. `me` is 0 for the
-caller, who calls `poll`, if it is not null, while it waits for others (see `interrupts.py`).
+the gate closed, and the caller has done the work. So it also works without workers, in a forked
+child say, and where another thread has the pool. Then all is one chunk. `me` is 0 for the caller,
+who calls `poll`, if it is not null, while it waits for others (see `interrupts.py`).
 
 A worker watches `epoch` for a while, which costs the caller nothing, then sleeps. Waking uses POSIX
 threads' mutex and condition, which Linux and macOS have; elsewhere there are no workers.

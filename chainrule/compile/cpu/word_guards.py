@@ -14,7 +14,7 @@ from chainrule.compile.llvm.functions import I64
 NAME = "unchanged"
 
 
-def unchanged(module: Any) -> None:
+def add_word_guard(module: Any) -> None:
     """Add the function to a module."""
     pointer = ir.PointerType()
     f = ir.Function(module, ir.FunctionType(I64, [pointer, I64]), NAME)

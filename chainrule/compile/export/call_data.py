@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.loops.statements import Host, Kernel, Routine, single, statements
 from chainrule.compile.runtime.call.sized_program import Sized
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class InputInfo:
     """An input of a program: what the user calls it, what it is, and whether every step has its
-    own; what is not `read` is only written. A `gradient` holds one after the step."""
+    own. What is not `read` is only written. A `gradient` holds one after the step."""
 
     path: str
     about: str
@@ -102,7 +102,7 @@ def read_batch(variant: Variant, leaves: Sequence[Any], what: str, *, drawn: boo
              for x in [leaves[i] for i in variant.args]]  # fmt: skip
     sizes = {s: given[i].shape[a] for s, i, a in places}
     for x, t in zip(given, program.inputs, strict=False):
-        wanted = tuple([bound(n, sizes) for n in t.shape])
+        wanted = tuple([size_at(n, sizes) for n in t.shape])
         if x.shape != wanted or x.dtype != t.dtype:
             raise ConfigError(
                 f"{what}: a batch has {describe(x)} in the place of {t.dtype} {wanted}: "
@@ -133,7 +133,7 @@ def describe_inputs(
 ) -> list[InputInfo]:
     """The inputs of the program, in its order."""
     tensors = _tensors(variant, what)
-    known = called(f, tensors)
+    known = names_from_function(f, tensors)
     argument = _argument_names(f, first.structure)
     out = [InputInfo(argument[i], "argument", True) for i in variant.args]
     for h, t in zip(variant.held, tensors, strict=True):
@@ -216,7 +216,7 @@ _LIMIT = 100_000
 """How many objects are looked at."""
 
 
-def called(f: Any, wanted: Iterable[Any]) -> dict[int, str]:
+def names_from_function(f: Any, wanted: Iterable[Any]) -> dict[int, str]:
     """What to call the objects of `wanted`, by the id of each that is found.
 
     That is how `f` reaches it from its closure, its globals or its owner; or its name in the module
@@ -225,14 +225,14 @@ def called(f: Any, wanted: Iterable[Any]) -> dict[int, str]:
     left = {id(x) for x in wanted}
     found: dict[int, str] = {}
     seen: set[int] = set()
-    queue = [((name,), x) for name, x in _reached(f)]
+    queue = [((name,), x) for name, x in _outer_names(f)]
     private: list[tuple[tuple[str, ...], Any]] = []
     while (queue or private) and left and len(seen) < _LIMIT:
         if not queue:
             queue, private = private, []
         level, queue = queue, []
         for path, x in level:
-            for name, part in [(_spoken(path), x), *_named(x)]:
+            for name, part in [(_spoken(path), x), *_members(x)]:
                 if id(part) in left:
                     found[id(part)] = name
                     left.discard(id(part))
@@ -251,7 +251,7 @@ def _spoken(path: tuple[str, ...]) -> str:
     return ".".join([w.strip("_") for w in words])
 
 
-def _named(x: Any) -> Iterator[tuple[str, Any]]:
+def _members(x: Any) -> Iterator[tuple[str, Any]]:
     """The parameters and buffers of a module."""
     for members in ("named_parameters", "named_buffers"):
         found: Any = getattr(x, members, None)
@@ -259,7 +259,7 @@ def _named(x: Any) -> Iterator[tuple[str, Any]]:
             yield from cast("Iterator[tuple[str, Any]]", found())
 
 
-def _reached(f: Any) -> Iterator[tuple[str, Any]]:
+def _outer_names(f: Any) -> Iterator[tuple[str, Any]]:
     """What the code of `f` names: its owner, its closure, the globals that it uses."""
     owner = getattr(f, "__self__", None)
     if owner is not None:
@@ -288,6 +288,6 @@ def _parts(x: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(x, list | tuple | set | frozenset):
         yield from [(str(i), v) for i, v in enumerate(cast("Iterable[Any]", x))]
     elif hasattr(x, "__code__"):
-        yield from _reached(x)
+        yield from _outer_names(x)
     elif hasattr(x, "__dict__"):
         yield from cast("dict[str, Any]", vars(x)).items()

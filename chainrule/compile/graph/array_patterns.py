@@ -59,7 +59,7 @@ class Steps:
 Pattern = Uniform | Triangle | Steps
 
 
-def recognized(x: Any) -> Pattern | None:
+def find_pattern(x: Any) -> Pattern | None:
     """The formula that gives all elements of `x`, exactly; None if none of these does."""
     x = np.asarray(x)
     if not x.size or x.dtype.kind not in "biuf":

@@ -28,15 +28,15 @@ def lying(shape: tuple[Any, ...], dtype: Any) -> tuple[tuple[Any, ...], Any]:
     return ((*shape, 2), real_dtype(dtype)) if is_complex(dtype) else (shape, dtype)
 
 
-def shown(t: Term) -> Term:
+def pair_of(t: Term) -> Term:
     """The pairs that the complex result `t` shows; a real one itself."""
     return t.args[0] if isinstance(t.op, Together) else t
 
 
 def as_lying(program: Program) -> Program:
     """The program with pairs as its results and new values."""
-    updates = tuple([(i, shown(t)) for i, t in program.updates])
-    return Program(program.inputs, tuple([shown(t) for t in program.results]), updates)
+    updates = tuple([(i, pair_of(t)) for i, t in program.updates])
+    return Program(program.inputs, tuple([pair_of(t) for t in program.results]), updates)
 
 
 class _View(Op):
@@ -100,7 +100,7 @@ class InParts(Op):
     def eval(self, *xs: Any) -> Any:
         """The outputs' parts."""
         rest = iter(xs)
-        args = [_joined(next(rest), next(rest)) if p else next(rest) for p in self.pairs]
+        args = [_to_complex(next(rest), next(rest)) if p else next(rest) for p in self.pairs]
         ys = self.op.eval(*args)
         return tuple([part for y in (ys if self.op.many else (ys,)) for part in _apart(y)])
 
@@ -120,7 +120,7 @@ class InParts(Op):
         return
 
 
-def _joined(re: Any, im: Any) -> Any:
+def _to_complex(re: Any, im: Any) -> Any:
     y = np.empty(np.shape(re), complex_dtype(re.dtype))
     y.real, y.imag = re, im
     return y

@@ -52,7 +52,7 @@ class Turns:
         self._run(arrays)
 
     def simple(self, simplified: Callable[[Program], Program]) -> Program:
-        """The program in simpler terms, made by `simplified` if they are not known yet."""
+        """The program in simpler terms, made by `simplify` if they are not known yet."""
         if self._simple is None:
             self._simple = simplified(bare(self.program))
         return self._simple
@@ -74,10 +74,10 @@ def turns_of(t: Term) -> Turns | None:
     return turns if isinstance(turns, Turns) else None
 
 
-def replayed(
+def replay(
     roots: Sequence[Term], known: dict[Term, Any], do: Callable[[Term, list[Any]], Any]
 ) -> list[Any]:
-    """The values of `roots`: those of inputs are `known`, `do(term, values of its arguments)` gives
+    """The values of `roots`. Those of inputs are `known`; `do(term, values of its arguments)` gives
     the others, a tuple for an op with several outputs."""
     for t in in_order(roots):
         if t in known:
@@ -155,7 +155,7 @@ def _with(program: Program, instead: dict[Term, Term]) -> Program:
     )
 
 
-def narrowed(program: Program, keep: Sequence[int]) -> Program:
+def keep_inputs(program: Program, keep: Sequence[int]) -> Program:
     """The program without the inputs that are not in `keep`, which nothing reads."""
     place = {old: new for new, old in enumerate(keep)}
     updates = tuple([(place[i], t) for i, t in program.updates])

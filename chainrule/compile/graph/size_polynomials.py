@@ -1,7 +1,7 @@
 """What a number is at all sizes, from what it is at some.
 
-A function is traced at several sizes; a number that differs between the traces must be a polynomial
-of the symbols, which is worked out from some of them and checked on all.
+A function is traced at several sizes. A number that differs between the traces must be a polynomial
+of the symbols. It is fitted to some of them and checked on all.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Monomial = tuple[str, ...]
 
 
 def count_needed(symbols: int) -> tuple[int, int]:
-    """How many traces it takes: for polynomials of a constant and the symbols, say, which nearly
-    all are, and for any; one more than there are monomials to tell apart."""
+    """How many traces it takes, for polynomials of degree 1, which nearly all are, and for any. It
+    is one more than there are monomials to tell apart."""
     return symbols + 2, len(_monomials([str(i) for i in range(symbols)])) + 1
 
 
@@ -47,8 +47,8 @@ def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]
 
 
 def told_apart(samples: Sequence[Sample]) -> bool:
-    """Whether the symbols can be told from everything else by these: none of them is, in all, a
-    constant and multiples of others, or a multiple of another monomial."""
+    """Whether these samples tell the symbols apart: none of them is, in all, a constant and
+    multiples of others, or a multiple of another monomial."""
     symbols = sorted(samples[0])
     values = {m: [_at(m, s) for s in samples] for m in _monomials(symbols)}
     return _rank([values[m] for m in [(), *[(s,) for s in symbols]]]) == 1 + len(symbols) and all(
@@ -67,7 +67,7 @@ def _monomials(symbols: Sequence[str]) -> list[Monomial]:
     return [(), *single, *pairs]
 
 
-def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
+def fit_polynomial(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
     """The integer polynomial that has `values` at `samples`, the simplest one; None if none has."""
     if all(v == values[0] for v in values):
         return int(values[0])
@@ -75,13 +75,13 @@ def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
     basis = _monomials(symbols)
     for size in range(1, min(len(basis), len(samples) - 1) + 1):
         for chosen in itertools.combinations(basis, size):
-            found = _solved(values, samples, chosen)
+            found = _solve(values, samples, chosen)
             if found is not None:
                 return found
     return None
 
 
-def _solved(
+def _solve(
     values: Sequence[Any], samples: Sequence[Sample], chosen: Sequence[Monomial]
 ) -> Extent | None:
     """The polynomial of exactly these monomials, with coefficients that are whole and not 0."""
@@ -128,7 +128,7 @@ def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) 
     if len({repr(v) for v in values}) == 1:
         return values[0]
     if all(float(v).is_integer() for v in values):
-        whole = fitted([int(v) for v in values], samples)
+        whole = fit_polynomial([int(v) for v in values], samples)
         if whole is not None:
             return whole
     if dtype.kind != "f":

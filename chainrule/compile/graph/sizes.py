@@ -103,7 +103,7 @@ def product(sizes: Iterable[Extent]) -> Extent:
     return out
 
 
-def divided(a: Extent, b: Extent) -> Extent | None:
+def divide(a: Extent, b: Extent) -> Extent | None:
     """a / b if that is a size, None if b does not divide a for every value of the symbols."""
     if a == b:
         return 1
@@ -126,7 +126,7 @@ def divided(a: Extent, b: Extent) -> Extent | None:
     return _size(total)
 
 
-def bound(size: Extent, values: Mapping[str, int]) -> int:
+def size_at(size: Extent, values: Mapping[str, int]) -> int:
     """The number that `size` is where the symbols have `values`."""
     return size if isinstance(size, int) else size.bind(values)
 

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.compile.graph.array_patterns import Ratio, Steps, Triangle, Uniform, recognized
+from chainrule.compile.graph.array_patterns import Ratio, Steps, Triangle, Uniform, find_pattern
 from chainrule.compile.graph.loop_body import Turns
-from chainrule.compile.graph.size_polynomials import Sample, fitted, number_fitted
+from chainrule.compile.graph.size_polynomials import Sample, fit_polynomial, number_fitted
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.errors import TraceError
@@ -25,10 +25,10 @@ class _DifferError(Exception):
     """The traces cannot be one program."""
 
 
-def unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+def unify(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
     """The one program that all of `programs` are, with sizes in the symbols of `samples`."""
     try:
-        return _unified(programs, samples)
+        return _unify(programs, samples)
     except _DifferError as cause:
         sizes = ", ".join(samples[0])
         raise TraceError(
@@ -44,7 +44,7 @@ def structure(program: Program) -> list[tuple[type, int]]:
     return [(type(t.op), len(t.args)) for t in in_order(program.roots)]
 
 
-def _unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+def _unify(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
     orders = [in_order([*p.roots, *p.inputs]) for p in programs]
     if len({len(o) for o in orders}) != 1:
         counts = ", ".join(
@@ -98,7 +98,7 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
     if all(type(v) is type(first) and v == first for v in values):
         return first
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        found = fitted(values, samples)
+        found = fit_polynomial(values, samples)
         if found is not None:
             return found
     shown = ", ".join([f"{v} at {dict(s)}" for v, s in zip(values, samples, strict=True)])
@@ -108,9 +108,9 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
 def _turns(values: Sequence[Turns], samples: Sequence[Sample], t: Term) -> Turns:
     """The turns of a loop at all sizes, also in simpler terms where these are known."""
     first, simple = values[0], [v.known_simple for v in values]
-    whole = _unified([v.program for v in values], samples)
+    whole = _unify([v.program for v in values], samples)
     found = [p for p in simple if p is not None]
-    made = _unified(found, samples) if len(found) == len(values) else None
+    made = _unify(found, samples) if len(found) == len(values) else None
     most = None if first.most is None else _value([v.most for v in values], samples, t)
     return Turns(whole, first.carries, first.inlined, most=most, _simple=made)
 
@@ -127,7 +127,7 @@ def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
             )
     elif all(np.array_equal(x.value, first) and x.shape == ts[0].shape for x in ts):
         return first
-    shapes = [recognized(x.value) for x in ts]
+    shapes = [find_pattern(x.value) for x in ts]
     made = None if plain else _pattern(shapes, samples, ts[0].dtype)
     if made is None:
         raise _DifferError(
@@ -143,10 +143,10 @@ def _pattern(found: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any
         value = number_fitted([p.value for p in found], samples, dtype)
         return None if value is None else Uniform(value)
     if kinds == {Triangle}:
-        k = fitted([p.k for p in found], samples)
+        k = fit_polynomial([p.k for p in found], samples)
         return None if k is None else Triangle(k)
     if kinds == {Steps} and len({p.axis for p in found}) == 1:
-        parts = [fitted([getattr(p, n) for p in found], samples) for n in ("start", "step")]
+        parts = [fit_polynomial([getattr(p, n) for p in found], samples) for n in ("start", "step")]
         return None if None in parts else Steps(found[0].axis, *parts)
     return None
 
@@ -199,7 +199,7 @@ def _is_at(x: Term, y: Term, sample: Sample) -> bool:
     """Whether the term `x`, with symbols, is `y` where they have the values `sample`."""
     if type(x.op) is not type(y.op) or x.index != y.index or x.dtype != y.dtype:
         return False
-    if _bound(x.shape, sample) != y.shape:
+    if _value_at(x.shape, sample) != y.shape:
         return False
     if x.op is not None:
         names = x.op.fields
@@ -210,18 +210,18 @@ def _is_at(x: Term, y: Term, sample: Sample) -> bool:
 def _is_field(ours: Any, theirs: Any, sample: Sample) -> bool:
     if isinstance(ours, Turns):
         return holds_at(ours.program, theirs.program, sample)
-    return _bound(ours, sample) == theirs
+    return _value_at(ours, sample) == theirs
 
 
-def _bound(value: Any, sample: Sample) -> Any:
+def _value_at(value: Any, sample: Sample) -> Any:
     """A field, a shape or a number where the symbols have these values."""
     match value:
         case tuple():
-            return tuple([_bound(v, sample) for v in cast("tuple[Any, ...]", value)])
+            return tuple([_value_at(v, sample) for v in cast("tuple[Any, ...]", value)])
         case Size():
             return value.bind(sample)
         case Ratio():
-            size = _bound(value.size, sample)
+            size = _value_at(value.size, sample)
             return value.scale / size if value.over else value.scale * size
         case _:
             return value
@@ -230,16 +230,16 @@ def _bound(value: Any, sample: Sample) -> Any:
 def _same_constant(ours: Any, theirs: Any, dtype: Any, sample: Sample) -> bool:
     if not isinstance(ours, Uniform | Triangle | Steps):
         return np.array_equal(ours, theirs, equal_nan=dtype.kind == "f")
-    found = recognized(theirs)
+    found = find_pattern(theirs)
     match ours:
         case Uniform():
             if not isinstance(found, Uniform):
                 return False
             near = 4 * np.finfo(dtype).eps if dtype.kind == "f" else 0
-            wanted = _bound(ours.value, sample)
+            wanted = _value_at(ours.value, sample)
             return bool(np.isclose(found.value, wanted, rtol=near, atol=0, equal_nan=True))
         case Triangle():
-            return found == Triangle(_bound(ours.k, sample))
+            return found == Triangle(_value_at(ours.k, sample))
         case Steps():
-            parts = _bound((ours.start, ours.step), sample)
+            parts = _value_at((ours.start, ours.step), sample)
             return found == Steps(ours.axis, *parts)

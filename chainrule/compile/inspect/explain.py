@@ -1,7 +1,7 @@
 """What a compiled function does, kernel by kernel, and how near that is to what the machine can do.
 
-Measured on copies of a call's arrays, with the same code, to which a look at the processor's
-counter before and after each kernel is added.
+Measured on copies of a call's arrays, with the same code; only a look at the processor's counter is
+added before and after each kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from chainrule.source_text import short_line
 @dataclass(frozen=True, slots=True)
 class Fused:
     """An op in a kernel: its name, dtype and shape as the program prints it, and the user's line,
-    as `train.py:12`, or nothing where that is not known."""
+    as `train.py:12`. The line is empty where it is not known."""
 
     op: str
     what: str
@@ -41,9 +41,9 @@ class Fused:
 class Row:
     """A kernel: what was fused into it, what it moves and computes, and how long it takes.
 
-    `copying` and `computing` are the seconds that the machine's measured copy needs for as many
-    bytes, and its measured product for as many operations; `least` is the larger one. `eager` says
-    why it runs in its eager form, through Python; nothing if it is native.
+    `copying` is how many seconds the machine's measured copy needs for as many bytes. `computing`
+    is how many its measured product needs for as many operations. `least` is the larger one.
+    `eager` says why it runs in its eager form, through Python; nothing if it is native.
     """
 
     kernel: str
@@ -131,13 +131,13 @@ class Explanation(Tabled):
         names = max([len(r.kernel) for r in [*self.rows, self.total]])
         lines = [f"{_row(_HEAD, widths)}  {'kernel':<{names}}  what is fused into it"]
         for r, cs in zip(self.rows, cells, strict=False):
-            lines.append(f"{_row(cs, widths)}  {r.kernel:<{names}}  {_fused(r)}")
+            lines.append(f"{_row(cs, widths)}  {r.kernel:<{names}}  {_op_words(r)}")
         return [*lines, f"{_row(cells[-1], widths)}  total"]
 
     def parts(self) -> list[str]:
         """What the table says, for a notebook."""
         rows = [["kernel", *_HEAD, "what is fused into it"]]
-        rows += [[r.kernel, *_cells(r, self.seconds), _fused(r)] for r in self.rows]
+        rows += [[r.kernel, *_cells(r, self.seconds), _op_words(r)] for r in self.rows]
         rows.append(["total", *_cells(self.total, self.seconds), ""])
         return [
             *[f"<p>{marked(line)}</p>" for line in self._head()],
@@ -155,7 +155,7 @@ class Explanation(Tabled):
         return ["", *said] if said else []
 
 
-def explained(
+def measure_kernels(
     name: str, native: Native, given: Inputs, compiling: float, repeats: int
 ) -> Explanation:
     """Run `native` `repeats` times on the arrays of `given`, which it writes into."""
@@ -163,7 +163,7 @@ def explained(
     cycles = native.measured([*given.arrays, *results], given.symbols, repeats)
     machine, rate = limits(), ticks()
     rows = [
-        _explained(k, work(k, given.symbols), c / rate, machine)
+        _kernel_row(k, work(k, given.symbols), c / rate, machine)
         for k, c in zip(native.loops.kernels, cycles, strict=True)
     ]
     layout = native.layout
@@ -172,15 +172,15 @@ def explained(
     return Explanation(name, tuple(ranked), scratch, compiling, given.symbols, machine)
 
 
-def _explained(kernel: Kernel, w: Work, seconds: float, machine: Limits) -> Row:
+def _kernel_row(kernel: Kernel, w: Work, seconds: float, machine: Limits) -> Row:
     return Row(
-        kernel.name, tuple([_told(line) for line in kernel.about]), w.bytes, w.flops, seconds,
+        kernel.name, tuple([_parse_op(line) for line in kernel.about]), w.bytes, w.flops, seconds,
         machine.copying(w.bytes), machine.computing(w.singles, w.doubles),
         machine.seconds(w.bytes, w.singles, w.doubles), _why_eager(kernel),
     )  # fmt: skip
 
 
-def _told(about: str) -> Fused:
+def _parse_op(about: str) -> Fused:
     """What a kernel says of one of its ops: `name dtype[shape]  file:line`."""
     what, _, place = about.partition("  ")
     return Fused(what.split()[0], what, short_line(place) if place else "")
@@ -213,7 +213,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)])
 
 
-def _fused(r: Row) -> str:
+def _op_words(r: Row) -> str:
     """The ops in order, equal neighbours together, and after them their lines."""
     words: list[str] = []
     for op, same in groupby([f.op for f in r.fused]):

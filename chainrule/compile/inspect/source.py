@@ -7,7 +7,7 @@ from typing import Literal
 
 from chainrule.compile.cpu.program_module import emit
 from chainrule.compile.loops.statements import Host, Kernel, Loops
-from chainrule.compile.runtime.machine_code import optimized
+from chainrule.compile.runtime.machine_code import optimize
 from chainrule.compile.runtime.native_program import Native
 from chainrule.errors import ConfigError
 
@@ -26,7 +26,7 @@ def source_of(native: Native, name: str, language: Language) -> str:
     loops = native.loops
     alone = Loops(loops.buffers, [kernel], loops.symbols)
     objects = [b for b in loops.buffers if b.role != "constant"]
-    module, machine = optimized(str(emit(alone, objects, [], native.target).ir))
+    module, machine = optimize(str(emit(alone, objects, [], native.target).ir))
     if language == "llvm":
         return str(module.get_function(name)).strip() + "\n"
     return _cut(machine.emit_assembly(module), name)

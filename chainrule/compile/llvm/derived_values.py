@@ -1,7 +1,7 @@
 """What is made of one value, beside it: once, and outside of the loops that do not change it.
 
-LLVM's passes would find the same again and again, and each time take longer than writing it where
-it belongs: a number in every lane, a counter times a stride, an address.
+LLVM's passes would find the same again and again: a number in every lane, a counter times a stride,
+an address. Each time that takes longer than writing it where it belongs.
 """
 
 # llvmlite has no type annotations.

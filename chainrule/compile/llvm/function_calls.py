@@ -25,7 +25,7 @@ MANY = 12
 """... unless all kernels of a program together have more than these."""
 
 
-def called(kernels: Mapping[str, Kernel]) -> dict[str, frozenset[str]]:
+def functions_called(kernels: Mapping[str, Kernel]) -> dict[str, frozenset[str]]:
     """By the text of a kernel, the functions that it calls; kernels with one text are one."""
     uses = {text: Counter(_mathematics(k.body)) for text, k in kernels.items()}
     total = sum(uses.values(), Counter[str]())

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.llvm.function_calls import called
+from chainrule.compile.llvm.function_calls import functions_called
 from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.numbers import I64, in_memory
@@ -57,7 +57,7 @@ class Module:
             if not isinstance(k.body[0], Host):
                 form = canonical(k)
                 out.forms[k] = form, form.text
-        out.called = called({text: form.kernel for form, text in out.forms.values()})
+        out.called = functions_called({text: form.kernel for form, text in out.forms.values()})
         return out
 
 
@@ -73,10 +73,10 @@ def constant(module: Any, x: Buffer) -> Any:
 
 def shared_buffers(program: Loops) -> set[Buffer]:
     """Memory that more than one kernel uses, or others than kernels."""
-    return _shared(program.kernels) | {x for x in program.buffers if x.role != "scratch"}
+    return _shared_buffers(program.kernels) | {x for x in program.buffers if x.role != "scratch"}
 
 
-def _shared(kernels: Sequence[Kernel]) -> set[Buffer]:
+def _shared_buffers(kernels: Sequence[Kernel]) -> set[Buffer]:
     """Memory that several of the kernels use."""
     uses = Counter([b for k in kernels for b in sorted_buffers(k)])
     return {b for b, n in uses.items() if n > 1}
@@ -155,7 +155,9 @@ def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: Mapping[str, 
     return b.gep(pointer, [offset], source_etype=in_memory(x.dtype))
 
 
-def _begun(out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str) -> Any:
+def _begin_function(
+    out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str
+) -> Any:
     """A function of so many addresses of memory, the symbols, and `more`."""
     kinds = [*[PTR] * buffers, *[I64] * len(out.symbols), *more]
     f = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), kinds), name)
@@ -172,11 +174,11 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
     """The function of a loop of unknown length, whose numbers are in registers if they are few."""
     buffers = sorted_buffers(kernel)
     inline = is_short(kernel)
-    f = _begun(out, kernel.name, len(buffers), [PTR], INLINE if inline else "noinline")
+    f = _begin_function(out, kernel.name, len(buffers), [PTR], INLINE if inline else "noinline")
     b = ir.IRBuilder(f.append_basic_block("entry"))
     pointers = dict(zip(buffers, f.args, strict=False))
     symbols = dict(zip(out.symbols, f.args[len(buffers) :], strict=False))
-    inner = _shared(loop.kernels) | {loop.going}
+    inner = _shared_buffers(loop.kernels) | {loop.going}
     hosts = [s for k in single(loop.kernels) for s in k.body if isinstance(s, Host)]
     with ExitStack() as around:
         near = around.enter_context(kept_near(b, kernel, pointers, shared))
@@ -194,7 +196,7 @@ def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
     form, text = out.forms[kernel]
     buffers, symbols = sorted_buffers(form.kernel), out.symbols
     split = is_parallel(form.kernel)
-    f = _begun(out, kernel.name, len(buffers), [I64] * (3 * split), inlining)
+    f = _begin_function(out, kernel.name, len(buffers), [I64] * (3 * split), inlining)
     b = ir.IRBuilder(f.append_basic_block("entry"))
     body = f.append_basic_block("body")
     pointers = dict(zip(buffers, f.args, strict=False))

@@ -86,7 +86,7 @@ def folding(e: Emitter, body: Sequence[Stmt], width: int, copies: int) -> Genera
     """Within it, the locals from outside that `body` folds into have `copies` vectors each."""
     folds = _folds(e, body)
     for local, fold in folds.items():
-        e.vectors[local] = [_started(e, local, fold, width) for _ in range(copies)]
+        e.vectors[local] = [_start_fold(e, local, fold, width) for _ in range(copies)]
     yield
     for local, fold in folds.items():
         _finish(e, local, fold)
@@ -160,7 +160,7 @@ def vector(e: Emitter, body: Sequence[Stmt], lanes: Lanes) -> None:
     e.lanes = None
 
 
-def _started(e: Emitter, local: Local, fold: Fold, width: int) -> Value:
+def _start_fold(e: Emitter, local: Local, fold: Fold, width: int) -> Value:
     start = nums.constant(identity(fold, local.dtype), local.dtype, width)
     slot = e.slot(start.type)
     e.b.store(start, slot)

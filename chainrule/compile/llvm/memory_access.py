@@ -95,8 +95,8 @@ def _lanes_of(e: Emitter, x: Value, width: int, kind: Any) -> Value:
 
 
 def narrow(e: Emitter, xs: Sequence[Expr]) -> list[Value]:
-    """Indices in every lane as integers of 32 bits, of which a vector has twice as many; nothing
-    where one may need more, or none differs from lane to lane."""
+    """Indices in every lane as integers of 32 bits, of which a vector has twice as many. None where
+    one may need more, or where none differs from lane to lane."""
     lanes = e.lanes
     if lanes is None or not any(x.kind == "index" and is_vector(e, x.of) for x in xs):
         return []

@@ -116,9 +116,9 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     if old == new:
         return v
     if old.kind == "V":
-        return cast(b, _opened(b, v), _F32, new)
+        return cast(b, _from_bfloat16(b, v), _F32, new)
     if new.kind == "V":
-        return _rounded(b, cast(b, v, old, _F32))
+        return _to_bfloat16(b, cast(b, v, old, _F32))
     to = type_of(new, lanes_of(v))
     if new.kind == "b":
         return truth(b, old, v)
@@ -135,14 +135,14 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     return b.trunc(v, to) if new.itemsize < old.itemsize else v
 
 
-def _opened(b: Builder, v: Value) -> Value:
+def _from_bfloat16(b: Builder, v: Value) -> Value:
     """The bfloat16 `v` as a float32."""
     lanes = lanes_of(v)
     bits = b.shl(b.zext(v, _words(lanes)), constant(16, _U32, lanes))
     return b.bitcast(bits, type_of(_F32, lanes))
 
 
-def _rounded(b: Builder, v: Value) -> Value:
+def _to_bfloat16(b: Builder, v: Value) -> Value:
     """The bfloat16 that is nearest to the float32 `v`, of two the even one; NaN stays NaN."""
     lanes = lanes_of(v)
 

@@ -14,8 +14,8 @@ def run_passes(text: str, machine: Any) -> Any:
     """A module in LLVM's language as it is before it becomes code for `machine`.
 
     Kernels come vectorized, unrolled, without duplicates and with what does not change outside of
-    their loops: so it takes no more than the pass that makes registers of slots. What remains to
-    be simplified is seen where instructions are chosen. Only kernels of short loops become parts of
+    their loops. So one pass is enough, which makes registers of slots. What remains to be
+    simplified is seen where instructions are chosen. Only kernels of short loops become parts of
     these, and are then worth LLVM's passes over modules.
     """
     module = llvm.parse_assembly(text)

@@ -1,9 +1,9 @@
 """Memory that a product needs soon, asked for while it adds up.
 
 Rows of a large matrix are on different pages, so that no processor guesses which one is next. What
-a tile's body reads and writes is asked for while the tile's sums are made, what `Product.ahead` is
-while all of the product is: some of it at each step of a tile. All at once would hold up what the
-sums themselves read.
+a tile's body reads and writes is asked for while the tile's sums are made. What `Product.ahead`
+names is asked for during the whole product, some of it at each step of a tile. All at once would
+hold up what the sums themselves read.
 
 Notation: a line is what a cache holds together; rows and vectors of a tile as in `matmul_tiles`.
 """
@@ -68,7 +68,7 @@ def ask(
 
 def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int) -> None:
     """Ask for terms of the next tile's rows, where a row's terms lie together."""
-    x = _loaded(s.left)
+    x = _place_loaded(s.left)
     if x is None or x[1].coefficient(s.k[0]) != 1:
         return
     b, (buffer, at) = e.b, x
@@ -84,7 +84,7 @@ def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int
             _prefetch(e, place, written=False, cache=_FIRST)
 
 
-def _loaded(x: Expr) -> Place | None:
+def _place_loaded(x: Expr) -> Place | None:
     """Where a number is read from, if it is no more than that."""
     plain = x.kind == "load" and x.of[2] is None
     return x.of[:2] if plain and all(isinstance(v, Var) for v, _ in x.of[1].terms) else None

@@ -73,13 +73,13 @@ def counting(e: Emitter, n: Value, step: int, each: float = 0.0) -> Generator[Va
             yield i
         return
     e.polled_loops += 1
-    with _polled(e, n, step, each, polls) as i:
+    with _polling_loop(e, n, step, each, polls) as i:
         yield i
     e.polled_loops -= 1
 
 
 @contextmanager
-def _polled(e: Emitter, n: Value, step: int, each: float, polls: Polls) -> Generator[Value]:
+def _polling_loop(e: Emitter, n: Value, step: int, each: float, polls: Polls) -> Generator[Value]:
     """A long loop: one that looks for signals between iterations, or between some of them."""
     several = step << max(0, int(log2(STEP / each))) if each < STEP else step
     with _counting(e, n, several, polls) as start:

@@ -5,8 +5,8 @@ next one loads. Where the row does not fill its vectors that is under a mask, an
 waits for the store. Here the row is a few vectors and each loop is these vectors: what one loop has
 loaded, computed or stored the next one knows.
 
-A row whose length is known only when it runs has this form for lengths of up to 32 bytes, of up
-to 64, and the loops for the others.
+A row whose length is known only when it runs has this form twice, for up to 32 and up to 64 bytes,
+and the loops for other lengths.
 
 Notation: W lanes of a vector; `b` the builder.
 """

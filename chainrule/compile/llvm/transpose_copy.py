@@ -1,7 +1,7 @@
 """Transposed copies: squares of 8 by 8 numbers change rows with columns in registers.
 
 Reading along one side and writing along the other, number by number, costs an instruction and more
-for each; a square takes 8 loads, 24 shuffles and 8 stores.
+for each. A square takes 8 loads, 24 shuffles and 8 stores.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> N
         e.vars[col[0]] = e.derived.plus(col[1], n)
         lines.append(b.load(e.place(source, at), typ=kind, align=x.dtype.itemsize))
     for step in (1, 2, 4):
-        lines = _exchanged(b, lines, step)
+        lines = _exchange(b, lines, step)
     e.vars[col[0]] = col[1]
     for n, line in enumerate(lines):
         e.vars[row[0]] = e.derived.plus(row[1], n)
         b.store(line, e.place(s.buffer, s.at), align=x.dtype.itemsize)
 
 
-def _exchanged(b: Any, lines: list[Any], step: int) -> list[Any]:
+def _exchange(b: Any, lines: list[Any], step: int) -> list[Any]:
     """Squares of side `step` off the diagonal change places within squares of twice that side."""
     out = list(lines)
     low = [c if c & step == 0 else SIDE + c - step for c in range(SIDE)]

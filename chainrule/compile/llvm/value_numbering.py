@@ -21,8 +21,8 @@ Value = Any
 class Known:
     """The values of expressions, and what is in memory.
 
-    What is to be forgotten is found by what it depends on, so that a body of many statements takes
-    no more time for each than one of few.
+    What is to be forgotten is found by what it depends on. So a body of many statements takes no
+    more time for each than one of few.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Loops of unknown length: the jumps, and numbers that stay in registers from turn to turn.
 
-A loop whose turn is short works on copies of what it writes, on its stack: there, unlike in memory
-that others may know, LLVM makes registers of them.
+A loop with short iterations works on copies of what it writes, on its stack. There LLVM makes
+registers of them, unlike in memory that others may know.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _look_sometimes(b: Any, polls: Polls, each: float) -> None:
 def kept_near(
     b: Any, kernel: Kernel, pointers: Mapping[Buffer, Any], shared: set[Buffer]
 ) -> Generator[dict[Buffer, Any]]:
-    """Addresses for what is emitted within: of copies on the stack where the kernel writes a few
-    numbers, which are copied back at the end if they are `shared`."""
+    """Addresses for what is emitted within. Where the kernel writes a few numbers, these are of
+    copies on the stack, which are copied back at the end if they are `shared`."""
     _, writes = kernel.buffers()
     sizes = {x: x.size for x in writes if isinstance(x.size, int) and x.size <= SMALL}
     few = sizes if is_short(kernel) else dict[Buffer, int]()

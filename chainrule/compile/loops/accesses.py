@@ -74,8 +74,8 @@ def _besides(s: Stmt) -> Iterator[Access]:
         case Host():
             if s.when is not None:
                 yield Access(s.when, Affine())
-            yield from [_strided(x, writes=False) for x in s.inputs]
-            yield from [_strided(x, writes=True) for x in s.outputs]
+            yield from [_strided_access(x, writes=False) for x in s.inputs]
+            yield from [_strided_access(x, writes=True) for x in s.outputs]
         case While():
             yield Access(s.going, Affine())
         case _:
@@ -86,5 +86,5 @@ def _matrix(x: Matrix, rows: Extent, cols: Extent, *, writes: bool = False) -> A
     return Access(x.buffer, x.at, writes, ((rows, x.row), (cols, x.col)))
 
 
-def _strided(x: Strided, *, writes: bool) -> Access:
+def _strided_access(x: Strided, *, writes: bool) -> Access:
     return Access(x.buffer, Affine(x.offset), writes, tuple(zip(x.shape, x.strides, strict=True)))

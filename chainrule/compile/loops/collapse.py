@@ -24,12 +24,12 @@ from chainrule.compile.loops.statements import (
 )
 
 
-def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def collapse(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """`body` with such loops put together, from the inside out."""
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, For):
-            s = replace(s, body=collapsed(s.body))
+            s = replace(s, body=collapse(s.body))
             inner = s.body[0]
             if len(s.body) == 1 and isinstance(inner, For) and _fit(s, inner):
                 s = _together(s, inner)

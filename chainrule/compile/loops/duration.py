@@ -30,10 +30,10 @@ a function like `exp` is, and in products of one that is multiplied."""
 
 def nanoseconds(body: Sequence[Stmt]) -> float:
     """About how long one core takes for `body`. Sizes that are not known are typical ones."""
-    return sum([_taken(s) for s in body])
+    return sum([_nanoseconds(s) for s in body])
 
 
-def _taken(s: Stmt) -> float:
+def _nanoseconds(s: Stmt) -> float:
     match s:
         case For():
             return typical(s.var.extent) * nanoseconds(s.body)

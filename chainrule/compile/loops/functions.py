@@ -44,7 +44,7 @@ FLOATS_ONLY: Final = frozenset({"pow", "sqrt", "reciprocal"})
 """Those of `BASIC` that integers do not have."""
 
 
-def known(name: str, dtype: Any) -> bool:
+def is_function(name: str, dtype: Any) -> bool:
     """Whether `name` is a function of the language for arguments of `dtype`. float16 and bfloat16
     are only moved and cast."""
     if dtype.char in NARROW:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Loops
 
@@ -40,7 +40,7 @@ def plan(
     scratch: list[Buffer], lives: Mapping[Buffer, tuple[int, int]], symbols: Mapping[str, int]
 ) -> Plan:
     """Offsets for sizes in which the symbols have these values."""
-    sizes = {b: -(-bound(b.size, symbols) * b.dtype.itemsize // ALIGN) * ALIGN for b in scratch}
+    sizes = {b: -(-size_at(b.size, symbols) * b.dtype.itemsize // ALIGN) * ALIGN for b in scratch}
     placed: list[tuple[int, int, Buffer]] = []
     where: dict[Buffer, int] = {}
     for b in sorted(scratch, key=lambda b: -sizes[b]):

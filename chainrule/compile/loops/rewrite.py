@@ -1,7 +1,7 @@
 """Kernels in other names: counters, locals and buffers replaced throughout a body.
 
-`canonical` gives kernels that do the same to different memory the same text, so that the layers of
-a model, which are all alike, are compiled once.
+`canonical` gives kernels that do the same to different memory the same text. So the layers of a
+model, which are all alike, are compiled once.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class Renaming:
                 args = [self.span(x) if isinstance(x, Span) else x for x in s.args]
                 return Routine(s.name, s.dtype, tuple(args))
             case Host():
-                inputs, outputs = (tuple(map(self._strided, x)) for x in (s.inputs, s.outputs))
+                inputs, outputs = (
+                    tuple(map(self._rename_strided, x)) for x in (s.inputs, s.outputs)
+                )
                 when = None if s.when is None else self.buffers.get(s.when, s.when)
                 return Host(s.op, inputs, outputs, when)
             case While():
@@ -138,7 +140,7 @@ class Renaming:
         buffer, at = self._place(x.buffer, x.at)
         return Ahead(buffer, at, x.rows, x.row, x.length)
 
-    def _strided(self, x: Strided) -> Strided:
+    def _rename_strided(self, x: Strided) -> Strided:
         return replace(x, buffer=self.buffers.get(x.buffer, x.buffer))
 
     def span(self, x: Span) -> Span:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, final
 
 from chainrule.compile.graph.complex_parts import Parts
-from chainrule.compile.graph.sizes import Extent, divided, product
+from chainrule.compile.graph.sizes import Extent, divide, product
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
 from chainrule.op import Alias, Detach
@@ -65,7 +65,7 @@ def _slice(t: Term, index: Index) -> Index:
     rest = list(index)
     out: list[Affine] = []
     axis = 0
-    for k in expanded(t.op.key, len(shape)):
+    for k in expand_key(t.op.key, len(shape)):
         if k is None:
             rest.pop(0)
             continue
@@ -79,7 +79,7 @@ def _slice(t: Term, index: Index) -> Index:
     return tuple(out)
 
 
-def expanded(key: Sequence[Any], ndim: int) -> list[Any]:
+def expand_key(key: Sequence[Any], ndim: int) -> list[Any]:
     """A basic index with an entry for every axis; None stands for a new one."""
     named = len([k for k in key if k is not None and k is not Ellipsis])
     fill: list[Any] = [(None, None, None)] * (ndim - named)
@@ -108,10 +108,10 @@ def _permute(t: Term, index: Index) -> Index:
 
 
 def _broadcast(t: Term, index: Index) -> Index:
-    return fitted(index, t.args[0].shape)
+    return broadcast_index(index, t.args[0].shape)
 
 
-def fitted(index: Index, shape: Sequence[Extent]) -> Index:
+def broadcast_index(index: Index, shape: Sequence[Extent]) -> Index:
     """The index of the element of an array of `shape` that broadcasting puts at `index`."""
     tail = index[len(index) - len(shape) :] if shape else ()
     return tuple([ZERO if n == 1 else i for i, n in zip(tail, shape, strict=True)])
@@ -119,7 +119,7 @@ def fitted(index: Index, shape: Sequence[Extent]) -> Index:
 
 def _spread(t: Term, index: Index) -> Index:
     if len(t.args[0].shape) == len(index):
-        return fitted(index, t.args[0].shape)
+        return broadcast_index(index, t.args[0].shape)
     return tuple([i for a, i in enumerate(index) if a not in t.op.axes])
 
 
@@ -135,7 +135,7 @@ def _diagonal(t: Term, index: Index) -> Index:
 
 def _reshape(t: Term, index: Index) -> Index | None:
     """The argument's index, None where that would take a division."""
-    groups = matched(t.shape, t.args[0].shape)
+    groups = group_axes(t.shape, t.args[0].shape)
     if groups is None:
         return None
     out: list[Affine] = [ZERO] * len(t.args[0].shape)
@@ -158,7 +158,7 @@ def _split(flat: Affine, step: Extent) -> tuple[Affine | None, Affine]:
         return flat, ZERO
     high, low = Affine(), Affine()
     for v, c in flat.terms:
-        by = divided(c, step)
+        by = divide(c, step)
         if by is not None:
             high = high.plus(Affine(0, ((v, by),)))
         else:
@@ -188,7 +188,7 @@ def _below(a: Affine, limit: Extent) -> bool:
     return isinstance(gap, int) and gap >= 0
 
 
-def matched(
+def group_axes(
     new: Sequence[Extent], old: Sequence[Extent]
 ) -> list[tuple[list[int], list[int]]] | None:
     """Groups of neighbouring axes of `new` and of `old` with the same number of elements.
@@ -216,7 +216,7 @@ def matched(
 def _smaller(x: Extent, y: Extent) -> bool:
     if isinstance(x, int) and isinstance(y, int):
         return x < y
-    return divided(y, x) is not None or (isinstance(x, int) and not isinstance(y, int))
+    return divide(y, x) is not None or (isinstance(x, int) and not isinstance(y, int))
 
 
 BACK: dict[type, Callable[[Term, Index], Index | None]] = {
@@ -249,7 +249,7 @@ def source(t: Term) -> Term:
 def seen_through(t: Term, view: View) -> View | None:
     """Where the elements of the view `t` lie, if its argument lies at `view`; None: nowhere."""
     if isinstance(t.op, Reshape):
-        strides = reshaped(view.strides, t.args[0].shape, t.shape)
+        strides = reshape_strides(view.strides, t.args[0].shape, t.shape)
         return None if strides is None else View(view.buffer, view.offset, strides)
     axes = tuple([Var(f"a{i}", n) for i, n in enumerate(t.shape)])
     index = back(t, tuple([Affine.of(a) for a in axes]))
@@ -258,19 +258,19 @@ def seen_through(t: Term, view: View) -> View | None:
     return View(view.buffer, at.const, tuple([at.coefficient(a) for a in axes]))
 
 
-def located(t: Term, views: Mapping[Term, View]) -> View | None:
+def locate(t: Term, views: Mapping[Term, View]) -> View | None:
     """Where `t` lies, if what it shows lies where `views` say; None: nowhere."""
     if t in views or not is_view(t):
         return views.get(t)
-    inner = located(t.args[0], views)
+    inner = locate(t.args[0], views)
     return None if inner is None else seen_through(t, inner)
 
 
-def reshaped(
+def reshape_strides(
     strides: Sequence[Extent], old: Sequence[Extent], new: Sequence[Extent]
 ) -> tuple[Extent, ...] | None:
     """The strides of an array under a new shape, None if it would have to be copied."""
-    groups = matched(new, old)
+    groups = group_axes(new, old)
     if groups is None:
         return None
     out: list[Extent] = [0] * len(new)
@@ -292,7 +292,7 @@ def placed_before(t: Term, strides: Sequence[Extent]) -> tuple[Extent, ...] | No
             out[axis] = strides[i]
         return tuple(out)
     if isinstance(t.op, Reshape):
-        return reshaped(strides, t.shape, t.args[0].shape)
+        return reshape_strides(strides, t.shape, t.args[0].shape)
     if isinstance(t.op, Alias | Detach):
         return tuple(strides)
     return None

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.accesses import Access, accesses_of
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, within
 from chainrule.compile.loops.statements import (
@@ -63,14 +63,14 @@ def work(kernel: Kernel, symbols: Symbols) -> Work:
     """The work of one run of `kernel` where the symbols have these values."""
     flops = _flops(kernel.body, symbols)
     doubles = sum([n for size, n in flops if size > 4])
-    read, written = _moved(kernel.body, symbols)
+    read, written = _bytes_moved(kernel.body, symbols)
     return Work(read, written, sum([n for _, n in flops]) - doubles, doubles)
 
 
 # --- bytes ---------------------------------------------------------------------------------------
 
 
-def _moved(body: Sequence[Stmt], symbols: Symbols) -> tuple[int, int]:
+def _bytes_moved(body: Sequence[Stmt], symbols: Symbols) -> tuple[int, int]:
     """Bytes read and written at different places: those that look alike but for their counters'
     names are one."""
     read: dict[Buffer, dict[Any, int]] = {}
@@ -88,7 +88,7 @@ def _moved(body: Sequence[Stmt], symbols: Symbols) -> tuple[int, int]:
 def _bytes(found: Mapping[Buffer, Mapping[Any, int]], symbols: Symbols) -> int:
     return sum(
         [
-            min(sum(counts.values()), bound(b.size, symbols)) * b.dtype.itemsize
+            min(sum(counts.values()), size_at(b.size, symbols)) * b.dtype.itemsize
             for b, counts in found.items()
         ]
     )
@@ -96,8 +96,10 @@ def _bytes(found: Mapping[Buffer, Mapping[Any, int]], symbols: Symbols) -> int:
 
 def _elements(x: Access, symbols: Symbols) -> tuple[Any, int]:
     """What tells a place from others in a buffer, and how many elements are there."""
-    block = tuple([(bound(n, symbols), c) for n, c in x.block])
-    terms = [(c, bound(v.extent, symbols)) if isinstance(v, Var) else (c, v) for v, c in x.at.terms]
+    block = tuple([(size_at(n, symbols), c) for n, c in x.block])
+    terms = [
+        (c, size_at(v.extent, symbols)) if isinstance(v, Var) else (c, v) for v, c in x.at.terms
+    ]
     key = (x.at.const, frozenset(terms), block)
     return key, _places(x.at, symbols) * math.prod([n for n, _ in block])
 
@@ -107,7 +109,7 @@ def _places(at: Affine, symbols: Symbols) -> int:
     counters: set[Var | Local] = set()
     for v, _ in at.terms:
         counters |= {v} if isinstance(v, Var) else v.free
-    return math.prod([bound(v.extent, symbols) for v in counters if isinstance(v, Var)])
+    return math.prod([size_at(v.extent, symbols) for v in counters if isinstance(v, Var)])
 
 
 # --- arithmetic ----------------------------------------------------------------------------------
@@ -125,39 +127,39 @@ class _Loop:
 def _flops(body: Sequence[Stmt], symbols: Symbols) -> list[tuple[int, int]]:
     """(bytes of the number, operations), for each function that is computed."""
     seen: set[Expr] = set()
-    return list(_counted(body, [], seen, symbols))
+    return list(_count(body, [], seen, symbols))
 
 
-def _counted(
+def _count(
     body: Sequence[Stmt], loops: list[_Loop], seen: set[Expr], symbols: Symbols
 ) -> Iterator[tuple[int, int]]:
     for s in body:
         inner = loops
         match s:
             case For():
-                turns = bound(s.var.extent, symbols) if s.upto is None else _mean(s.upto, symbols)
+                turns = size_at(s.var.extent, symbols) if s.upto is None else _mean(s.upto, symbols)
                 inner = [*loops, _Loop(turns, frozenset([s.var]) | _set_in(s.body))]
-                yield from _counted(s.body, inner, seen, symbols)
+                yield from _count(s.body, inner, seen, symbols)
             case Product():
-                turns = bound(s.i.extent, symbols) * bound(s.j.extent, symbols)
-                depth = math.prod([bound(k.extent, symbols) for k in s.k])
+                turns = size_at(s.i.extent, symbols) * size_at(s.j.extent, symbols)
+                depth = math.prod([size_at(k.extent, symbols) for k in s.k])
                 yield s.acc.dtype.itemsize, 2 * turns * depth * _turns(loops)
                 changes = frozenset([s.i, s.j, s.acc]) | _set_in(s.body)
                 inner = [*loops, _Loop(turns, changes)]
-                yield from _counted(s.body, inner, seen, symbols)
+                yield from _count(s.body, inner, seen, symbols)
             case Gemm():
                 m, n, k = [
-                    _mean(x, symbols) if isinstance(x, Affine) else bound(x, symbols)
+                    _mean(x, symbols) if isinstance(x, Affine) else size_at(x, symbols)
                     for x in s.sizes
                 ]
                 yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _turns(loops)
             case While():  # how many turns there are is not known: one
                 for k in s.kernels:
-                    yield from _counted(k.body, loops, seen, symbols)
+                    yield from _count(k.body, loops, seen, symbols)
             case Into():
-                yield from _folded(s.value.dtype, loops)
+                yield from _count_fold(s.value.dtype, loops)
             case Store() if s.add:
-                yield from _folded(s.buffer.dtype, loops)
+                yield from _count_fold(s.buffer.dtype, loops)
             case _:
                 pass
         for e in exprs_of(s):
@@ -167,10 +169,10 @@ def _counted(
 def _mean(at: Affine, symbols: Symbols) -> int:
     """What an offset is on average, over all turns of the loops that it depends on."""
     twice = [c * (v.extent - 1) for v, c in at.terms if isinstance(v, Var)]
-    return bound(at.const, symbols) + sum([bound(n, symbols) for n in twice]) // 2
+    return size_at(at.const, symbols) + sum([size_at(n, symbols) for n in twice]) // 2
 
 
-def _folded(dtype: Any, loops: Sequence[_Loop]) -> Iterator[tuple[int, int]]:
+def _count_fold(dtype: Any, loops: Sequence[_Loop]) -> Iterator[tuple[int, int]]:
     if dtype.kind == "f":
         yield dtype.itemsize, _turns(loops)
 

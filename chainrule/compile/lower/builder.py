@@ -91,7 +91,7 @@ class Builder:
     def contiguous(self, t: Term) -> Buffer:
         """Memory in which the elements of `t` lie in order; copied there if they do not yet."""
         view = self.view(t)
-        lies = view is not None and view.offset == 0 and _ordered(view.strides, t.shape)
+        lies = view is not None and view.offset == 0 and _is_contiguous(view.strides, t.shape)
         if view is not None and lies and view.buffer.size == product(t.shape):
             return view.buffer
         b = self.memory(t.dtype, t.shape, f"copy of {t.name}")
@@ -99,5 +99,5 @@ class Builder:
         return b
 
 
-def _ordered(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:
+def _is_contiguous(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:
     return all(s == t or n == 1 for s, t, n in zip(strides, strides_of(shape), shape, strict=True))

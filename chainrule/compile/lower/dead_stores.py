@@ -26,7 +26,7 @@ from chainrule.compile.loops.statements import (
 )
 
 
-def pruned(program: Loops) -> Loops:
+def remove_dead_stores(program: Loops) -> Loops:
     """Without stores to scratch memory that nobody reads, and without that memory."""
     used = {id(k): k.buffers() for k in program.kernels}  # looked at again where it changes
     while True:
@@ -39,7 +39,7 @@ def pruned(program: Loops) -> Loops:
                 continue
             body = _without(k.body, dead)
             if body != k.body:
-                changed, k.body = True, _used(body)
+                changed, k.body = True, _remove_unused(body)
                 used[id(k)] = k.buffers()
         program.kernels = [k for k in program.kernels if k.body]
         program.buffers = [b for b in program.buffers if b not in dead]
@@ -56,11 +56,11 @@ def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
     return called | {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
 
 
-def _used(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _remove_unused(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Without numbers in registers that nothing asks for."""
     while True:
-        wanted = {v for s in statements(body) for v in _asked(s)}
-        rest = _filtered(body, partial(_is_wanted, wanted))
+        wanted = {v for s in statements(body) for v in _registers_read(s)}
+        rest = _filter(body, partial(_is_wanted, wanted))
         if rest == body:
             return body
         body = rest
@@ -70,7 +70,7 @@ def _is_wanted(wanted: set[Var | Local], s: Stmt) -> bool:
     return not isinstance(s, Let | Into) or s.local in wanted
 
 
-def _asked(s: Stmt) -> frozenset[Var | Local]:
+def _registers_read(s: Stmt) -> frozenset[Var | Local]:
     """The numbers in registers that a statement asks for; to add to one is not to ask for it."""
     own = {s.local} if isinstance(s, Into) else set[Local]()
     return frozenset[Var | Local]().union(*[e.free for e in exprs_of(s)]) - own
@@ -78,7 +78,7 @@ def _asked(s: Stmt) -> frozenset[Var | Local]:
 
 def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
     """Without what only writes to dead memory."""
-    return _filtered(body, lambda s: not _is_dead(s, dead))
+    return _filter(body, lambda s: not _is_dead(s, dead))
 
 
 def _is_dead(s: Stmt, dead: set[Buffer]) -> bool:
@@ -87,18 +87,18 @@ def _is_dead(s: Stmt, dead: set[Buffer]) -> bool:
     return False
 
 
-def _filtered(body: tuple[Stmt, ...], keep: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+def _filter(body: tuple[Stmt, ...], keep: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     """The statements that are to be kept, also within others, which go if they are empty then."""
     out: list[Stmt] = []
     for s in body:
         if not keep(s):
             continue
         if isinstance(s, While):
-            inner = [(k, _used(_filtered(k.body, keep))) for k in s.kernels]
+            inner = [(k, _remove_unused(_filter(k.body, keep))) for k in s.kernels]
             if any(b != k.body for k, b in inner):
                 s = While(s.going, tuple([Kernel(k.name, b, k.about) for k, b in inner if b]))
         if isinstance(s, For | Product):
-            rest = _filtered(s.body, keep)
+            rest = _filter(s.body, keep)
             if not rest:
                 continue
             s = s if rest == s.body else replace(s, body=rest)

@@ -11,12 +11,12 @@ from chainrule.compile.graph.array_patterns import (
     Steps,
     Triangle,
     Uniform,
-    recognized,
+    find_pattern,
 )
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
-from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, located, source
+from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, locate, source
 from chainrule.compile.lower import op_rules
 
 
@@ -41,7 +41,7 @@ class Inliner:
     def element(self, t: Term, at: Index, when: Expr | None = None) -> Expr:
         """The element of `t` at `at`; 0 where `when` is given and false."""
         if when is not None:
-            return self._guarded(t, at, when)
+            return self._element_if(t, at, when)
         if t in self._patterns:
             return constant_element(self.exprs, self._patterns[t], t.dtype, at)
         if t in self.in_registers and (value := self.in_registers[t](at)) is not None:
@@ -63,7 +63,7 @@ class Inliner:
         """The element of the map `t` at `at`, from its arguments, wherever it lies itself."""
         return op_rules.MAPS[type(t.op)](self, t, at)
 
-    def _guarded(self, t: Term, at: Index, when: Expr) -> Expr:
+    def _element_if(self, t: Term, at: Index, when: Expr) -> Expr:
         e, outer = self.exprs, self._guard
         self._guard = (
             when if outer is None else e.fn("logical_and", outer, when, dtype=op_rules.BOOL)
@@ -85,7 +85,7 @@ class Inliner:
         """Where `t` lies, None if it does not lie anywhere or is in registers now."""
         if is_view(t) and source(t) in self.in_registers:
             return None
-        return located(t, self._views)
+        return locate(t, self._views)
 
 
 # --- constants that a formula says: no memory for them --------------------------------------------
@@ -97,7 +97,7 @@ def patterns(order: Iterable[Term]) -> dict[Term, Pattern]:
     for t in order:
         if t.op is None and t.index is None:
             known = isinstance(t.value, Uniform | Triangle | Steps)
-            found = t.value if known else recognized(t.value)
+            found = t.value if known else find_pattern(t.value)
             if found is not None:
                 out[t] = found
     return out

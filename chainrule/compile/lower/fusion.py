@@ -61,7 +61,7 @@ class Fusion:
 
     def _concatenation(self, t: Term) -> None:
         """A concatenation whose parts are in place is there when the last of them is."""
-        if memory_plan.unplaced(self._memory.views, t):
+        if memory_plan.parts_to_copy(self._memory.views, t):
             self._open(Group("concat", (Member(t),)))
         else:
             sources = [views.source(a) for a in t.args]
@@ -124,7 +124,7 @@ class Fusion:
         if common is None:
             return None
         m = replace(m, along=MappingProxyType({a: i for i, a in enumerate(axes[:common])}))
-        if not self._aligned(number, m, common) or not self._safe(number, g, m):
+        if not self._reads_own_row(number, m, common) or not self._safe(number, g, m):
             return None
         members = g.members
         if common < len(g.rows):
@@ -150,7 +150,7 @@ class Fusion:
         if any(m.own[a].extent != g.rows[i] for a, i in along.items()):
             return None  # a part of the product only
         m = replace(m, along=MappingProxyType(along))
-        if not self._aligned(number, m, len(g.rows)) or not self._safe(number, g, m):
+        if not self._reads_own_row(number, m, len(g.rows)) or not self._safe(number, g, m):
             return None
         return replace(g, members=(*g.members, m))
 
@@ -158,7 +158,7 @@ class Fusion:
         """The member of a group that computes `t`, if one does."""
         return self._members.get(t) if self.group_of.get(t) == number else None
 
-    def _aligned(self, number: int, m: Member, rows: int) -> bool:
+    def _reads_own_row(self, number: int, m: Member, rows: int) -> bool:
         """Whether `m` reads the members of its group only in its own row."""
         mine = {i: m.own[a] for a, i in m.along.items()}
         for x, index in m.requests:
@@ -187,7 +187,7 @@ class Fusion:
                 return False
             if is_product(x) or len(other.along) != len(m.along):
                 return False
-            mine = ordering.touched(view, m.term.shape, plain=True)
+            mine = ordering.read_range(view, m.term.shape, plain=True)
             reads = self._memory.reads_at[x]
             if any(r.meets(mine) and not (r.plain and r.view == view) for r in reads):
                 return False

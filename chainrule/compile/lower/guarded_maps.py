@@ -10,7 +10,7 @@ from typing import Any
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
-from chainrule.compile.loops.views import ZERO, Index, bounds, expanded
+from chainrule.compile.loops.views import ZERO, Index, bounds, expand_key
 from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
 from chainrule.ops.windows import Windows
 
@@ -40,7 +40,7 @@ def unslice(e: Elements, t: Term, at: Index) -> Expr:
     out: list[Affine] = []
     ex = e.exprs
     axis = 0
-    for k in expanded(op.key, len(t.shape)):
+    for k in expand_key(op.key, len(t.shape)):
         if k is None:
             out.append(ZERO)
             continue
@@ -72,7 +72,7 @@ def diagonally(e: Elements, t: Term, at: Index) -> Expr:
     return e.element(x, (*lead, row.plus(Affine(min(0, k)))), on)
 
 
-def seen(e: Elements, t: Term, at: Index) -> Expr:
+def window_element(e: Elements, t: Term, at: Index) -> Expr:
     """What kernel place k of window p sees: p stride + k dilation - padding."""
     (x,), ex = t.args, e.exprs
     op: Any = t.op
@@ -93,7 +93,7 @@ def seen(e: Elements, t: Term, at: Index) -> Expr:
     return ex.fn("where", test, value, ex.lit(op.fill, t.dtype), dtype=t.dtype)
 
 
-def spaced(e: Elements, t: Term, at: Index) -> Expr:
+def spaced_element(e: Elements, t: Term, at: Index) -> Expr:
     """What the window at (i + padding - k dilation) / stride has, if that is one."""
     (x,), ex = t.args, e.exprs
     op: Any = t.op

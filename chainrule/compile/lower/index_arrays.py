@@ -19,7 +19,7 @@ from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, strides_of
-from chainrule.compile.loops.views import ZERO, Index, bounds, expanded, fitted
+from chainrule.compile.loops.views import ZERO, Index, bounds, broadcast_index, expand_key
 from chainrule.ops import selection as sel
 from chainrule.ops.scattering import LastWriter, ScatterExtremum
 
@@ -41,7 +41,7 @@ Place = Callable[[Elements, Any, Sequence[Extent], Sequence[Term], Index], Index
 """(elements, op, shape of the whole array, index arrays, at) -> the index in the whole array."""
 
 
-def wrapped(e: Exprs, i: Expr, n: Extent) -> Affine:
+def index_from_data(e: Exprs, i: Expr, n: Extent) -> Affine:
     """An index from data: a negative one counts from the end; one outside is the nearest."""
     i = e.cast(i, I64)
     size = e.index(Affine(n))
@@ -56,21 +56,23 @@ def wrapped(e: Exprs, i: Expr, n: Extent) -> Affine:
 def _take(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:
     (index,) = indices
     end = op.axis + len(index.shape)
-    place = wrapped(e.exprs, e.element(index, at[op.axis : end]), shape[op.axis])
+    place = index_from_data(e.exprs, e.element(index, at[op.axis : end]), shape[op.axis])
     return (*at[: op.axis], place, *at[end:])
 
 
 def _take_along(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:
     (index,) = indices
-    place = wrapped(e.exprs, e.element(index, fitted(at, index.shape)), shape[op.axis])
-    full = fitted(tuple([ZERO if a == op.axis else j for a, j in enumerate(at)]), shape)
+    place = index_from_data(
+        e.exprs, e.element(index, broadcast_index(at, index.shape)), shape[op.axis]
+    )
+    full = broadcast_index(tuple([ZERO if a == op.axis else j for a, j in enumerate(at)]), shape)
     return tuple([place if a == op.axis else j for a, j in enumerate(full)])
 
 
 def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:
     """NumPy's rule: the axes of the index arrays, broadcast, stand where the first of them stood if
     they (and the integers) stand together, and else in front."""
-    key = expanded(op.template, len(shape))
+    key = expand_key(op.template, len(shape))
     chosen = [i for i, k in enumerate(key) if isinstance(k, str | int)]
     count = max([len(x.shape) for x in indices])
     together = chosen == list(range(chosen[0], chosen[-1] + 1))
@@ -89,7 +91,7 @@ def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index)
             out.append(Affine(k + n if k < 0 else k))
         else:
             x = next(arrays)
-            out.append(wrapped(e.exprs, e.element(x, fitted(block, x.shape)), n))
+            out.append(index_from_data(e.exprs, e.element(x, broadcast_index(block, x.shape)), n))
     return tuple(out)
 
 
@@ -128,7 +130,7 @@ class Scatter:
     in_rows: bool = False
 
 
-def _added(
+def _scatter_add(
     e: Elements, t: Term, op: Any, args: Sequence[Term], fill: Callable[[Index], Expr]
 ) -> Scatter:
     g, *indices = args
@@ -143,16 +145,16 @@ def _added(
 
 
 def _adding(e: Elements, t: Term) -> Scatter:
-    return _added(e, t, t.op, t.args, lambda at: e.exprs.lit(0, t.dtype))
+    return _scatter_add(e, t, t.op, t.args, lambda at: e.exprs.lit(0, t.dtype))
 
 
 def _onto(e: Elements, t: Term) -> Scatter:
     op: Any = t.op
-    return _added(e, t, op.scattered, t.args[1:], lambda at: e.element(t.args[0], at))
+    return _scatter_add(e, t, op.scattered, t.args[1:], lambda at: e.element(t.args[0], at))
 
 
 def _flat(e: Elements, places: Term, t: Term) -> Callable[[Index], Index]:
-    return lambda at: (wrapped(e.exprs, e.element(places, at), t.shape[0]),)
+    return lambda at: (index_from_data(e.exprs, e.element(places, at), t.shape[0]),)
 
 
 def _last_writer(e: Elements, t: Term) -> Scatter:
@@ -182,7 +184,7 @@ def _keep(e: Elements, t: Term) -> Scatter:
     return Scatter(
         row.shape,
         lambda at: e.element(tape, at),
-        lambda at: (wrapped(e.exprs, e.element(places, at[:n]), t.shape[0]), *at[n:]),
+        lambda at: (index_from_data(e.exprs, e.element(places, at[:n]), t.shape[0]), *at[n:]),
         lambda at: e.element(row, at),
         None,
         in_rows=len(row.shape) > n,

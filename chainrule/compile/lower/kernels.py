@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.collapse import collapsed
+from chainrule.compile.loops.collapse import collapse
 from chainrule.compile.loops.statements import Kernel, Loops, Stmt, Store
 from chainrule.compile.lower import materialize, matmul, row_kernels, single_op
 from chainrule.compile.lower.algorithms import table
-from chainrule.compile.lower.attention_blocks.bands import banded
+from chainrule.compile.lower.attention_blocks.bands import merge_bands
 from chainrule.compile.lower.builder import Builder
-from chainrule.compile.lower.dead_stores import pruned
+from chainrule.compile.lower.dead_stores import remove_dead_stores
 from chainrule.compile.lower.plan import Group, Plan, symbols_of
 from chainrule.ops.shaping import Astype
 from chainrule.provenance import location
@@ -27,17 +27,17 @@ def write(plan: Plan) -> Loops:
         value = builder.exprs.load(view.buffer, view.at(at))
         builder.kernel("copy", builder.nest(axes, [Store(to.buffer, to.at(at), value)]))
     program = Loops(builder.buffers, builder.kernels, symbols_of(builder.buffers))
-    program = banded(pruned(program))
+    program = merge_bands(remove_dead_stores(program))
     for k in program.kernels:
-        k.body = collapsed(k.body)
+        k.body = collapse(k.body)
     return program
 
 
 def _add(plan: Plan, builder: Builder, g: Group) -> None:
     """The kernels of a group; what they need first comes before them."""
-    name = f"k{len(builder.kernels)}_{_word(_named(plan, g.term))}"
+    name = f"k{len(builder.kernels)}_{_word(_naming_term(plan, g.term))}"
     body, *more = _bodies(plan, builder, g)
-    about = tuple([_about(_named(plan, m.term)) for m in g.members])
+    about = tuple([_about(_naming_term(plan, m.term)) for m in g.members])
     builder.kernels.append(Kernel(name, tuple(body), (*about, *single_op.about(body))))
     for body in more:
         builder.kernel("otherwise", body, about)
@@ -48,7 +48,7 @@ def _bodies(plan: Plan, builder: Builder, g: Group) -> list[list[Stmt]]:
         case "rows":
             return [row_kernels.Rows(plan, builder, g).body()]
         case "product":
-            return [matmul.tiled(plan, builder, g)]
+            return [matmul.tile(plan, builder, g)]
         case "gemm":
             return [matmul.gemm(plan, builder, g.term)]
         case "concat":
@@ -66,7 +66,7 @@ def _bodies(plan: Plan, builder: Builder, g: Group) -> list[list[Stmt]]:
             return [single_op.loop(plan, builder, g.term, body, write(body))]
 
 
-def _named(plan: Plan, t: Term) -> Term:
+def _naming_term(plan: Plan, t: Term) -> Term:
     """What `t` is named by: a cast by what it casts, if that is computed nowhere else."""
     while isinstance(t.op, Astype):
         (x,) = t.args

@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.compile.graph.complex_parts import shown
+from chainrule.compile.graph.complex_parts import pair_of
 from chainrule.compile.graph.sizes import Extent, product, typical
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
@@ -75,7 +75,7 @@ def roots_of(program: Program, assembled: Set[Term]) -> list[Root]:
     inputs: list[Term | None] = [None] * len(program.results)
     inputs += [program.inputs[place] for place, _ in program.updates]
     for root, given in zip(program.roots, inputs, strict=True):
-        t = shown(root)
+        t = pair_of(root)
         x, strides = t, placed_at_source(t, strides_of(t.shape))
         if strides is not None:
             x = source(t)
@@ -126,8 +126,8 @@ def users(order: Iterable[Term]) -> dict[Term, list[Term]]:
 
 
 def work(t: Term, realized: set[Term], known: dict[Term, int]) -> int:
-    """Roughly how many instructions an element of the map `t` takes where it is inlined, with the
-    arguments that are inlined into it, whose work is `known`."""
+    """Roughly how many instructions an element of the map `t` takes where it is inlined. Those of
+    arguments that are inlined into it are included: their work is `known`."""
     own = 1
     if isinstance(t.op, Elementwise) and t.op.label not in _CHEAP:
         own = _SLOW
@@ -165,7 +165,7 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
 
 def is_hard(t: Term) -> bool:
     """Whether an index of the reshape's argument takes a division."""
-    groups = views.matched(t.shape, t.args[0].shape)
+    groups = views.group_axes(t.shape, t.args[0].shape)
     return groups is None or any(len(old) > 1 for _, old in groups)
 
 
@@ -208,7 +208,7 @@ def constant_buffer(t: Term, number: int) -> Buffer:
 def part_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
     """Where the parts of the concatenation `t`, which lies at `view`, are to be computed.
 
-    A part that is none of our own (an input, say), or is shown in a way that cannot be undone, is
+    A part that is not computed here (an input, say), or is shown in a way that cannot be undone, is
     not among them: it will be copied.
     """
     out: dict[Term, View] = {}

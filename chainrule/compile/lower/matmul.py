@@ -20,10 +20,10 @@ from chainrule.compile.lower.plan import Group, Plan
 def operand(builder: Builder, t: Term, transposed: bool, at: Index) -> Expr:
     """An element of an argument, whose last two axes are exchanged if it is transposed."""
     index = (*at[:-2], at[-1], at[-2]) if transposed else at
-    return builder.element(t, views.fitted(index, t.shape))
+    return builder.element(t, views.broadcast_index(index, t.shape))
 
 
-def tiled(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
+def tile(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     """The tiled product and what is done with each of its elements."""
     t, op = g.term, g.term.op
     a, b = t.args
@@ -40,7 +40,7 @@ def tiled(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     if across and not paneled:
         packed = pack(builder, b, op.turn_b)
         right = builder.exprs.load(
-            packed.buffer, packed.at(views.fitted(right_at, (*b.shape[:-2], k, n)))
+            packed.buffer, packed.at(views.broadcast_index(right_at, (*b.shape[:-2], k, n)))
         )
     e = builder.exprs
     acc = builder.local(t.dtype)
@@ -49,14 +49,14 @@ def tiled(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     left, right = e.cast(left, t.dtype), e.cast(right, t.dtype)
     done = Product(i, j, (c,), left, right, acc, body)
     if paneled:
-        return panels.panelled(builder, done)
+        return panels.split_into_panels(builder, done)
     return builder.nest(axes[:-2], [done], "serial")
 
 
 def _with_each(
     plan: Plan, builder: Builder, g: Group, axes: list[Var], value: Expr
 ) -> tuple[Stmt, ...]:
-    """What is done with each element of the product, the `value` at `axes`: it is stored, and so is
+    """What is done with each element of the product, the `value` at `axes`. It is stored, and so is
     what the other members of the kernel make of it."""
     t, e, registers = g.term, builder.exprs, builder.elements.in_registers
     body: list[Stmt] = []
@@ -107,13 +107,13 @@ def gemm(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     a, b = (matrix(builder, x, other, at) for x, other in zip(t.args, transposed, strict=True))
     target = Matrix(view.buffer, view.at((*at, ZERO, ZERO)), view.strides[-2], view.strides[-1])
     if target.col != 1:  # the transpose: out.T = right.T @ left.T
-        a, b = _transposed(b), _transposed(a)
+        a, b = _transpose(b), _transpose(a)
         m, n = n, m
-        target = _transposed(target)
+        target = _transpose(target)
     return builder.nest(lead, [Gemm(m, n, k, a, b, target)], "serial")
 
 
-def _transposed(x: Matrix) -> Matrix:
+def _transpose(x: Matrix) -> Matrix:
     return Matrix(x.buffer, x.at, x.col, x.row)
 
 
@@ -122,7 +122,7 @@ def matrix(builder: Builder, x: Term, transposed: bool, lead: Index) -> Matrix:
     view = builder.view(x)
     if view is None or not _fits(view, x.shape):
         view = whole(builder.contiguous(x))
-    at = view.at((*views.fitted(lead, x.shape[:-2]), ZERO, ZERO))
+    at = view.at((*views.broadcast_index(lead, x.shape[:-2]), ZERO, ZERO))
     row, col = view.strides[-2:]
     # a stride along an axis of size 1 means nothing, and BLAS wants a plausible one
     if x.shape[-1] == 1:
@@ -130,7 +130,7 @@ def matrix(builder: Builder, x: Term, transposed: bool, lead: Index) -> Matrix:
     elif x.shape[-2] == 1 and col == 1:
         row = x.shape[-1]
     found = Matrix(view.buffer, at, row, col)
-    return _transposed(found) if transposed else found
+    return _transpose(found) if transposed else found
 
 
 def _fits(view: View, shape: tuple[Extent, ...]) -> bool:

@@ -45,7 +45,7 @@ def is_large(t: Term) -> bool:
 
 
 def for_blas(t: Term, target: Target) -> bool:
-    """Whether BLAS does it faster, or as a part of a band: products of many pairs of matrices are
+    """Whether BLAS does it faster, or as a part of a band. Products of many pairs of matrices are
     what attention is made of, unless what is read again and again, or added up, is small."""
     m, n, k = map(typical, sizes(t))
     large = max(m * n, n * k if t.op.turn_b else 0) * t.dtype.itemsize > LARGE

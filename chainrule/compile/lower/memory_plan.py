@@ -119,16 +119,16 @@ class _Draft:
         return {
             t for t in self.terms
             if isinstance(t.op, Reshape) and materialize.is_hard(t)
-            and views.located(t, self.views) is None and views.source(t) not in self.patterns
+            and views.locate(t, self.views) is None and views.source(t) not in self.patterns
         }  # fmt: skip
 
     def ordered(self) -> tuple[MemoryPlan, set[Term]]:
-        """The plan: terms in order, and what cannot be computed in place copied at the end; and
-        the inputs whose new values must be put together elsewhere for that."""
+        """The plan: terms in order, with copies at the end for what cannot be computed in place.
+        And the inputs whose new values must be put together elsewhere for that."""
         terms = [t for t in self.terms if t in self.realized]
         reads = {t: ordering.read_by(t, self.realized) for t in terms}
         reads_at = {t: ordering.reads_at(t, self.realized, self.views) for t in terms}
-        order, waits_for, delayed = ordering.ordered(
+        order, waits_for, delayed = ordering.order_terms(
             self.roots, reads, self._readers_of_overwritten(reads_at)
         )
         order = ordering.numbers_first(order, reads, waits_for)
@@ -141,14 +141,14 @@ class _Draft:
             program=self.program,
             buffers=tuple(self.buffers),
             views=MappingProxyType(self.views),
-            terms_of_buffer=_grouped([(v.buffer, t) for t, v in self.views.items()]),
+            terms_of_buffer=_group([(v.buffer, t) for t, v in self.views.items()]),
             outputs=MappingProxyType(outputs),
             patterns=MappingProxyType(self.patterns),
             results=tuple(self.results),
             order=tuple(order),
             waits_for=MappingProxyType({t: tuple(xs) for t, xs in waits_for.items()}),
             reads=MappingProxyType({t: frozenset(xs) for t, xs in reads.items()}),
-            readers=_grouped([(x, t) for t, xs in reads.items() for x in xs]),
+            readers=_group([(x, t) for t, xs in reads.items() for x in xs]),
             reads_at=MappingProxyType({t: tuple(xs) for t, xs in reads_at.items()}),
             delayed_copies=tuple(copies),
         )
@@ -159,7 +159,7 @@ class _Draft:
         self, reads_at: Mapping[Term, Sequence[ordering.Read]]
     ) -> dict[Term, list[Term]]:
         """By term that is computed into the caller's memory: who reads what it overwrites."""
-        readers = _grouped(
+        readers = _group(
             [
                 (b, t)
                 for t, xs in reads_at.items()
@@ -171,7 +171,7 @@ class _Draft:
             view = self.views.get(t)
             if view is None or view.buffer.role != "state":
                 continue
-            if isinstance(t.op, Concat) and is_map(t) and not unplaced(self.views, t):
+            if isinstance(t.op, Concat) and is_map(t) and not parts_to_copy(self.views, t):
                 continue
             others = readers.get(view.buffer, ())
             out[t] = [r for r in others if _clash(r, reads_at[r], view, t)]
@@ -189,7 +189,7 @@ class _Draft:
         return out
 
 
-def _grouped(pairs: Sequence[tuple[K, V]]) -> Mapping[K, tuple[V, ...]]:
+def _group(pairs: Sequence[tuple[K, V]]) -> Mapping[K, tuple[V, ...]]:
     out: dict[K, list[V]] = {}
     for k, v in pairs:
         out.setdefault(k, []).append(v)
@@ -199,11 +199,11 @@ def _grouped(pairs: Sequence[tuple[K, V]]) -> Mapping[K, tuple[V, ...]]:
 def _clash(r: Term, reads: Sequence[ordering.Read], view: View, t: Term) -> bool:
     """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
     itself, each element just before it is overwritten."""
-    mine = ordering.touched(view, t.shape, plain=True)
+    mine = ordering.read_range(view, t.shape, plain=True)
     return any(x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in reads)
 
 
-def unplaced(views_of: Mapping[Term, View], t: Term) -> list[int]:
+def parts_to_copy(views_of: Mapping[Term, View], t: Term) -> list[int]:
     """Which parts of a concatenation are not computed into their places."""
     view = views_of[t]
     out: list[int] = []

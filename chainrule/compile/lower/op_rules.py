@@ -20,12 +20,18 @@ from chainrule.compile.graph.rules.rewriter import number, uniform
 from chainrule.compile.graph.rules.windows import Seen, Spaced
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
-from chainrule.compile.loops.functions import TRUTHS, known
+from chainrule.compile.loops.functions import TRUTHS, is_function
 from chainrule.compile.loops.statements import Fold
-from chainrule.compile.loops.views import ZERO, Index, fitted
+from chainrule.compile.loops.views import ZERO, Index, broadcast_index
 from chainrule.compile.lower.algorithms.scans import SCANS
-from chainrule.compile.lower.guarded_maps import diagonally, inside, seen, spaced, unslice
-from chainrule.compile.lower.index_arrays import BOOL, SCATTERS, Elements, read, wrapped
+from chainrule.compile.lower.guarded_maps import (
+    diagonally,
+    inside,
+    spaced_element,
+    unslice,
+    window_element,
+)
+from chainrule.compile.lower.index_arrays import BOOL, SCATTERS, Elements, index_from_data, read
 from chainrule.ops.families import Conj, Elementwise
 from chainrule.ops.linalg.base import Diagonally
 from chainrule.ops.reduction import Extremum, Found, Sum
@@ -66,11 +72,11 @@ def _function(t: Term) -> tuple[str, tuple[Term, ...]]:
 def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
     dtype, (label, args) = loop_dtype(t), _function(t)
     if label == "pow" and (power := number(t.args[1])) is not None:
-        x = e.exprs.cast(e.element(t.args[0], fitted(at, t.args[0].shape)), dtype)
+        x = e.exprs.cast(e.element(t.args[0], broadcast_index(at, t.args[0].shape)), dtype)
         short = _power(e.exprs, x, power)
         if short is not None:
             return short
-    xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in args]
+    xs = [e.exprs.cast(e.element(a, broadcast_index(at, a.shape)), dtype) for a in args]
     if dtype == BOOL:
         label = {"add": "logical_or", "mul": "logical_and"}.get(label, label)
     if label == "div" and dtype.kind == "f" and xs[1].kind == "lit" and _exact(xs[1].of):
@@ -126,8 +132,8 @@ def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
 
 def _where(e: Elements, t: Term, at: Index) -> Expr:
     c, a, b = t.args
-    test = e.exprs.cast(e.element(c, fitted(at, c.shape)), BOOL)
-    xs = [e.exprs.cast(e.element(x, fitted(at, x.shape)), t.dtype) for x in (a, b)]
+    test = e.exprs.cast(e.element(c, broadcast_index(at, c.shape)), BOOL)
+    xs = [e.exprs.cast(e.element(x, broadcast_index(at, x.shape)), t.dtype) for x in (a, b)]
     return e.exprs.fn("where", test, *xs, dtype=t.dtype)
 
 
@@ -160,16 +166,16 @@ def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     axis: int = t.op.axis
     ex = e.exprs
     one = tuple([ZERO if a == axis else j for a, j in enumerate(at)])
-    i = wrapped(ex, e.element(index, fitted(one, index.shape)), t.shape[axis])
+    i = index_from_data(ex, e.element(index, broadcast_index(one, index.shape)), t.shape[axis])
     here = ex.fn("equal", ex.index(at[axis]), ex.index(i), dtype=BOOL)
-    value = e.element(g, fitted(one, g.shape))
+    value = e.element(g, broadcast_index(one, g.shape))
     return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
 
 
 MAPS: dict[type, Map] = {
     Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: unslice,
     Concat: _concat, Take: read, TakeAlong: read, IndexOp: read, TakeAlongAdd: _take_along_add,
-    Diagonally: diagonally, Seen: seen, Spaced: spaced,
+    Diagonally: diagonally, Seen: window_element, Spaced: spaced_element,
 }  # fmt: skip
 """By class of op: what an element of the result is."""
 
@@ -191,7 +197,7 @@ def is_map(t: Term) -> bool:
 @cache
 def _is_known(label: str, dtype: Any) -> bool:
     """Whether there is code for the function; Bessel functions of any order have none."""
-    return known(label, dtype)
+    return is_function(label, dtype)
 
 
 def is_scatter(t: Term) -> bool:

@@ -21,13 +21,13 @@ LARGE = 1 << 24
 """Bytes of a large result."""
 
 
-def ordered(
+def order_terms(
     roots: list[Term],
     reads: dict[Term, list[Term]],
     waits: Mapping[Term, list[Term]],
 ) -> tuple[list[Term], dict[Term, list[Term]], set[Term]]:
-    """The realized terms in an order in which a term comes after those that it `waits` for; for
-    whom each term waits; and the terms for which there is no such order.
+    """The realized terms, each after those that it `waits` for; for whom each term waits; and the
+    terms for which there is no such order.
     """
     readers: dict[Term, list[Term]] = {}
     for t, xs in reads.items():
@@ -42,7 +42,7 @@ def ordered(
         else:
             before[t] = others
     while True:
-        order, stuck = _sorted(roots, reads, before)
+        order, stuck = _sort(roots, reads, before)
         if stuck is None:
             return order, before, late
         late.add(stuck)
@@ -52,8 +52,9 @@ def ordered(
 def numbers_first(
     order: list[Term], reads: dict[Term, list[Term]], before: dict[Term, list[Term]]
 ) -> list[Term]:
-    """The same order, but single numbers that depend on nothing but inputs and each other (an
-    optimizer's step size, say) come first: who needs one can then run with what came before."""
+    """The same order, but some single numbers come first: those that depend on nothing but inputs
+    and each other (an optimizer's step size, say). Who needs one can then run with what came
+    before."""
     first: dict[Term, None] = {}
     for t in order:
         single = not t.many and all(n == 1 for n in t.shape)
@@ -75,14 +76,14 @@ def _reach(t: Term, readers: dict[Term, list[Term]]) -> set[Term]:
 
 
 def is_heavy(t: Term) -> bool:
-    """Whether it is a large product, which comes last of what a term reads: so it need not be kept
-    meanwhile, and what is done with it can be done with each element when that is there."""
+    """Whether it is a large product, which comes last of what a term reads. So it need not be kept
+    meanwhile, and each element can be used as soon as it is there."""
     if not is_product(t):
         return False
     return typical(product(t.shape)) * t.dtype.itemsize > LARGE
 
 
-def _sorted(
+def _sort(
     roots: list[Term], reads: dict[Term, list[Term]], before: dict[Term, list[Term]]
 ) -> tuple[list[Term], Term | None]:
     """Depth first; a term of `before` that would have to wait for itself is given back instead."""
@@ -150,7 +151,7 @@ class Read:
         return self.start < other.end and other.start < self.end
 
 
-def touched(view: View, shape: Sequence[Extent], *, plain: bool) -> Read:
+def read_range(view: View, shape: Sequence[Extent], *, plain: bool) -> Read:
     """The elements of an array of `shape` at `view`."""
     last: Extent = view.offset
     first: Extent = view.offset
@@ -189,14 +190,14 @@ def _read(a: Term, view: View, plain: bool) -> Read:
     for v in reversed(chain):
         through = views.seen_through(v, view)
         if through is None:
-            return touched(view, shape, plain=False)
+            return read_range(view, shape, plain=False)
         view, shape = through, v.shape
-    return touched(view, shape, plain=plain)
+    return read_range(view, shape, plain=plain)
 
 
 def is_plain(t: Term, a: Term) -> bool:
-    """Whether each element of the map `t` is computed from the element of `a` at the same place;
-    those of a tape stay there, but for a row, and so does that to which others are added."""
+    """Whether each element of the map `t` is computed from the element of `a` at the same place.
+    Elements of a tape stay there, but for a row; so does what others are added to."""
     if isinstance(t.op, Keep | Onto):
         return a is t.args[0] and a not in t.args[1:]
     return isinstance(t.op, Elementwise | Where | Astype) and a.shape == t.shape

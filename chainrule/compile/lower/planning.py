@@ -23,7 +23,7 @@ from chainrule.compile.lower.matmul_choice import for_blas
 from chainrule.compile.lower.memory_plan import plan_memory
 from chainrule.compile.lower.plan import Kind, Plan
 from chainrule.compile.lower.term_passes import (
-    rematerialized,
+    rematerialize,
     with_common_prefixes,
     with_scatters_in_place,
     without_transposed_products,
@@ -39,7 +39,7 @@ def plan(program: Program, target: Target, is_call: IsCall | None = None) -> Pla
     place: those that are faster by BLAS, if nothing else is said."""
     is_call = is_call or partial(for_blas, target=target)
     for rewritten in (
-        without_transposed_products, rematerialized, with_common_prefixes, with_scatters_in_place,
+        without_transposed_products, rematerialize, with_common_prefixes, with_scatters_in_place,
     ):  # fmt: skip
         program = rewritten(program)
     memory = plan_memory(program)

@@ -24,7 +24,7 @@ from chainrule.compile.loops.views import ZERO, Index, View, whole
 from chainrule.compile.lower.algorithms.scans import SCANS, direction
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import SCATTERS
-from chainrule.compile.lower.memory_plan import unplaced
+from chainrule.compile.lower.memory_plan import parts_to_copy
 from chainrule.compile.lower.plan import Plan
 
 
@@ -32,7 +32,7 @@ def concat(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     """Copies of those parts that are not in their places."""
     axis: int = t.op.axis
     out: list[Stmt] = []
-    missing = unplaced(plan.views, t)
+    missing = parts_to_copy(plan.views, t)
     start: Extent = 0
     for i, a in enumerate(t.args):
         if i in missing:
@@ -70,16 +70,16 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
         return Affine(n - 1).plus(i.times(-1)) if back else i
 
     def body(axes: list[Var], at: Index, place: Affine, first: bool) -> list[Stmt]:
-        def moved(i: Affine) -> Index:
+        def index_along(i: Affine) -> Index:
             return tuple([along(i) if a == axis else x for a, x in enumerate(at)])
 
         if first:
-            value = scan.first(builder, t, moved(place))
+            value = scan.first(builder, t, index_along(place))
         else:
-            before = builder.exprs.load(view.buffer, view.at(moved(place.plus(Affine(-1)))))
-            value = scan.step(builder, t, moved(place), before)
+            before = builder.exprs.load(view.buffer, view.at(index_along(place.plus(Affine(-1)))))
+            value = scan.step(builder, t, index_along(place), before)
         return builder.nest(
-            axes, [builder.store(t, moved(place), value)], inner, axes[axis : axis + 1]
+            axes, [builder.store(t, index_along(place), value)], inner, axes[axis : axis + 1]
         )
 
     axes, at = builder.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
@@ -93,16 +93,18 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
 def host(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     """An op in its eager form, on whole arrays."""
     outputs = plan.memory.outputs.get(t, ())
-    ys = [_strided(whole(b), b.shape) for b in outputs] or [_strided(plan.views[t], t.shape)]
+    ys = [_strided_view(whole(b), b.shape) for b in outputs] or [
+        _strided_view(plan.views[t], t.shape)
+    ]
     return [Host(t.op, tuple([_array(builder, a) for a in t.args]), tuple(ys))]
 
 
 def _array(builder: Builder, t: Term) -> Strided:
     view = builder.view(t)
-    return _strided(view or whole(builder.contiguous(t)), t.shape)
+    return _strided_view(view or whole(builder.contiguous(t)), t.shape)
 
 
-def _strided(view: View, shape: tuple[Extent, ...]) -> Strided:
+def _strided_view(view: View, shape: tuple[Extent, ...]) -> Strided:
     return Strided(view.buffer, view.offset, shape, view.strides)
 
 
@@ -128,7 +130,7 @@ def loop(plan: Plan, builder: Builder, t: Term, body: Plan, loops: Loops) -> lis
     for b in loops.buffers:
         if b not in inside:
             inside[b] = builder.memory(b.dtype, b.shape, b.label, b.role, b.value)
-    once, each = _hoist(_renamed(loops, inside, number), carries)
+    once, each = _hoist(_rename_kernels(loops, inside, number), carries)
     builder.kernels += once
     return [While(carries[0], each)]
 
@@ -160,19 +162,22 @@ def _hoist(
     return once, tuple(each)
 
 
-def _renamed(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
+def _rename_kernels(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
     """The kernels of a turn, which touch the buffers that stand for theirs."""
     renaming = Renaming(buffers=inside)
     return tuple(
-        [_named(Kernel(k.name, renaming.body(k.body), k.about), number) for k in loops.kernels]
+        [
+            _rename_kernel(Kernel(k.name, renaming.body(k.body), k.about), number)
+            for k in loops.kernels
+        ]
     )
 
 
-def _named(k: Kernel, number: int) -> Kernel:
+def _rename_kernel(k: Kernel, number: int) -> Kernel:
     """A kernel under a name of its own: `k3_k0_add` is the first in the loop k3."""
     body = tuple(
         [
-            While(x.going, tuple([_named(y, number) for y in x.kernels]))
+            While(x.going, tuple([_rename_kernel(y, number) for y in x.kernels]))
             if isinstance(x, While)
             else x
             for x in k.body

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from chainrule.compile.graph.array_patterns import Triangle, recognized
+from chainrule.compile.graph.array_patterns import Triangle, find_pattern
 from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.sizes import product, typical
 from chainrule.compile.graph.terms import Program, Term, in_order
@@ -86,7 +86,7 @@ def without_transposed_products(program: Program) -> Program:
     new: dict[Term, Term] = {}
     for t in order:
         if _transposes(t) and t.args[0] in across - kept:
-            new[t] = _transposed(t, *[new[a] for a in t.args[0].args])
+            new[t] = _transpose_product(t, *[new[a] for a in t.args[0].args])
         else:
             new[t] = t.of([new[a] for a in t.args])
     return program.of(new)
@@ -104,7 +104,7 @@ def _transposes(t: Term) -> bool:
     )
 
 
-def _transposed(t: Term, a: Term, b: Term) -> Term:
+def _transpose_product(t: Term, a: Term, b: Term) -> Term:
     """The product whose transpose `t` is, the other way round."""
     product = t.args[0]
     op = MatMul(not product.op.turn_b, not product.op.turn_a)
@@ -160,7 +160,7 @@ SMALL = 8
 """How many times smaller than the product the other arguments are, at least."""
 
 
-def rematerialized(program: Program) -> Program:
+def rematerialize(program: Program) -> Program:
     """The program in which late users of such terms have copies of their own."""
     order = in_order(program.roots)
     readers = _readers(order)
@@ -206,9 +206,9 @@ def _readers(order: Sequence[Term]) -> dict[Term, list[Term]]:
 
 
 def _is_wide(s: Term) -> bool:
-    """Whether it is the product of many pairs of matrices, as the scores of attention are, with so
-    many rows and columns, and few numbers in each of its sums. A layer's product is not computed
-    again: that would save memory, and take time."""
+    """Whether it is the product of many pairs of matrices, as the scores of attention are. They
+    have at least so many rows and columns, and few numbers in each of their sums. A layer's product
+    is not computed again: that would save memory, and take time."""
     m, n, k = map(typical, sizes(s))
     return typical(product(s.shape[:-2])) > 1 and min(m, n) >= max(SIDE, 2 * k)
 
@@ -250,7 +250,7 @@ def _is_causal(t: Term) -> bool:
     test = source(t.args[0])
     if test.op is not None or test.index is not None:
         return False
-    return isinstance(test.value, Triangle) or isinstance(recognized(test.value), Triangle)
+    return isinstance(test.value, Triangle) or isinstance(find_pattern(test.value), Triangle)
 
 
 def _after(terms: Sequence[Term], readers: Mapping[Term, list[Term]]) -> set[Term]:

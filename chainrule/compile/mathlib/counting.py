@@ -1,8 +1,9 @@
 """How much arithmetic a function takes at least, read off the instructions that are written for it.
 
 Counted is the longest polynomial on its way, a multiply-add a coefficient: its degree is the least
-for the stated bound. What is written beside it (the reduction of the argument, a second polynomial
-for another range, corrections, special values) is not: a clumsy function does not count for more.
+for the stated bound. What is written beside it is not: the reduction of the argument, a second
+polynomial for another range, corrections, special values. A clumsy function does not count for
+more.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FUSED = Target(fma=True)
 @cache
 def operations(name: str, dtype: Any) -> int:
     """Floating-point operations of the function `name` on numbers of `dtype`, a multiply-add being
-    two; 1 for a function without a polynomial, in the table or not: `+`, say."""
+    two. A function without a polynomial counts 1, in the table or not: `+`, say."""
     if name not in TABLE:
         return 1
     kind = ir.DoubleType() if np.dtype(dtype).itemsize == 8 else ir.FloatType()

@@ -21,7 +21,7 @@ from chainrule.ops import coefficients as c
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}
 
 
-def _reduced(x: Real) -> tuple[Two, Bits]:
+def _reduce(x: Real) -> tuple[Two, Bits]:
     """r and n of x = n ln 2 + r."""
     hi, lo = c.LN2_F32 if x.at.bits == 32 else c.LN2
     n, k = nearest(x, c.INV_LN2[0])
@@ -37,7 +37,7 @@ def exp_parts(x: Real) -> tuple[Real, Bits]:
 
 def exp_moderate(x: Real) -> tuple[Real, Bits]:
     """`exp_parts` of a number known to be in `RANGE`."""
-    r, k = _reduced(x)
+    r, k = _reduce(x)
     return exp_near_0(r.hi), k
 
 
@@ -79,7 +79,7 @@ def _expm1_near_0(r: Two) -> Two:
 def exp_twofold(x: Two, low: float = RANGE[64][0]) -> tuple[Two, Bits]:
     """y and k where exp(x) = y 2^k, y a little better than rounded (float64); `low` as in
     `RANGE`."""
-    r, k = _reduced(x.hi.clamp(low, RANGE[64][1]))
+    r, k = _reduce(x.hi.clamp(low, RANGE[64][1]))
     more = (abs(x.hi) < -low).where(x.lo, 0.0)
     e = _expm1_near_0(total(r.hi, r.lo + more))
     s = quick_total(r.hi.lift(1.0), e.hi)
@@ -88,7 +88,7 @@ def exp_twofold(x: Two, low: float = RANGE[64][0]) -> tuple[Two, Bits]:
 
 def expm1_twofold(x: Real) -> tuple[Two, Bits]:
     """y and k where exp(x) - 1 = y 2^k (float64)."""
-    r, k = _reduced(x.clamp(-60.0, RANGE[64][1]))
+    r, k = _reduce(x.clamp(-60.0, RANGE[64][1]))
     e = _expm1_near_0(r)
     small = k.less(100).choose(k, 100)
     s = total(1.0 - power_of_two(x.at.int(0) - small), e.hi)
@@ -123,7 +123,7 @@ def expm1(x: Real) -> Real:
 
 def expm1_wide(x: Real) -> Real:
     """e^x - 1 in float64 for a result in float32."""
-    r, k = _reduced(x.clamp(-60.0, 200.0))
+    r, k = _reduce(x.clamp(-60.0, 200.0))
     power = power_of_two(k)
     return _expm1_near_0(r).value().fma(power, power - 1.0)
 

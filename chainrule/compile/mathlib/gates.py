@@ -1,8 +1,8 @@
 """Gates: the logistic function, and x times it.
 
-x sigmoid(u) = x / (1 + e^-u). In float32 e^-u = 2^k (1 + p) makes the divisor one multiply-add;
-its rounding error, as large as all others together, is the remainder of another, and the quotient
-is corrected by it. Where e^-u would overflow the gate is e^u: a way that few numbers take.
+x sigmoid(u) = x / (1 + e^-u). In float32 e^-u = 2^k (1 + p) makes the divisor one multiply-add. Its
+rounding error, as large as all others together, is the remainder of another; the quotient is
+corrected by it. Where e^-u would overflow the gate is e^u: a way that few numbers take.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sigmoid(x: Real) -> Real:
 def silu(x: Real) -> Real:
     """x sigmoid(x)."""
     if x.at.bits == 64:
-        return _gated(x, exactly(x))
+        return _gate(x, exactly(x))
     return _gated_f32(x, reduced_f32, 80.0, -160.0)
 
 
@@ -46,7 +46,7 @@ def gelu_tanh(x: Real) -> Real:
     """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
     if x.at.bits == 32:
         return _gated_f32(x, cubic_reduced_f32, 10.0, -12.5)
-    return _gated(x, cubic(x))
+    return _gate(x, cubic(x))
 
 
 def gelu_gate(x: Real) -> Real:
@@ -133,7 +133,7 @@ def cubic(x: Real) -> Two:
     return Two(far.where(u.hi, plain), far.where(u.lo, 0.0))
 
 
-def _gated(x: Real, u: Two) -> Real:
+def _gate(x: Real, u: Two) -> Real:
     """x sigmoid(u)."""
     finite = abs(x) < math.inf
     floor = RANGE[64][0]

@@ -21,7 +21,7 @@ def pow(a: Real, b: Real) -> Real:
     hi = _at_ends(size, b, p.hi)
     lo = (abs(hi) < 2000.0).where(b.fma(u.lo, p.lo), 0.0)
     y, n = exp_twofold(Two(hi, lo))
-    return _signed(a, b, scale(y.value(), n))
+    return _with_sign(a, b, scale(y.value(), n))
 
 
 def pow_f32(a: Real, b: Real) -> Real:
@@ -31,7 +31,7 @@ def pow_f32(a: Real, b: Real) -> Real:
     f, k = split(size)
     u = log_plain(f, k.at.int(0)).fma(c.INV_LN2[0], k.value())
     y, n = exp2_parts(_at_ends(size, wide, wide * u))
-    return _signed(a, b, scale(y, n).narrowed())
+    return _with_sign(a, b, scale(y, n).narrowed())
 
 
 def _at_ends(size: Real, b: Real, product: Real) -> Real:
@@ -44,7 +44,7 @@ def _is_integer(b: Real) -> Mask:
     return b.intrinsic("trunc").same(b)
 
 
-def _signed(a: Real, b: Real, y: Real) -> Real:
+def _with_sign(a: Real, b: Real, y: Real) -> Real:
     """y = |a|^b with its sign, and what IEEE 754 (9.2.1) says of the special cases."""
     whole = _is_integer(b)
     odd = whole & ~_is_integer(b * 0.5)

@@ -152,14 +152,14 @@ class Real:
         return Real(self.at, self.at.call(name, self.v, *(self.lift(x).v for x in others)))
 
     def fma(self, b: Real | float, c: Real | float) -> Real:
-        """This times b plus c, rounded once, or to within an ulp where no instruction does it; so
-        that what cancels is left to full precision."""
+        """This times b plus c, rounded once, or to within an ulp where no instruction does it. So
+        what is left of a cancellation has full precision."""
         if self.at.target.fma:
             return self.intrinsic("fma", b, c)
         b, c = self.lift(b), self.lift(c)
         if self.at.bits == 32:  # the product of two float32 is a float64
             return (self.widened() * b.widened() + c.widened()).narrowed()
-        return _unfused(self, b, c)
+        return _multiply_add_exactly(self, b, c)
 
     def multiply_add(self, b: Real | float, c: Real | float) -> Real:
         """This times b plus c, as the target does it fastest: rounded once or twice."""
@@ -169,24 +169,24 @@ class Real:
         """This with the sign of the other."""
         return self.intrinsic("copysign", other)
 
-    def _ordered(self, how: str, other: Real | float) -> Mask:
+    def _compare(self, how: str, other: Real | float) -> Mask:
         return Mask(self.at, self.at.builder.fcmp_ordered(how, self.v, self.lift(other).v))
 
     def __lt__(self, other: Real | float) -> Mask:
-        return self._ordered("<", other)
+        return self._compare("<", other)
 
     def __le__(self, other: Real | float) -> Mask:
-        return self._ordered("<=", other)
+        return self._compare("<=", other)
 
     def __gt__(self, other: Real | float) -> Mask:
-        return self._ordered(">", other)
+        return self._compare(">", other)
 
     def __ge__(self, other: Real | float) -> Mask:
-        return self._ordered(">=", other)
+        return self._compare(">=", other)
 
     def same(self, other: Real | float) -> Mask:
         """Whether they are equal as numbers; a NaN is not."""
-        return self._ordered("==", other)
+        return self._compare("==", other)
 
     def is_nan(self) -> Mask:
         """Whether this is no number."""
@@ -210,7 +210,7 @@ class Real:
         return Real(self.at.half, self.at.builder.fptrunc(self.v, self.at.half.kind))
 
 
-def _unfused(a: Real, b: Real, c: Real) -> Real:
+def _multiply_add_exactly(a: Real, b: Real, c: Real) -> Real:
     """a b + c in float64, to within an ulp: the product exactly, as the sum of two numbers (Dekker,
     Numer. Math. 18, 1971), and the error of its sum with c (Knuth, TAOCP 2, 4.2.2, theorem B)."""
     p = a * b

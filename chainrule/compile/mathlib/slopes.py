@@ -1,6 +1,6 @@
 """Derivatives of gates and of hyperbolic functions, which cancel or vanish far out.
 
-All are fractions of e, an exponential of at most 1: its power of two is applied last, so that small
+All are fractions of e, an exponential of at most 1. Its power of two is applied last, so that small
 results underflow gradually and are rounded once. Divisors are known to twice the digits; in float64
 the quotient is corrected by what they leave.
 
@@ -154,7 +154,7 @@ def _gate_parts(x: Real) -> tuple[Real, Real, Bits, Real]:
     return x, y, k, slope
 
 
-def _limited(y: Real, k: Bits) -> Exponential:
+def _limit(y: Real, k: Bits) -> Exponential:
     """y 2^k, or something as good as 0."""
     least = round(LEAST[y.at.bits] / math.log(2))
     return Exponential.of(y, k.less(least).choose(k.at.int(least), k))
@@ -163,7 +163,7 @@ def _limited(y: Real, k: Bits) -> Exponential:
 def gelu_gate_slope(x: Real) -> Real:
     """The derivative of `gelu_gate`."""
     _, y, k, slope = _gate_parts(x)
-    e = _limited(y, k)
+    e = _limit(y, k)
     return _over_square(e.most * slope, e.value()) * e.rest
 
 
@@ -172,7 +172,7 @@ def gelu_gate_density(x: Real) -> Real:
     _, y, k, _ = _gate_parts(x)
     least = 30 - 2 * y.at.bias  # as far as `scale` goes: there it is 0
     far = k.less(least).choose(k.at.int(least), k)
-    return scale(_over_square(y, _limited(y, k).value()), far + GATE_UP_BITS)
+    return scale(_over_square(y, _limit(y, k).value()), far + GATE_UP_BITS)
 
 
 def gelu_gate_tanh(x: Real) -> Real:
@@ -184,7 +184,7 @@ def gelu_gate_tanh(x: Real) -> Real:
 def gelu_tanh_slope(x: Real) -> Real:
     """The derivative of `gelu_tanh`."""
     x, y, k, slope = _gate_parts(x)
-    return _gated_slope(x, _limited(y, k), slope)
+    return _gated_slope(x, _limit(y, k), slope)
 
 
 # --- -x log(x) -----------------------------------------------------------------------------------

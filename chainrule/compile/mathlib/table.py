@@ -40,7 +40,7 @@ class Function:
     bound32: float = 2.0
 
 
-def _rounded(fn: Fn) -> Fn:
+def _round_once(fn: Fn) -> Fn:
     """The float64 function on float32 numbers: right to little more than half an ulp."""
     return lambda *xs: fn(*(v.widened() for v in xs)).narrowed()
 
@@ -50,7 +50,7 @@ def _both(fn: Fn) -> Function:
 
 
 def _wide(fn: Fn, f32: Fn | None = None) -> Function:
-    return Function(fn, f32 or _rounded(fn), bound32=0.51)
+    return Function(fn, f32 or _round_once(fn), bound32=0.51)
 
 
 def _slope(fn: Fn, f32: Fn | None = None) -> Function:
@@ -114,7 +114,7 @@ def emit(name: str, builder: Any, *xs: Any, target: Target) -> Any:
     return fn(*(Real(at, v) for v in xs)).v
 
 
-def bound(name: str, dtype: Any) -> float:
+def error_bound(name: str, dtype: Any) -> float:
     """The largest error of the function, in ulp of its exact value; 0 where it is always exact."""
     function = TABLE[name]
     return function.bound64 if np.dtype(dtype).itemsize == 8 else function.bound32

@@ -73,14 +73,14 @@ def _cosine(r: Two) -> tuple[Real, Real]:
 
 def _circular(x: Real, more: Real | None, quarters: int) -> Real:
     """sin(x + quarters pi / 2)."""
-    k, r = _reduced(x, more)
+    k, r = _reduce(x, more)
     k = k + quarters
     odd = (k & 1).equal(1)
     y = odd.where(cos_near_0(r), sin_near_0(r))
     return (y.bits() ^ ((k & 2) << (x.at.bits - 2))).real()
 
 
-def _reduced(x: Real, more: Real | None) -> tuple[Bits, Two]:
+def _reduce(x: Real, more: Real | None) -> tuple[Bits, Two]:
     """n and r of x + more = n pi / 2 + r."""
     pi = c.PI_F32 if x.at.bits == 32 else c.PI
     n, k = nearest(x, 2 / c.PI[0])
@@ -90,7 +90,7 @@ def _reduced(x: Real, more: Real | None) -> tuple[Bits, Two]:
 
 def sin_and_cos(x: Real, more: Real | None) -> tuple[Two, Two]:
     """The sine and the cosine of x + more, |x| <= FAR, to some bits more than a float64 has."""
-    k, r = _reduced(x, more)
+    k, r = _reduce(x, more)
     s, c = quick_total(r.hi, _sine_less(r)), quick_total(*_cosine(r))
     odd = (k & 1).equal(1)
     sine, cosine = pick(odd, c, s), pick(odd, s, c)
@@ -118,7 +118,7 @@ def tan_near_0(r: Two) -> Two:
 
 
 def _tan(x: Real, more: Real | None) -> Real:
-    k, r = _reduced(x, more)
+    k, r = _reduce(x, more)
     t = tan_near_0(r)
     y = (k << (x.at.bits - 1)).equal(0).where(t.value(), (exactly(x.lift(-1.0)) / t).value())
     return x.same(0.0).where(x, y)
@@ -131,7 +131,7 @@ def anywhere(near: Callable[[Real, Real | None], Real], x: Real) -> Real:
     def body() -> Real:
         if x.at.bits == 32:
             return anywhere(near, x.widened()).narrowed()
-        rest = _tamed(x)
+        rest = _reduce_huge(x)
         return near(rest.hi, rest.lo)
 
     return x.at.rarely(_far(x), body, y)
@@ -141,7 +141,7 @@ def _far(x: Real) -> Mask:
     return abs(x) > FAR[x.at.bits]
 
 
-def _tamed(x: Real) -> Two:
+def _reduce_huge(x: Real) -> Two:
     """x less a multiple of 2 pi, for every lane (float64)."""
     at, builder = x.at, x.at.builder
     if not at.width:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from chainrule.compile.graph.rules.index_checks import checked
-from chainrule.compile.graph.rules.simplify import simplified
+from chainrule.compile.graph.rules.index_checks import add_index_checks
+from chainrule.compile.graph.rules.simplify import simplify
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.runtime.native_program import Native
 
@@ -22,19 +22,19 @@ def build(program: Program) -> Native:
     """What runs `program`; `updates` name an input at most once. An index that is outside raises
     `IndexingError` after the run."""
     terms = Terms()
-    program, checks = checked(program, terms)
-    return Native(simplified(program, terms), checks)
+    program, checks = add_index_checks(program, terms)
+    return Native(simplify(program, terms), checks)
 
 
 def build_unchecked(program: Program) -> Native:
     """The same without a look at indices: results are those of the program and no more."""
-    return Native(simplified(program, Terms()))
+    return Native(simplify(program, Terms()))
 
 
 @contextmanager
-def uncollected() -> Generator[None]:
-    """Within it Python does not look for cycles: nearly all that a compiler makes is in use until
-    it is done, and looking at it again and again takes a tenth of its time."""
+def without_gc() -> Generator[None]:
+    """Within it Python does not look for cycles. Nearly all that a compiler makes is in use until
+    it is done: looking at it again and again takes a tenth of its time."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -19,7 +19,7 @@ CHECKING = False
 """Whether loops are checked as soon as they are made: in tests they are."""
 
 
-def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
+def schedule(program: Program, target: Target) -> tuple[Loops, Layout]:
     """Loops, split over cores where there are several, and the memory that they want."""
     made = plan(program, target)
     loops = split(write(made)) if target.threads else write(made)
@@ -35,6 +35,6 @@ def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
     return loops, layout
 
 
-def emitted(loops: Loops, layout: Layout, target: Target, *, timed: bool = False) -> Module:
+def emit_module(loops: Loops, layout: Layout, target: Target, *, timed: bool = False) -> Module:
     """The module of loops; if `timed` it counts each kernel's cycles."""
     return emit(loops, layout.objects, layout.scratch, target, timed=timed)

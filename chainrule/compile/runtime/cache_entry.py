@@ -128,10 +128,10 @@ class _Writer:
         if place is None:
             raise UnwritableError(str(h.op))
         when = None if h.when is None else self._place(h.when)
-        ins, outs = ([self._strided(x) for x in xs] for xs in (h.inputs, h.outputs))
+        ins, outs = ([self._strided_view(x) for x in xs] for xs in (h.inputs, h.outputs))
         return [place, last_resort, ins, outs, when]
 
-    def _strided(self, x: Strided) -> list[Any]:
+    def _strided_view(self, x: Strided) -> list[Any]:
         return [
             self._place(x.buffer),
             *_extents([x.offset]),
@@ -212,11 +212,11 @@ class _Reader:
         op = _item(self._ops, place)
         if last_resort not in (True, False):
             raise MalformedError("neither the op nor its last resort")
-        ins, outs = ([self._strided(s) for s in _list(xs)] for xs in (inputs, outputs))
+        ins, outs = ([self._strided_view(s) for s in _list(xs)] for xs in (inputs, outputs))
         flag = None if when is None else self._at(when)
         return Host(Otherwise(op) if last_resort else op, tuple(ins), tuple(outs), flag)
 
-    def _strided(self, x: Any) -> Strided:
+    def _strided_view(self, x: Any) -> Strided:
         buffer, offset, shape, strides = _list(x, 4)
         (start,), sizes, steps = (
             self._extents([offset]),

@@ -3,8 +3,9 @@
     entry := magic mac body          8 bytes, 24 bytes, the rest
 
 `mac` is a keyed digest of the entry's name and its body, under a key that only this user can read
-(see `cache_key.py`). So an entry that somebody else wrote, that was moved to another name, cut or
-changed, is none: it is read as bytes and thrown away. Nothing is loaded before the digest agrees.
+(see `cache_key.py`). So an entry that somebody else wrote, or that was moved to another name, cut
+or changed, is none. It is read as bytes and thrown away. Nothing is loaded before the digest
+agrees.
 """
 
 from __future__ import annotations

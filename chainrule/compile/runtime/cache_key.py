@@ -1,8 +1,8 @@
 """The secret that tells this user's cache entries from everybody else's.
 
 It lies outside of the cache, in `$XDG_CONFIG_HOME/chainrule` or `~/.config/chainrule`, readable by
-its owner alone. A folder of entries that was copied, unpacked or cloned from elsewhere, even one
-that now belongs to this user, was signed with another key, and holds nothing.
+its owner alone. A folder of entries that was copied, unpacked or cloned from elsewhere was signed
+with another key, and holds nothing, even if it now belongs to this user.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def _read(path: Path) -> bytes | None:
 def _make(path: Path) -> bytes | None:
     """A new key in a file that appears whole; of processes that make one at once, the first's.
 
-    Only the process that holds the folder looks whether there is a key and puts one there: a
+    Only the process that holds the folder looks whether there is a key and puts one there. So a
     damaged file is replaced, and nobody else's new key is taken for one.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_foreign(path.parent, path.parent.lstat())
-    with _held(path.parent):
+    with _lock(path.parent):
         if (found := _read(path)) is not None:
             return found
         handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
@@ -107,7 +107,7 @@ def _make(path: Path) -> bytes | None:
 
 
 @contextmanager
-def _held(folder: Path) -> Generator[None]:
+def _lock(folder: Path) -> Generator[None]:
     """While the block runs, other processes wait at their own.
 
     Systems without `flock` (Windows) don't wait: of several keys the last one stays, and entries

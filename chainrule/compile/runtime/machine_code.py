@@ -48,23 +48,23 @@ class Code:
         self.undo: list[int] = list((_I * (count + 1)).from_address(undo))[1:]
 
 
-def compiled(text: str) -> bytes:
+def compile_object(text: str) -> bytes:
     """An object file, for this machine, of a module in LLVM's language.
 
     It names what it calls by symbols, so that any process can load it.
     """
-    module, machine = optimized(text)
+    module, machine = optimize(text)
     return machine.emit_object(module)
 
 
-def optimized(text: str) -> tuple[Any, Any]:
+def optimize(text: str) -> tuple[Any, Any]:
     """A module in LLVM's language as it is before it becomes machine code, and the machine."""
     start()
     machine = target()
     return run_passes(text, machine), machine
 
 
-def loaded(code: bytes) -> Code:
+def load(code: bytes) -> Code:
     """The functions of an object file, in this process."""
     start()
     _link_python()

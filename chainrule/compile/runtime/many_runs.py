@@ -51,7 +51,7 @@ class Moving:
 
 
 class Parts:
-    """The rows of an array, one after the other, as objects that a program can be given: of an
+    """The rows of an array, one after the other, as objects that a program can be given. Of an
     array object it only looks at the word that says where the elements are."""
 
     def __init__(self, array: Any) -> None:

@@ -14,14 +14,14 @@ from weakref import ref
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.graph.unification import symbols_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.statements import Host, Loops, Strided
 from chainrule.compile.runtime import machine_code
 from chainrule.compile.runtime.cache import Entry
-from chainrule.compile.runtime.machine_code import compiled, loaded
+from chainrule.compile.runtime.machine_code import compile_object, load
 from chainrule.compile.runtime.prepared import Prepared
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
@@ -32,8 +32,8 @@ _exporting: ContextVar[bool] = ContextVar("_exporting", default=False)
 
 @contextmanager
 def without_machine_code() -> Generator[None]:
-    """Programs made within it are written for another machine and never run here: no code is made
-    of them, which is a third of what an export takes."""
+    """Programs made within it are written for another machine and never run here. No code is made
+    of them, which saves a third of what an export takes."""
     before = _exporting.set(True)
     try:
         yield
@@ -67,7 +67,7 @@ class Native:
             entry.put(made)
         self.layout: Layout = made[0]
         self.hosts: list[Host] = made[1]
-        self._code = loaded(made[2])
+        self._code = load(made[2])
         self._memory: dict[tuple[int, ...], Block] = {}
         self.lender = Lender()
         # where the objects of the running call are, and its scratch memory
@@ -79,17 +79,17 @@ class Native:
         self.number = id(self._hosted) if self.hosts else 0
 
     def _made(self, *, timed: bool = False) -> tuple[Layout, list[Host], bytes]:
-        from chainrule.compile.runtime.build import emitted
+        from chainrule.compile.runtime.build import emit_module
 
         loops, layout = self._scheduled
-        module = emitted(loops, layout, self.target, timed=timed)
-        return layout, module.hosts, compiled(str(module.ir))
+        module = emit_module(loops, layout, self.target, timed=timed)
+        return layout, module.hosts, compile_object(str(module.ir))
 
     @cached_property
     def _scheduled(self) -> tuple[Loops, Layout]:
-        from chainrule.compile.runtime.build import scheduled
+        from chainrule.compile.runtime.build import schedule
 
-        return scheduled(self.program, self.target)
+        return schedule(self.program, self.target)
 
     @property
     def loops(self) -> Loops:
@@ -105,7 +105,7 @@ class Native:
 
     @cached_property
     def _timed(self) -> machine_code.Code:
-        return loaded(self._made(timed=True)[2])
+        return load(self._made(timed=True)[2])
 
     def measured(
         self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
@@ -158,7 +158,7 @@ class Native:
     def undoing(self, table: Any) -> Generator[None]:
         """Within it the program runs on the objects in `table`. Where state may be half written
         when something is raised, it is put back."""
-        arrays = [_held(table, i) for i in self._code.undo]
+        arrays = [_object_at(table, i) for i in self._code.undo]
         saved = [a.copy() for a in arrays]
         try:
             yield
@@ -179,12 +179,14 @@ class Native:
                 whole = b.value
             else:
                 whole = (
-                    arrays[b] if b.role == "scratch" else _held(table, self.layout.objects.index(b))
+                    arrays[b]
+                    if b.role == "scratch"
+                    else _object_at(table, self.layout.objects.index(b))
                 )
             # a caller's complex array is memory of pairs
-            flat = whole.reshape(-1).view(b.dtype)[bound(x.offset, symbols) :]
-            steps = [bound(n, symbols) * b.dtype.itemsize for n in x.strides]
-            return as_strided(flat, [bound(n, symbols) for n in x.shape], steps)
+            flat = whole.reshape(-1).view(b.dtype)[size_at(x.offset, symbols) :]
+            steps = [size_at(n, symbols) * b.dtype.itemsize for n in x.strides]
+            return as_strided(flat, [size_at(n, symbols) for n in x.shape], steps)
 
         with np.errstate(all="ignore"):
             ys = s.op.eval(*[array(x) for x in s.inputs])
@@ -197,6 +199,6 @@ def _run_host(program: Any, number: int) -> None:
     program().host(number)
 
 
-def _held(table: Any, i: int) -> Any:
+def _object_at(table: Any, i: int) -> Any:
     """The object whose address is there."""
     return ctypes.cast(table[i], ctypes.py_object).value

@@ -65,7 +65,7 @@ class Prepared:
 
 @final
 class Entered:
-    """A prepared program at certain sizes, called through a gate (see `gate.py`): `run(args)` puts
+    """A prepared program at certain sizes, called through a gate (see `gate.py`). `run(args)` puts
     the arguments into the table and returns the results."""
 
     def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:

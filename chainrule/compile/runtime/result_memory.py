@@ -2,9 +2,9 @@
 
 The system hands out large memory page by page, each zeroed when it is first touched, and takes it
 back when the array dies. That is as slow as some kernels. In a loop `out = step(x)` the results of
-the call before the last are dead when the next call begins: their memory becomes those of its
-results. A program keeps that of one call at most, none for results that somebody holds on to, and
-gives it back to the system when it dies itself.
+the call before the last are dead when the next call begins. Their memory becomes that of its
+results. A program keeps the memory of one call at most, and none for results that somebody holds on
+to. It gives it back to the system when it dies itself.
 
 Whoever sees an array (a view, a `memoryview`, another library) keeps it alive, and an array keeps
 alive what lends its memory. So memory comes back when the last of them is gone, and not before.
@@ -60,10 +60,10 @@ class Lender:
         """What makes new arrays of these shapes and dtypes, their values anything."""
         plan = [(shape, dtype, _is_lent(shape, dtype)) for shape, dtype in shapes]
         if any(lent for *_, lent in plan):
-            return lambda: self._made(plan)
+            return lambda: self._allocate(plan)
         return lambda: [_empty(shape, dtype) for shape, dtype in shapes]
 
-    def _made(self, plan: _Plan) -> list[Array]:
+    def _allocate(self, plan: _Plan) -> list[Array]:
         before, homes = self._latest
         if plan is not before:
             self._give_back()  # what calls of other sizes left

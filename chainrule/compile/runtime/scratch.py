@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.result_memory import Lender
@@ -18,9 +18,9 @@ from chainrule.op import Spec
 @final
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The memory of a program: the caller's arrays, which end with the results, shapes and dtypes
-    of these, and scratch memory with the numbers of the kernels between which each buffer lives. It
-    is known without the loops.
+    """The memory of a program: the caller's arrays, which end with the results; the shapes and
+    dtypes of these; and scratch memory, with the numbers of the kernels between which each buffer
+    lives. It is known without the loops.
     """
 
     symbols: tuple[str, ...]
@@ -50,7 +50,7 @@ class Block:
         self.arrays: dict[Buffer, Any] = {}
         if named:
             for b, offset in zip(layout.scratch, plan.offsets, strict=True):
-                shape = [bound(n, symbols) for n in b.shape]
+                shape = [size_at(n, symbols) for n in b.shape]
                 size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
                 part = arena[start + offset : start + offset + size]
                 self.arrays[b] = part.view(b.dtype).reshape(shape)
@@ -58,7 +58,7 @@ class Block:
         numbers = (ctypes.c_int64 * len(values))(*values)
         self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
         self.shapes = [
-            (tuple([bound(n, symbols) for n in r.shape]), r.dtype) for r in layout.results
+            (tuple([size_at(n, symbols) for n in r.shape]), r.dtype) for r in layout.results
         ]
         self.results = lender.maker(self.shapes)
         self._kept = (arena, pointers, numbers)

@@ -1,7 +1,7 @@
 """The threads that compiled programs share: how many there are, when they start and end.
 
-They are Python's threads, so that debuggers and profilers know them, and each spends its life in
-one call of machine code (`cpu/thread_pool.py`), without the interpreter's lock. They start with the
+They are Python's threads, so that debuggers and profilers know them. Each spends its life in one
+call of machine code (`cpu/thread_pool.py`), without the interpreter's lock. They start with the
 first program that has work for them. Before a fork, at exit, and when their number changes they
 end; the next such program starts new ones.
 """
@@ -165,7 +165,7 @@ def single(library: str) -> None:
     """Let the BLAS behind a library use one thread, for this process.
 
     Compiled programs divide products among their own threads. BLAS's would come on top of those,
-    and theirs spin for long when they have nothing to do: where other programs want the cores, a
+    and they spin for long when they have nothing to do. Where other programs want the cores, a
     product that takes 0.1 ms was seen to take 28. A BLAS without OpenBLAS's names stays as it is.
     """
     loaded = ctypes.CDLL(library)  # finds the symbols of what it is linked to, too

@@ -22,12 +22,12 @@ from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.random_state import refuse_draws
-from chainrule.compile.trace.guards.reach import reached
+from chainrule.compile.trace.guards.reach import all_readings
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.compile.trace.variant import MISFIT
 from chainrule.errors import TraceError
 from chainrule.op import Array
-from chainrule.replay import noted
+from chainrule.replay import note_random_state
 from chainrule.scalar import Value
 from chainrule.tensors import Tensor
 from chainrule.tree import Structure, flatten
@@ -143,8 +143,8 @@ class Scalars:
             Value(x.data if isinstance(x, Value) else x) if _is_number(x) else x for x in leaves
         ]
         args, kwargs = structure.unflatten(given)
-        notes = reached([self._f, *[x for x in leaves if not _is_number(x)]])
-        with noted() as chance:
+        notes = all_readings([self._f, *[x for x in leaves if not _is_number(x)]])
+        with note_random_state() as chance:
             found = self._f(*args, **kwargs)
         refuse_draws(chance)
         guards = notes.finish()

@@ -25,7 +25,7 @@ from llvmlite import ir
 from chainrule.compile.cpu.object_layout import KIND, word
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.llvm.serial_loops import count_up
-from chainrule.compile.runtime.machine_code import compiled
+from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.op import Array
 from chainrule.scalar import Value
 
@@ -89,7 +89,7 @@ class Code:
             f = getattr(ctypes.pythonapi, name)
             llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(compiled(str(module))))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
         self._engine.finalize_object()
         pointer, count, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
         kind = ctypes.PYFUNCTYPE(count, pointer, count, pointer)

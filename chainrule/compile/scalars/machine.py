@@ -24,10 +24,10 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, guarded
-from chainrule.compile.cpu.word_guards import unchanged
+from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
+from chainrule.compile.cpu.word_guards import add_word_guard
 from chainrule.compile.llvm.host_target import target
-from chainrule.compile.runtime.machine_code import compiled
+from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.scalars.formulas import Number, partial, value
 from chainrule.ops.families import Elementwise, rows
 
@@ -194,9 +194,9 @@ class Loops:
         module.triple = llvm.get_process_triple()
         _loop(module, "forward", _ahead)
         _loop(module, "backward", _back)
-        unchanged(module)
-        guarded(module)
-        code = compiled(str(module))
+        add_word_guard(module)
+        add_dict_guard(module)
+        code = compile_object(str(module))
         llvm.add_symbol(LOOKUP, _address_in_python(LOOKUP))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))

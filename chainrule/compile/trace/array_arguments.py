@@ -2,7 +2,7 @@
 
 A tensor stands for such an array while a function is traced. In the function as it is, `s += x`
 changes the caller's array and all of its views. So it does in the compiled one: it assigns to all
-of `s`. A write into a view, and a read of a view that a write has changed, are refused, for here a
+of `s`. A write into a view is refused, and so is a read of a view that a write has changed: here a
 view is a tensor of its own.
 """
 
@@ -16,7 +16,7 @@ from chainrule.errors import TraceError
 from chainrule.op import Op
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.shaping import Permute, Reshape, Slice
-from chainrule.provenance import location, quoted, user_line
+from chainrule.provenance import location, source_quote, user_line
 
 _VIEWS = (BroadcastTo, Permute, Reshape, Slice)
 """Ops whose result shares memory with their input in NumPy."""
@@ -99,5 +99,5 @@ def _refusal(what: str) -> TraceError:
     return TraceError(
         f"jit: the line at {location(*line)} {what}. In a compiled function a view has memory of "
         "its own. Write to the array by an index (s[0] += x), or copy what you read "
-        f"(row = s[0].copy()){quoted(*line)}"
+        f"(row = s[0].copy()){source_quote(*line)}"
     )

@@ -14,7 +14,7 @@ from chainrule.compile.trace.captured import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.trace.outcome import Left, State
 from chainrule.compile.trace.results import finishing
-from chainrule.compile.trace.to_program import program, reached
+from chainrule.compile.trace.to_program import nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Draw, Held, HeldGrad, HeldNumber, Variant
 from chainrule.derive import pullback_nodes
@@ -51,8 +51,8 @@ def assemble(
     states = _outliving(left, states)
     arg = dict(left.args)
     updates = {**{arg[i]: n for i, n in left.changed}, **left.updates}
-    walk = reached(tracer, [*left.outs, *updates.values()])
-    back = reached(tracer, list(left.bars.values()))
+    walk = nodes_to_compute(tracer, [*left.outs, *updates.values()])
+    back = nodes_to_compute(tracer, list(left.bars.values()))
     used = {*walk, *updates, *back}
     args = [(i, n) for i, n in left.args if n in used]
     held = [s for s in states if s.leaf in used]

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.compile.graph.loop_body import Turns, once
 from chainrule.compile.graph.terms import Program, Term, Terms
 from chainrule.compile.trace.loop_bodies import Scope
-from chainrule.compile.trace.to_program import reached
+from chainrule.compile.trace.to_program import nodes_to_compute
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.dtypes import INEXACT
 from chainrule.graph import apply, constant, leaf, placeholder
@@ -40,13 +40,13 @@ def _plain(x: Any) -> Any:
     return np.asarray(getattr(x, "value", x))
 
 
-def closed(
+def close_over(
     tracer: Tracer, start: int, places: Sequence[Node], news: Sequence[Node]
 ) -> tuple[Turns, list[Node]]:
     """What was recorded since `start` as turns from `places` to `news`; and the nodes from around
     it that it reads, which are its last inputs."""
     scope = Scope(tracer, start, set(places), keeping=True)
-    walk = reached(scope, news)
+    walk = nodes_to_compute(scope, news)
     consts = scope.consts(walk)
     terms = Terms()
     every = [*places, *consts]
@@ -86,5 +86,5 @@ def _is_live(node: Node | None) -> bool:
 
 
 def run(t: Term, args: list[Any]) -> Any:
-    """The term's op, applied: what `replayed` asks for."""
+    """The term's op, applied: what `replay` asks for."""
     return apply(t.op, *args)

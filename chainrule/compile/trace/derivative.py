@@ -16,9 +16,9 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.graph.terms import Program
-from chainrule.compile.runtime.backend import Run, build, uncollected
+from chainrule.compile.runtime.backend import Run, build, without_gc
 from chainrule.derive import pullback_nodes
 from chainrule.errors import GradientError
 from chainrule.graph import alias, is_recording, order, recording, variable
@@ -55,7 +55,7 @@ class Derivative:
     def run_back(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `back`, which is compiled when it is first needed."""
         if self._run is None:
-            with uncollected():
+            with without_gc():
                 self._run = build(self.back) if self.make is None else self.make()
         return self._run(inputs)
 
@@ -99,7 +99,7 @@ class Compiled(Op):
         gs: Sequence[Any] = g if self.many else (g,)
         wrapped = any(isinstance(c, Variable) for c in gs)
         if wrapped and is_recording():
-            bars = self._recorded(gs, xs)
+            bars = self._record(gs, xs)
         else:
             inputs = [_plain(x) for x in xs]
             symbols = known.symbols(inputs)
@@ -125,7 +125,7 @@ class Compiled(Op):
         """The transpose of the vjp."""
         return False
 
-    def _recorded(self, gs: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+    def _record(self, gs: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
         """The cotangents as tensors that can be differentiated again."""
         known = self.known
         if known.again is None:
@@ -152,7 +152,7 @@ class Compiled(Op):
 def _array(g: Any, spec: Spec, symbols: Mapping[str, int]) -> Any:
     """A cotangent as the program wants it."""
     if g is None:
-        return np.zeros([bound(n, symbols) for n in spec.shape], spec.dtype)
+        return np.zeros([size_at(n, symbols) for n in spec.shape], spec.dtype)
     return np.asarray(_plain(conj(g)), spec.dtype, order="C")
 
 

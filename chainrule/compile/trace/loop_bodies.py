@@ -1,7 +1,8 @@
 """A loop as one op of a compiled function: its body is a program of its own, traced once.
 
 Besides the carry that the user names, every tensor that the body changes (parameters, an
-optimizer's state) is carried from turn to turn; what the body only reads is handed to it.
+optimizer's state) is carried from one iteration to the next. What the body only reads is handed to
+it.
 
 Notation: a carry has an `init`, and in the body a node where it comes in and one where it goes out.
 """
@@ -20,7 +21,7 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import build
 from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.trace.captured import GradSlot, Lift
-from chainrule.compile.trace.to_program import program, reached
+from chainrule.compile.trace.to_program import nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.graph import apply, constant, leaf, order, placeholder, variable
 from chainrule.node import Node
@@ -88,7 +89,7 @@ def _contiguous(a: Any) -> Any:
 
 
 class Loop(Op):
-    """All turns of a `scan` in a compiled function. It has no derivative: see `looped`."""
+    """All turns of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
 
     body: Body
     many: ClassVar[bool] = True
@@ -149,7 +150,7 @@ class Before:
         del tracer.draws[self.draws :]
 
 
-def looped(
+def loop_as_op(
     tracer: Tracer,
     turn: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
     state: list[Any],
@@ -158,8 +159,8 @@ def looped(
 ) -> tuple[list[Any], list[Any]] | None:
     """The last carries and the ys of a loop, as results of one op; None if that cannot be.
 
-    It cannot if a result could be differentiated outside, or if the turns are not alike (the first
-    one finds no gradient, say, and leaves one that the second one reads).
+    It cannot if a result could be differentiated outside. Nor can it if iterations differ: the
+    first one finds no gradient, say, and leaves one that the second one reads.
     """
     before = Before.of(tracer)
     spent = set(tracer.spent)
@@ -251,7 +252,7 @@ class _Turned:
         """The program of the turn, and what it only reads."""
         own = [*self.comes_in, *self.parts, *[n for _, n in self.draws]]
         scope = Scope(tracer, start, set(own))
-        walk = reached(scope, [*self.goes_out, *self.ends, *self.ys])
+        walk = nodes_to_compute(scope, [*self.goes_out, *self.ends, *self.ys])
         consts = scope.consts(walk)
         news = list(enumerate(self.goes_out))
         made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
@@ -272,11 +273,11 @@ class Scope:
         self._tracer = tracer
         self._start = start
         self.places = places
-        self._passed = self._given if keeping else tracer.passed
+        self._passed = self._outer_node if keeping else tracer.passed
         self.inlined = False
         """Whether a Function of the user's was met, of which only the forward pass is left."""
 
-    def _given(self, node: Node) -> Node | None:
+    def _outer_node(self, node: Node) -> Node | None:
         inner = self._tracer.sources.get(node)
         self.inlined = self.inlined or (inner is not None and node.op is not None)
         return inner

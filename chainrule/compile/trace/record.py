@@ -1,7 +1,7 @@
 """From a function and its arguments to what a traced run of it left, and to a compiled `Variant`.
 
-Objects of the trace must be gone at its end, so that what is still there can be recognised as
-leaked: each step keeps nodes and specs, and lets tensors go.
+Objects of the trace must be gone at its end: what is still there has leaked. So each step keeps
+nodes and specs, and lets tensors go.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.observer import Observer
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.outcome import NUMBER, TENSOR, Left, State
-from chainrule.compile.trace.scan_as_while import repeating, scanned
+from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
 from chainrule.compile.trace.weak_numbers import weak_placeholder
 from chainrule.errors import DtypeError, TraceError, describe
-from chainrule.graph import constant, is_recording, placeholder, traced
+from chainrule.graph import constant, is_recording, placeholder, trace_ops
 from chainrule.node import Node
 from chainrule.op import Spec
-from chainrule.replay import noted
+from chainrule.replay import note_random_state
 from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
@@ -44,7 +44,7 @@ def record(
 
     `make` makes of its program what runs it; by default that is native code.
     """
-    tracer = Tracer(loop=scanned, repeat=repeating)
+    tracer = Tracer(loop=scan_as_loop, repeat=repeating)
     tracer.notes = Notes(tracer.is_inner)
     left = Left()
     try:
@@ -66,12 +66,12 @@ def record(
 
 def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
     """Run the function on placeholders, and note what it left."""
-    given = [_given(tracer, left, i, x) for i, x in enumerate(leaves)]
+    given = [_placeholder(tracer, left, i, x) for i, x in enumerate(leaves)]
     before = {i: given[i].node for i, _ in left.args}
-    with traced(tracer), _modes_guarded(tracer):
+    with trace_ops(tracer), _modes_guarded(tracer):
         assert tracer.notes is not None
         observer = Observer(tracer.notes, call.roots)
-        with noted() as chance, observer.following():
+        with note_random_state() as chance, observer.following():
             result = call(dict(enumerate(given)))
         refuse_draws(chance)
         left.guards = observer.finish()
@@ -79,7 +79,7 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
         tracer.arrays.check_done()
         for x in found:
             tracer.arrays.check_read(x)
-            left.results.append(_noted(tracer, left, x))
+            left.results.append(_note_result(tracer, left, x))
         note_derivative(tracer, left)
         for i, node in before.items():
             if node.extra is not None and node.extra.grad is not None:
@@ -94,7 +94,7 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
             _note_updates(tracer, left, lift)
 
 
-def _given(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
+def _placeholder(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
     """What the function is given for leaf `i` of the arguments."""
     array: Any = x
     if isinstance(x, Tensor | np.ndarray | np.generic):
@@ -159,7 +159,7 @@ def _guard(hooks: Any, modes: dict[Any, bool]) -> Callable[[], bool]:
     return guard
 
 
-def _noted(tracer: Tracer, left: Left, x: Any) -> Any:
+def _note_result(tracer: Tracer, left: Left, x: Any) -> Any:
     """What is to be known of a leaf of the result."""
     if not isinstance(x, Tensor):
         return x

@@ -19,15 +19,16 @@ _new: Any = object.__new__
 
 
 def finishing(leaves: Sequence[Any], structure: Structure) -> Callable[[Sequence[Any]], Any]:
-    """From the results of a call, arrays or tensors in the order of the `TENSOR`s and `NUMBER`s
-    among `leaves`, to a tree of `structure` with all leaves. Not for use while a trace goes on."""
+    """From the results of a call to a tree of `structure` with all leaves. Results are arrays or
+    tensors, in the order of the `TENSOR`s and `NUMBER`s among `leaves`. Not for use while a trace
+    goes on."""
     names: dict[str, Any] = {"tensor": _tensor}
     places = count()
 
     def leaf(x: Any) -> str:
         if x is TENSOR:
             return f"tensor(found[{next(places)}])"
-        return f"found[{next(places)}].item()" if x is NUMBER else _named(x, names)
+        return f"found[{next(places)}].item()" if x is NUMBER else _new_name(x, names)
 
     text = _expression(structure, map(leaf, leaves), names)
     return eval(f"lambda found: {text}", names)
@@ -41,10 +42,10 @@ def _expression(s: Structure, leaves: Iterator[str], names: dict[str, Any]) -> s
     if s.kind in (tuple, list):
         return f"({parts})" if s.kind is tuple else f"[{parts}]"
     flat = Structure(s.kind, s.keys, tuple([Structure(None, (), ()) for _ in s.children]))
-    return f"{_named(flat.unflatten, names)}(({parts}))"
+    return f"{_new_name(flat.unflatten, names)}(({parts}))"
 
 
-def _named(x: Any, names: dict[str, Any]) -> str:
+def _new_name(x: Any, names: dict[str, Any]) -> str:
     name = f"x{len(names)}"
     names[name] = x
     return name

@@ -14,9 +14,9 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.trace.closures import place
-from chainrule.compile.trace.loop_bodies import Before, looped
+from chainrule.compile.trace.loop_bodies import Before, loop_as_op
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.while_loop import Turn, repeated, traced_loop
+from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
 from chainrule.errors import TraceError
 from chainrule.graph import apply, recording, variable
 from chainrule.ops.selection import Take
@@ -33,14 +33,16 @@ Step = Callable[[list[Any], list[Any]], Both]
 """One turn: from the carries and one element of each of the xs."""
 
 
-def scanned(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int) -> Both | None:
+def scan_as_loop(
+    tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int
+) -> Both | None:
     """The last carries and the ys of a loop; None if it is to be unrolled, or cannot be one."""
-    found = looped(tracer, turn, state, xs, turns)
+    found = loop_as_op(tracer, turn, state, xs, turns)
     if found is not None or turns <= FEW:
         return found
     before, spent = Before.of(tracer), set(tracer.spent)
     try:
-        made = counted(tracer, turn, state, xs, turns)
+        made = scan_as_counted_loop(tracer, turn, state, xs, turns)
         if turns > LONG or not _calls_functions(made):
             return made
     except TraceError:  # it changes state, say
@@ -59,11 +61,13 @@ def _calls_functions(made: Both) -> bool:
 def repeating(
     tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
 ) -> list[Any]:
-    """The last state of a `while_loop`; see `repeated`."""
-    return repeated(tracer, _counting_within(tracer, turn), going, state, most)
+    """The last state of a `while_loop`; see `loop_op`."""
+    return loop_op(tracer, _counting_within(tracer, turn), going, state, most)
 
 
-def counted(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int) -> Both:
+def scan_as_counted_loop(
+    tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int
+) -> Both:
     """The last carries and the ys of so many turns, of which each adds a row to the ys."""
     n = len(state)
 
@@ -95,7 +99,7 @@ def _counting_within(tracer: Tracer, turn: Turn) -> Turn:
     """The turn, in which every scan that is not unrolled at once is a loop that counts."""
 
     def within(given: list[Any]) -> tuple[Any, list[Any]]:
-        outer, tracer.loop = tracer.loop, counted
+        outer, tracer.loop = tracer.loop, scan_as_counted_loop
         try:
             return turn(given)
         finally:

@@ -24,7 +24,7 @@ class Scope(Protocol):
         ...
 
 
-def reached(scope: Scope, roots: Sequence[Node]) -> list[Node]:
+def nodes_to_compute(scope: Scope, roots: Sequence[Node]) -> list[Node]:
     """The nodes whose values the program computes or is given, each after those that it needs."""
     done: dict[Node, None] = {}
     stack: list[tuple[Node, bool]] = [(scope.origin(r), False) for r in reversed(roots)]
@@ -36,11 +36,11 @@ def reached(scope: Scope, roots: Sequence[Node]) -> list[Node]:
             done[node] = None
             continue
         stack.append((node, True))
-        stack += [(n, False) for n in reversed(_needed(scope, node)) if n not in done]
+        stack += [(n, False) for n in reversed(_unknown_inputs(scope, node)) if n not in done]
     return list(done)
 
 
-def _needed(scope: Scope, node: Node) -> list[Node]:
+def _unknown_inputs(scope: Scope, node: Node) -> list[Node]:
     """The nodes of the inputs that are not known."""
     if scope.stops(node):
         return []
@@ -55,7 +55,7 @@ def program(
     results: Sequence[Node],
     updates: Sequence[tuple[int, Node]],
 ) -> Program:
-    """The program whose inputs are the leaves `places`; `order` is what `reached` gave."""
+    """The program whose inputs are the leaves `places`; `order` is what `nodes_to_compute` gave."""
     terms = Terms()
     known: dict[Node, Term] = {n: terms.input(i, n.shape, n.dtype) for i, n in enumerate(places)}
     for node in order:

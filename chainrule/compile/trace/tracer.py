@@ -1,7 +1,7 @@
 """Tracing: a function runs once, on placeholders, and what it does is recorded.
 
 Arguments are placeholders from the start. What the function reaches by itself, its state, becomes a
-placeholder when it is first used. `graph.traced` shows every op to the `Tracer`, which lifts the
+placeholder when it is first used. `graph.trace_ops` shows every op to the `Tracer`, which lifts the
 tensors among its inputs; afterwards everything is put back. Tensors that the function makes by
 itself out of known numbers are constants.
 
@@ -26,11 +26,11 @@ from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.weak_numbers import apply_weak, is_weak, strong, weak_placeholder
 from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
 from chainrule.function import Call
-from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
+from chainrule.graph import apply, constant, intercept_ops, leaf, placeholder, trace, variable
 from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shaping import astype
-from chainrule.provenance import location, quoted, user_line
+from chainrule.provenance import location, source_quote, user_line
 from chainrule.tensors import Tensor, asarray, to_array
 
 _DETACH = Detach()
@@ -84,7 +84,7 @@ class Tracer:
                 self.arrays.check_read(x)
                 weak = weak or is_weak(x)
         if isinstance(op, Call):
-            return self._inlined(op, xs)
+            return self._inline(op, xs)
         if weak:
             return apply_weak(op, xs)
         y = apply(op, *xs)
@@ -185,13 +185,13 @@ class Tracer:
             raise TraceError(
                 f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
                 "by itself may have other values at later calls. Compute with the tensor, or give "
-                f"the number to the function as an argument{quoted(*line)}"
+                f"the number to the function as an argument{source_quote(*line)}"
             )
         made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
         raise TraceError(
             f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
             f"later calls bring. {WITHOUT_NUMBERS}; a number that the code must know is a static "
-            f"argument: jit(f, static_argnames=...){quoted(*line)}"
+            f"argument: jit(f, static_argnames=...){source_quote(*line)}"
         )
 
     def strong(self, x: Any, dtype: np.dtype[Any]) -> Any:
@@ -239,12 +239,12 @@ class Tracer:
         """Take `x`, which was made just now, for a part of the state: it outlives the trace."""
         self._constants.discard(id(x))
 
-    def _inlined(self, op: Call, xs: Sequence[Any]) -> Any:
+    def _inline(self, op: Call, xs: Sequence[Any]) -> Any:
         """A user's Function: what its forward computes is the value, its backward the rule."""
         if not any(x.value.__class__ is Spec for x in xs):
             return apply(op, *xs)
         nodes = [x.node for x in xs]
-        with interposed(self):
+        with intercept_ops(self):
             ys = trace(op, [x.value for x in xs], nodes)
         inputs, outs = op.traced
         for mine, node, x in zip(inputs, nodes, xs, strict=True):
@@ -269,7 +269,7 @@ class Tracer:
 
     def passed(self, node: Node) -> Node | None:
         """The node whose value `node` takes over as it is; None if it has one of its own."""
-        return self.sources.get(node) or _passed(node)
+        return self.sources.get(node) or _passed_on(node)
 
     def stops(self, node: Node) -> bool:
         """Whether the value of `node` is given, not computed."""
@@ -280,19 +280,19 @@ class Tracer:
         self.sources.clear()
         self.known_truths.clear()
         self.spent.clear()
-        found = self._held()
+        found = self._live_placeholders()
         if found:
             found.clear()
             gc.collect()  # they may hang in cycles that nobody reaches
-            found = self._held()
+            found = self._live_placeholders()
         return found
 
-    def _held(self) -> list[Any]:
+    def _live_placeholders(self) -> list[Any]:
         alive = [r() for r in self._made]
         return [v for v in alive if v is not None and v.value.__class__ is Spec]
 
 
-def _passed(node: Node) -> Node | None:
+def _passed_on(node: Node) -> Node | None:
     """The node whose value an op that only stands there passes on, None if it is none."""
     op, index = node.op, 0
     if isinstance(op, Pick) and node.inputs[0] is not None:

@@ -183,11 +183,11 @@ class Variant:
             return MISFIT
         if self.fits is not None and not self.fits(inputs):
             return MISFIT
-        drawn = self._drawn(put) if self.draws else {}
+        drawn = self._draw(put) if self.draws else {}
         for _, place in self.changed:
             inputs[place] = inputs[place].copy()
         try:
-            results = self.run(inputs) if self.op is None else self._recorded(leaves, inputs)
+            results = self.run(inputs) if self.op is None else self._record(leaves, inputs)
         except BaseException:  # nothing of the call happened
             for generator, state in drawn.items():
                 generator.state = state
@@ -200,7 +200,7 @@ class Variant:
             _change(leaves[i], inputs[place])
         return self.finish(results)
 
-    def _drawn(self, put: Callable[[Any], None]) -> dict[Any, Any]:
+    def _draw(self, put: Callable[[Any], None]) -> dict[Any, Any]:
         """Draw what is to be drawn before the call; returns the generators' states before that."""
         with noting() as states:
             for draw in self.draws:
@@ -228,7 +228,7 @@ class Variant:
             put(a)
         return True
 
-    def _recorded(self, leaves: Sequence[Any], inputs: list[Any]) -> Sequence[Any]:
+    def _record(self, leaves: Sequence[Any], inputs: list[Any]) -> Sequence[Any]:
         """The results as tensors that can be differentiated."""
         sources = [leaves[i] for i in self.args] + [h.tensor() for h in self.held]
         nodes = [x.node if isinstance(x, Tensor) else None for x in sources]

@@ -22,10 +22,10 @@ _LIKE: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
 
 def weak_placeholder(dtype: np.dtype[Any]) -> Any:
     """A placeholder for a Python number."""
-    return weakened(placeholder((), dtype))
+    return as_python_number(placeholder((), dtype))
 
 
-def weakened(x: Any) -> Any:
+def as_python_number(x: Any) -> Any:
     """The placeholder `x`, which has no axes, as a Python number."""
     x.value = Spec((), x.value.dtype, True)
     return x
@@ -46,7 +46,7 @@ def apply_weak(op: Op, xs: Sequence[Any]) -> Any:
         met = np.result_type(*strong)
         return apply(op, *[_cast(x, met) if is_weak(x) else x for x in xs])
     y = apply(op, *xs)
-    return weakened(y) if not any(hasattr(x, "dtype") and not is_weak(x) for x in xs) else y
+    return as_python_number(y) if not any(hasattr(x, "dtype") and not is_weak(x) for x in xs) else y
 
 
 def _cast(x: Any, met: np.dtype[Any]) -> Any:

@@ -16,9 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, narrowed, replayed
+from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
-from chainrule.compile.trace.closures import closed, node_of, now, place, run
+from chainrule.compile.trace.closures import close_over, node_of, now, place, run
 from chainrule.derive import pullback_nodes, pushforward_nodes
 from chainrule.dtypes import INEXACT
 from chainrule.graph import alias, apply, order, placeholder, recording, tracer
@@ -29,7 +29,7 @@ from chainrule.ops.selection import Take
 BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
 
 
-def widened(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]]:
+def with_tangents(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]]:
     """The loop that carries tangents, too; `moved` says which inputs have one. And the inputs that
     have one in some turn: of those, tangents of carries follow the carries, others come last."""
     n, start, t = turns.carries, now(), tracer()
@@ -48,14 +48,14 @@ def widened(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]]:
     heads, rest = [i for i in dots if i < n], [i for i in dots if i >= n]
     places = [*xs[:n], *[dots[i] for i in heads], *xs[n:], *[dots[i] for i in rest]]
     after = [_or_zeros(news[i], xs[i]) for i in heads]
-    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in (*new, *after)])
+    made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *after)])
     return replace(made, extends=turns, most=turns.most), list(dots)
 
 
 def _one_turn(turns: Turns) -> tuple[list[Any], list[Any]]:
     """A turn on new places: its inputs, and the carries afterwards."""
     xs = [place(x.shape, x.dtype) for x in turns.program.inputs]
-    return xs, replayed(turns.after(), dict(zip(turns.program.inputs, xs, strict=True)), run)
+    return xs, replay(turns.after(), dict(zip(turns.program.inputs, xs, strict=True)), run)
 
 
 def _open(xs: Sequence[Any]) -> list[Node]:
@@ -70,7 +70,7 @@ def _or_zeros(x: Any, like: Any) -> Any:
 # --- going back ----------------------------------------------------------------------------------
 
 
-def taped(turns: Turns, kept: Sequence[int]) -> Turns:
+def with_tapes(turns: Turns, kept: Sequence[int]) -> Turns:
     """The loop that keeps what these carries are before each turn, on tapes that follow the
     carries."""
     n, start, t = turns.carries, now(), tracer()
@@ -79,7 +79,7 @@ def taped(turns: Turns, kept: Sequence[int]) -> Turns:
         tapes = [place((turns.most, *xs[i].shape), xs[i].dtype) for i in kept]
         rows = [apply(Keep(), tape, xs[COUNT], xs[i]) for tape, i in zip(tapes, kept, strict=True)]
     places = [*xs[:n], *tapes, *xs[n:]]
-    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
+    made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
     return replace(made, extends=turns, most=turns.most)
 
 
@@ -113,7 +113,7 @@ def backward(turns: Turns, ends: Sequence[int]) -> Back:
     kept = [i for i in range(n) if made.program.inputs[carried + i] in used]
     others = range(carried + n, len(made.program.inputs))
     places = [*range(carried), *[carried + i for i in kept], *others]
-    made = replace(made, program=narrowed(made.program, places), most=turns.most)
+    made = replace(made, program=keep_inputs(made.program, places), most=turns.most)
     return Back(made, heads, rest, kept)
 
 
@@ -128,19 +128,19 @@ def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, 
         reads = [place(x.shape, x.dtype) for x in inputs[n:]]
         at = count - 1 - done
         xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
-        arrived = _pulled(turns, xs, {i: bars[i] for i in heads})
+        arrived = _pull_back(turns, xs, {i: bars[i] for i in heads})
         news = [_or_zeros(arrived.get(i), inputs[i]) for i in heads]
         news += [bars[i] + arrived[i] if i in arrived else bars[i] for i in rest]
         news = [at > 0, done + 1, *news]
     places = [going, done, *bars.values(), *tapes, *reads, count]
-    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in news])
+    made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in news])
     return made, set(arrived)
 
 
-def _pulled(turns: Turns, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
+def _pull_back(turns: Turns, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
     """The cotangents of the inputs `xs` of a turn, from those of carries after it."""
     at = [alias(x) if x.dtype.kind in INEXACT else x for x in xs]
-    new = replayed(turns.after(), dict(zip(turns.program.inputs, at, strict=True)), run)
+    new = replay(turns.after(), dict(zip(turns.program.inputs, at, strict=True)), run)
     seeds: dict[Node, Any] = {}
     for i, bar in bars.items():
         node = node_of(new[i])

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, depending, replayed
+from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, depending, replay
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.runtime.backend import build_unchecked
-from chainrule.compile.trace.closures import closed, node_of, now, place, run
+from chainrule.compile.trace.closures import close_over, node_of, now, place, run
 from chainrule.compile.trace.loop_bodies import Before
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.while_derivatives import backward, taped, widened
+from chainrule.compile.trace.while_derivatives import backward, with_tangents, with_tapes
 from chainrule.errors import TraceError, describe
 from chainrule.graph import apply, recording, tracer, variable
 from chainrule.op import Need, Op, Spec, new_op
@@ -67,7 +67,7 @@ class While(Op):
         back = backward(turns, [i for i, bar in enumerate(g) if bar is not None])
         inputs = turns.program.inputs
         tapes = [_zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.kept]
-        ends = apply(new_op(While, taped(turns, back.kept)), *xs[:n], *tapes, *xs[n:])
+        ends = apply(new_op(While, with_tapes(turns, back.kept)), *xs[:n], *tapes, *xs[n:])
         count, last = ends[COUNT], [*g, *[None] * (len(inputs) - n)]
         moved = [*back.heads, *back.rest]
         bars = [_or_zeros(last[i], inputs[i]) for i in moved]
@@ -81,7 +81,7 @@ class While(Op):
         """The tangents of the carries: a loop that carries them along."""
         self._refuse_functions()
         n, inputs = self.turns.carries, self.turns.program.inputs
-        wide, moved = widened(self.turns, [t is not None for t in ts])
+        wide, moved = with_tangents(self.turns, [t is not None for t in ts])
         heads, rest = [i for i in moved if i < n], [i for i in moved if i >= n]
         dots = [_or_zeros(ts[i], inputs[i]) for i in heads]
         ends = apply(new_op(While, wide), *xs[:n], *dots, *xs[n:], *[ts[i] for i in rest])
@@ -114,7 +114,7 @@ def _or_zeros(x: Any, like: Term) -> Any:
     return _zeros(like.shape, like.dtype) if x is None else x
 
 
-def repeated(
+def loop_op(
     tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
 ) -> list[Any]:
     """The last state of a loop of at most so many turns, as results of one op; `turn` gives whether
@@ -138,7 +138,7 @@ def traced_loop(
     _refuse_effects(tracer, before)
     news = [node_of(x) for x in (more, *new)]
     before.back(tracer)
-    turns, consts = closed(tracer, start, [x.node for x in given], news)
+    turns, consts = close_over(tracer, start, [x.node for x in given], news)
     outside = [variable(Spec(n.shape, n.dtype), n) for n in consts]
     ends = apply(new_op(While, replace(turns, most=most)), going, *state, *outside)
     return list(ends[1:])
@@ -150,12 +150,12 @@ Turn = Callable[[list[Any]], tuple[Any, list[Any]]]
 def _counting(turn: Turn, most: int) -> Turn:
     """The turn with a carry in front that counts, and ends the loop."""
 
-    def counted(given: list[Any]) -> tuple[Any, list[Any]]:
+    def count_turns(given: list[Any]) -> tuple[Any, list[Any]]:
         more, new = turn(given[1:])
         count = given[0] + 1
         return more & (count < most), [count, *new]
 
-    return counted
+    return count_turns
 
 
 def _refuse_effects(tracer: Tracer, before: Before) -> None:
@@ -201,7 +201,7 @@ def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
         return batch(t.op, args, [a in found for a in t.args], size)
 
     with recording(True):
-        new = replayed(turns.after(), known, each)
+        new = replay(turns.after(), known, each)
         pairs = list(zip(turns.after(), new, flags, strict=False))
         new = [broadcast_to(x, (size, *x.shape)) if f and a not in found else x
                for a, x, f in pairs]  # fmt: skip
@@ -209,8 +209,8 @@ def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
             places, new = _while_any(places, new)
             wide = [apply(_ANY, wide[0]), *wide]
     nodes = [node_of(x) for x in new]
-    made, _ = closed(t, start, [p.node for p in places], nodes)
-    same = turns.extends if not any(flags[: _shared(turns)]) else None
+    made, _ = close_over(t, start, [p.node for p in places], nodes)
+    same = turns.extends if not any(flags[: _shared_carries(turns)]) else None
     most = turns.most if turns.most is not None and not flags[COUNT] else None
     made = replace(made, inlined=turns.inlined, extends=same, most=most)
     ends = apply(new_op(While, made), *wide)[own:]
@@ -229,7 +229,7 @@ def _(op: Keep, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     return reshape(apply(op, flat, at + first, row), tape.shape)
 
 
-def _shared(turns: Turns) -> int:
+def _shared_carries(turns: Turns) -> int:
     """How many carries are those of the loop that this one extends."""
     return turns.extends.carries if turns.extends is not None else 0
 

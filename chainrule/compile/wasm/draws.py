@@ -57,7 +57,7 @@ def word(b: Any, g: Any, n: int) -> Any:
     return b.gep(g, [ir.Constant(I64, n)], source_etype=I64)
 
 
-def called(b: Any, name: str, result: Any, write: Callable[[Any, Any], None], g: Any) -> Any:
+def call_draw(b: Any, name: str, result: Any, write: Callable[[Any, Any], None], g: Any) -> Any:
     """Call a function of a generator, which is written when it is called first."""
     f = b.module.globals.get(name)
     if f is None:
@@ -79,7 +79,7 @@ def bits(b: Any, g: Any) -> Any:
         mixed, by = b.xor(high, b.trunc(state, I64)), b.lshr(high, ir.Constant(I64, 58))
         b.ret(b.call(nums.declare(b, "llvm.fshr.i64", I64, [I64] * 3), [mixed, mixed, by]))
 
-    return called(b, "random_bits", I64, write, g)
+    return call_draw(b, "random_bits", I64, write, g)
 
 
 def half(b: Any, g: Any) -> Any:
@@ -98,7 +98,7 @@ def half(b: Any, g: Any) -> Any:
         b.store(b.lshr(both, ir.Constant(I64, 32)), rest)
         b.ret(b.and_(both, ir.Constant(I64, 2**32 - 1)))
 
-    return called(b, "random_half", I64, write, g)
+    return call_draw(b, "random_half", I64, write, g)
 
 
 def unit(b: Any, g: Any) -> Any:

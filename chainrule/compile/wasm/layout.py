@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from chainrule.compile.export.call_data import InputInfo
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.scratch import Layout
@@ -89,7 +89,7 @@ def assign_addresses(
         out.generators.setdefault(each, out.end + len(out.generators) * WORD * WORDS)
     out.end += len(out.generators) * WORD * WORDS
     out.state = Region(state.begin, out.end)
-    out.end = _aligned(out.end)
+    out.end = _align(out.end)
     sizes = out.end
     for s in layout.symbols:
         out.sizes[s] = out.end
@@ -99,7 +99,7 @@ def assign_addresses(
     out.results = _region(out, inputs.results, largest)
     _region(out, inputs.drawn, largest)
     scratch = memory.plan(layout.scratch, layout.lives, largest)
-    out.end = _aligned(out.end)
+    out.end = _align(out.end)
     for b, offset in zip(layout.scratch, scratch.offsets, strict=True):
         out.buffers[b] = out.end + offset
     out.end += scratch.size
@@ -108,18 +108,18 @@ def assign_addresses(
 
 def _region(out: Addresses, buffers: Iterable[Buffer], largest: Mapping[str, int]) -> Region:
     """Memory for `buffers`, one after the other; for each once."""
-    begin = out.end = _aligned(out.end)
+    begin = out.end = _align(out.end)
     for b in buffers:
         if b not in out.buffers:
             out.buffers[b] = out.end
-            out.end = _aligned(out.end + room(b, largest))
+            out.end = _align(out.end + room(b, largest))
     return Region(begin, out.end)
 
 
 def room(b: Buffer, largest: Mapping[str, int]) -> int:
     """Bytes that a buffer has at most."""
-    return bound(b.size, largest) * b.dtype.itemsize
+    return size_at(b.size, largest) * b.dtype.itemsize
 
 
-def _aligned(n: int) -> int:
+def _align(n: int) -> int:
     return -(-n // ALIGN) * ALIGN

@@ -21,9 +21,9 @@ from chainrule.compile.wasm.object_file import (
     Reader,
     Relocation,
     block,
-    padded,
+    leb128,
+    leb128_padded,
     string,
-    unsigned,
     vector,
     word,
 )
@@ -77,18 +77,18 @@ def link(
     types, functions = Reader(o.sections[TYPE]), Reader(o.sections[FUNCTION])
     type_count, count = types.number(), functions.number()
     named = {"init": count, **{new: known[old] for old, new in exports.items()}}
-    listed = [string(n) + b"\0" + unsigned(i or 0) for n, i in named.items()]
+    listed = [string(n) + b"\0" + leb128(i or 0) for n, i in named.items()]
     code = Reader(_relocate(o, CODE, addresses))
     assert code.number() == count
     globals_ = vector([bytes([_I32, 1, 0x41]) + word(stack) + bytes([_END])])
     parts = [
-        (TYPE, unsigned(type_count + 1) + types.take(1 << 30) + bytes([0x60, 0, 0])),
-        (FUNCTION, unsigned(count + 1) + functions.take(1 << 30) + unsigned(type_count)),
-        (_MEMORY, vector([b"\0" + unsigned(-(-end // PAGE))])),
+        (TYPE, leb128(type_count + 1) + types.take(1 << 30) + bytes([0x60, 0, 0])),
+        (FUNCTION, leb128(count + 1) + functions.take(1 << 30) + leb128(type_count)),
+        (_MEMORY, vector([b"\0" + leb128(-(-end // PAGE))])),
         (_GLOBAL, globals_),
         (_EXPORT, vector([*listed, string("memory") + b"\2\0"])),
-        (_DATA_COUNT, unsigned(len(starts) + len(o.segments))),
-        (CODE, unsigned(count + 1) + code.take(1 << 30) + block(_init(starts))),
+        (_DATA_COUNT, leb128(len(starts) + len(o.segments))),
+        (CODE, leb128(count + 1) + code.take(1 << 30) + block(_init(starts))),
         (DATA, _data(o, addresses, starts)),
     ]
     custom = [b"\0" + block(string(name) + body) for name, body in sections.items()]
@@ -109,7 +109,7 @@ def _init(starts: Sequence[Start]) -> bytes:
     """The body of a function that copies each of the first segments to its place."""
     copies = [
         b"".join([b"\x41" + word(n) for n in (x.address, 0, len(x.data))])
-        + b"\xfc\x08" + unsigned(segment) + b"\0"
+        + b"\xfc\x08" + leb128(segment) + b"\0"
         for segment, x in enumerate(starts)
     ]  # fmt: skip
     return b"\0" + b"".join(copies) + bytes([_END])
@@ -133,7 +133,7 @@ def _relocate(o: ObjectFile, section: int, addresses: list[int]) -> bytes:
         if r.kind == _MEMORY_WORD:
             new = value.to_bytes(4, "little")
         else:
-            new = padded(value, sign=r.kind == _MEMORY_SLEB)
+            new = leb128_padded(value, sign=r.kind == _MEMORY_SLEB)
         out[r.at : r.at + len(new)] = new
     return bytes(out)
 

@@ -220,7 +220,7 @@ PADDED = 5
 """Bytes of a number that a relocation may change."""
 
 
-def unsigned(n: int) -> bytes:
+def leb128(n: int) -> bytes:
     """`n`, at least 0, in as few bytes as it takes."""
     out = bytearray()
     while True:
@@ -246,7 +246,7 @@ def word(n: int) -> bytes:
     return signed(n - (1 << 32) if n >> 31 else n)
 
 
-def padded(n: int, *, sign: bool = False) -> bytes:
+def leb128_padded(n: int, *, sign: bool = False) -> bytes:
     """`n` below 2^32 in exactly five bytes; as a number with a `sign` that has the same bits."""
     low = [n >> shift & 0x7F for shift in range(0, 28, 7)]
     return bytes([*[b | 0x80 for b in low], n >> 28 | (0x70 if sign and n >> 31 else 0)])
@@ -259,9 +259,9 @@ def string(text: str) -> bytes:
 
 def block(data: bytes) -> bytes:
     """The number of bytes, then these."""
-    return unsigned(len(data)) + data
+    return leb128(len(data)) + data
 
 
 def vector(items: list[bytes]) -> bytes:
     """The number of items, then these."""
-    return unsigned(len(items)) + b"".join(items)
+    return leb128(len(items)) + b"".join(items)

@@ -27,7 +27,7 @@ from chainrule.compile.export.call_data import (
     refuse_eager,
 )
 from chainrule.compile.llvm.passes import run_passes
-from chainrule.compile.runtime.build import scheduled
+from chainrule.compile.runtime.build import schedule
 from chainrule.compile.trace.variant import Variant
 from chainrule.compile.wasm.description import Description
 from chainrule.compile.wasm.draws import KINDS, state_words
@@ -70,7 +70,7 @@ def module_of(
     native, _ = program_of(variant)
     given, draws = describe_inputs(f, variant, call, "to_wasm"), _draws(variant)
     batch = read_batch(variant, call.leaves, "to_wasm", drawn=False)
-    loops, layout = scheduled(native.program, WASM)
+    loops, layout = schedule(native.program, WASM)
     refuse_eager(loops.kernels, "to_wasm")
     sizes = _largest(batch.sizes, largest)
     inputs = Inputs.of(layout, given, sum([d.read for d in variant.draws]))
@@ -101,17 +101,17 @@ def module_of(
 
 def _object(text: str) -> ObjectFile:
     """The object file of a module, with all that it calls."""
-    found = read(_compiled(text))
+    found = read(_compile(text))
     unknown = [name for name in found.missing if name not in DEFINITIONS]
     if unknown:
         raise DtypeError(
             f"to_wasm: WebAssembly has no instruction for {', '.join(unknown)}, which converts "
             "numbers of half precision: compute in float32"
         )
-    return read(_compiled(text + definitions(found.missing))) if found.missing else found
+    return read(_compile(text + definitions(found.missing))) if found.missing else found
 
 
-def _compiled(text: str) -> bytes:
+def _compile(text: str) -> bytes:
     to = machine()
     made = run_passes(f'target datalayout = "{to.target_data}"\n{text}', to)
     return to.emit_object(made)

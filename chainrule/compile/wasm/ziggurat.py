@@ -52,9 +52,9 @@ def _width(i: int) -> float:
 
 def normal(b: Any, g: Any) -> Any:
     """Emit a call: a number from the generator at `g`."""
-    from chainrule.compile.wasm.draws import called
+    from chainrule.compile.wasm.draws import call_draw
 
-    return called(b, "random_normal", _F64, _write, g)
+    return call_draw(b, "random_normal", _F64, _write, g)
 
 
 def _write(b: Any, g: Any) -> None:

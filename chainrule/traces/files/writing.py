@@ -67,7 +67,7 @@ class _Arrays:
             return None
         if isinstance(x, Summary):
             return {f.name: getattr(x, f.name) for f in fields(Summary)}
-        stored = np.ascontiguousarray(_stored(x))
+        stored = np.ascontiguousarray(_storable(x))
         data = stored.tobytes()
         key = (str(x.dtype), x.shape, data)
         if key not in self._known and not x.shape and x.dtype == np.float64:
@@ -81,7 +81,7 @@ class _Arrays:
         return self._known[key]
 
 
-def _stored(x: Any) -> Any:
+def _storable(x: Any) -> Any:
     """The array in one of the dtypes that are stored."""
     kind = x.dtype.kind
     if kind == "c":

@@ -98,7 +98,7 @@ class CallRecorder(TorchDispatchMode):
                 self._tell(number)
         result = func(*args, **(kwargs or {}))
         if known is not None:
-            known.results.extend([self._copy(y) for y in listed(result) if is_float(y)])
+            known.results.extend([self._copy(y) for y in as_list(result) if is_float(y)])
         return result
 
     def of(self, node: Any) -> TorchCall | None:
@@ -147,6 +147,6 @@ def is_float(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
 
 
-def listed(x: Any) -> list[Any]:
+def as_list(x: Any) -> list[Any]:
     """The elements of a tuple or a list; anything else alone."""
     return [*x] if isinstance(x, tuple | list) else [x]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from chainrule.traces.keeping import is_array
-from chainrule.traces.pytorch.calls import is_own, listed
+from chainrule.traces.pytorch.calls import as_list, is_own
 from chainrule.traces.pytorch.forms import stated_form
 from chainrule.traces.pytorch.graph import Event
 from chainrule.traces.sparse import Rule, sparse_form
@@ -74,7 +74,7 @@ def _rule(event: Event, edge: int, target: Event, args: Sequence[Any]) -> Rule:
 
     def pull(g: Any) -> Any:
         with torch.no_grad(), _core.DisableTorchFunction():
-            bars = _asked(node, _torch.from_numpy(np.array(g)).to(dtype), args)
+            bars = _ask_rule(node, _torch.from_numpy(np.array(g)).to(dtype), args)
         bar = bars[k]
         if bar is None:
             return np.zeros(target.shape)
@@ -83,11 +83,11 @@ def _rule(event: Event, edge: int, target: Event, args: Sequence[Any]) -> Rule:
     return Rule(pull, None, target.shape, event.shape, torch.finfo(dtype).eps)
 
 
-def _asked(node: Any, g: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _ask_rule(node: Any, g: Any, args: Sequence[Any]) -> Sequence[Any]:
     """The rule's gradients, one for each of `next_functions`."""
     if not is_own(node):
-        return listed(node(g))
-    bars = listed(node.apply(g))
+        return as_list(node(g))
+    bars = as_list(node.apply(g))
     return [b for b, a in zip(bars, args, strict=True) if isinstance(a, torch.Tensor)]
 
 
@@ -108,14 +108,14 @@ def _holds(local: Local, rule: Rule, inputs: Sequence[Event], target: Event, g: 
             size = np.abs(found).max(initial=0.0)
         elif isinstance(local, Factor):
             parts = wide * local.values
-            found, size = _summed(parts, target.shape), np.abs(parts).max(initial=0.0)
+            found, size = _sum_to_shape(parts, target.shape), np.abs(parts).max(initial=0.0)
         else:
             return False
     close = 64 * rule.epsilon * max(1, rule.sizes[1]) * float(size)
     return bool(np.isfinite(found).all() and (np.abs(found - bar) <= close + 1e-300).all())
 
 
-def _summed(x: Any, shape: tuple[int, ...]) -> Any:
+def _sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     """The sum over axes along which an array of `shape` was repeated."""
     lead = x.ndim - len(shape)
     x = x.sum(axis=tuple(range(lead))) if lead > 0 else x

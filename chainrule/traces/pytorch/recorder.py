@@ -17,7 +17,7 @@ from chainrule.provenance import line_of as number_of_line
 from chainrule.source_text import source_line
 from chainrule.traces.keeping import Keeper
 from chainrule.traces.probes import OwnCall
-from chainrule.traces.pytorch.calls import CallRecorder, TorchCall, listed, number_of
+from chainrule.traces.pytorch.calls import CallRecorder, TorchCall, as_list, number_of
 from chainrule.traces.pytorch.graph import Event, TorchGraph
 from chainrule.traces.pytorch.sweeps import TorchSweeps
 from chainrule.traces.tensors import Place, line_of
@@ -46,8 +46,8 @@ class TorchRecorder:
         patches = Patches()
         for name in ("backward", "grad"):
             patches.put(torch.autograd, name, self._sweeps.around)
-        patches.put(torch.autograd.Function, "apply", self._applied)
-        patches.put(torch.nn.Module, "__call__", self._called)
+        patches.put(torch.autograd.Function, "apply", self._observe_apply)
+        patches.put(torch.nn.Module, "__call__", self._observe_call)
         try:
             with self._calls:
                 yield
@@ -65,32 +65,32 @@ class TorchRecorder:
         module = self._modules[-1] if self._modules else ""
         self._places.setdefault(number, (_user_place(), module))
 
-    def _applied(self, f: Any) -> Any:
+    def _observe_apply(self, f: Any) -> Any:
         inner = f.__func__ if hasattr(f, "__func__") else f
 
         @wraps(inner)
-        def observed(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
             result = inner(cls, *args, **kwargs)
             copies = [_copy(a) for a in args]
-            for y in listed(result):
+            for y in as_list(result):
                 if isinstance(y, torch.Tensor) and y.grad_fn is not None:
                     self._own[y.grad_fn] = OwnCall(cls, copies)
                     self._graph.values.setdefault((y.grad_fn, y.output_nr), self._graph.keep(y))
                     self._note_place(number_of(y.grad_fn))
             return result
 
-        return classmethod(observed)
+        return classmethod(wrapper)
 
-    def _called(self, f: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_call(self, f: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(f)
-        def observed(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def wrapper(module: Any, *args: Any, **kwargs: Any) -> Any:
             self._modules.append(self._name_of(module))
             try:
                 return f(module, *args, **kwargs)
             finally:
                 self._modules.pop()
 
-        return observed
+        return wrapper
 
     def _name_of(self, module: Any) -> str:
         """The path of a module below the one that was called first."""

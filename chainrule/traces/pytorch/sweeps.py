@@ -12,7 +12,7 @@ import torch
 
 from chainrule.traces.keeping import Keeper
 from chainrule.traces.probes import OwnCall
-from chainrule.traces.pytorch.calls import listed
+from chainrule.traces.pytorch.calls import as_list
 from chainrule.traces.pytorch.graph import TorchGraph, all_below
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node
 from chainrule.traces.trace import Kept, Local, Message, Opaque, Sweep, gradient_sums
@@ -41,15 +41,15 @@ class TorchSweeps:
         """`f`, which runs a backward pass, with hooks; one within it is part of it."""
 
         @wraps(f)
-        def observed(*args: Any, **kwargs: Any) -> Any:
-            found = listed(args[0] if args else next(iter(kwargs.values()), None))
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            found = as_list(args[0] if args else next(iter(kwargs.values()), None))
             roots = [y.grad_fn for y in found if getattr(y, "grad_fn", None) is not None]
             if self._is_busy or not roots:
                 return f(*args, **kwargs)
-            with self._watched(roots):
+            with self._record_pass(roots):
                 return f(*args, **kwargs)
 
-        return observed
+        return wrapper
 
     def differentiate(self, y: Any) -> None:
         """Go back from a result, leaving nothing in `.grad`."""
@@ -62,7 +62,7 @@ class TorchSweeps:
             if hasattr(e.node, "variable")
         }
         ones, leaves = torch.ones_like(y), list(number.values())
-        with self._watched([y.grad_fn]):
+        with self._record_pass([y.grad_fn]):
             grads = torch.autograd.grad(y, leaves, ones, allow_unused=True, retain_graph=True)
         for i, g in zip(number, grads, strict=True):
             found: Any = g  # None where the result does not depend on the leaf
@@ -76,7 +76,7 @@ class TorchSweeps:
     # --- hooks
 
     @contextmanager
-    def _watched(self, roots: Sequence[Any]) -> Generator[None]:
+    def _record_pass(self, roots: Sequence[Any]) -> Generator[None]:
         """Within it, a pass from these roots is recorded."""
         self._is_busy = True
         handles = self._watch(roots)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chainrule.graph import apply, interposed, is_recording
+from chainrule.graph import apply, intercept_ops, is_recording
 from chainrule.op import Detach, Op
 from chainrule.provenance import line_of, user_line
 from chainrule.verify.finding import Finding, Name
@@ -48,7 +48,7 @@ def cuts_in(call: Call) -> list[Cut]:
             found[Cut("no_grad", _here())] = None
         return apply(op, *xs)
 
-    with watching(Watch(left=left)), interposed(look):
+    with watching(Watch(on_leave=left)), intercept_ops(look):
         call.run(values(call))
     return list(found)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chainrule.function import Call as UserCall
-from chainrule.graph import Variable, apply, interposed
+from chainrule.graph import Variable, apply, intercept_ops
 from chainrule.op import Op
 from chainrule.verify.own.call import Call, flows
 from chainrule.verify.own.function import subjects_of_function
@@ -25,7 +25,7 @@ def functions_in(call: Call) -> list[Subject]:
             found.setdefault(key, (op.function, args, needs))
         return apply(op, *xs)
 
-    with interposed(look):
+    with intercept_ops(look):
         call.run(values(call))
     return [
         s for f, args, needs in found.values() for s in subjects_of_function(f, args, needs=needs)

@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.function import Call as UserCall
-from chainrule.graph import Variable, apply, interposed, order, recording
+from chainrule.graph import Variable, apply, intercept_ops, order, recording
 from chainrule.nn.module import Module
 from chainrule.op import Op, Spec
 from chainrule.tensors import Tensor, asarray
@@ -112,7 +112,7 @@ def seen(model: Module, run: Callable[..., Any], args: Sequence[Any]) -> Run:
         return y
 
     with holding(model, tensors, tensors), _calls(model, found), recording(True):
-        with interposed(look):
+        with intercept_ops(look):
             outs = results_of(run(*args), "the model")
         reached = set(order([o.node for o in outs if o.node is not None and o.node.needs]))
         for name, t in model.named_parameters():

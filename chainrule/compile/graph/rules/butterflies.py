@@ -50,12 +50,12 @@ def _power_of_two(xs: Sequence[Pair]) -> list[Pair]:
     if r == 1:
         return list(xs)
     even, odd = _power_of_two(xs[0::2]), _power_of_two(xs[1::2])
-    odd = [_rotated(y, k, r) for k, y in enumerate(odd)]
+    odd = [_rotate(y, k, r) for k, y in enumerate(odd)]
     pairs = list(zip(even, odd, strict=True))
     return [*[a + b for a, b in pairs], *[a - b for a, b in pairs]]
 
 
-def _rotated(z: Pair, k: int, r: int) -> Pair:
+def _rotate(z: Pair, k: int, r: int) -> Pair:
     """z exp(-2 pi i k / r) for an eighth of a turn, or two or three."""
     eighths = 8 * k // r
     x, y, s = z.re, z.im, math.sqrt(0.5)

@@ -1,8 +1,8 @@
 """Complex numbers as pairs of real ones: a program in which only inputs and results are complex.
 
 That is how they lie in memory, so that a caller's arrays are read and written as they are. What is
-linear over the reals is done to both halves, what is a product to all pairs of them; elementwise
-ops have rows of their own (`complex_rows`), transforms are in `fourier`. An op without a rule runs
+linear over the reals is done to both halves, what is a product to all pairs of them. Elementwise
+ops have rows of their own (`complex_rows`); transforms are in `fourier`. An op without a rule runs
 in its eager form, its complex arguments put together before and its outputs taken apart after.
 """
 
@@ -35,7 +35,7 @@ several outputs."""
 Rule = Callable[[Maker, Term, Sequence[Value]], Value]
 
 
-def paired(program: Program, terms: Terms, whole: frozenset[int]) -> Program:
+def complex_to_pairs(program: Program, terms: Terms, whole: frozenset[int]) -> Program:
     """The program in real terms: its results and new values are pairs where they were complex, in
     a last axis. The terms with the numbers `whole`, in order, stay ops in their eager form."""
     order = in_order(program.roots)
@@ -70,10 +70,12 @@ def _fill(m: Maker, order: Sequence[Term], new: dict[Term, Value]) -> None:
     for t in order:
         if t not in new:
             m.like = t
-            new[t] = _given(m, t) if t.op is None else _made(m, t, [new[a] for a in t.args])
+            new[t] = (
+                _input_value(m, t) if t.op is None else _op_value(m, t, [new[a] for a in t.args])
+            )
 
 
-def _given(m: Maker, t: Term) -> Value:
+def _input_value(m: Maker, t: Term) -> Value:
     """An input or a constant."""
     if not is_complex(t.dtype):
         return m.num(t)
@@ -92,7 +94,7 @@ def _root(x: Value) -> Term:
     return x.re.m.op(Concat(len(x.shape)), *parts).term
 
 
-def _made(m: Maker, t: Term, args: Sequence[Value]) -> Value:
+def _op_value(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     """What stands for the op `t`."""
     op: Any = t.op
     if isinstance(op, Pick):
@@ -278,7 +280,7 @@ def _complex(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     return Pair(args[0].cast(real), args[1].cast(real))
 
 
-def _found(m: Maker, t: Term, args: Sequence[Value]) -> Value:
+def _search_value(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     """Of places there is no order of complex numbers that loops know."""
     return None if t.op.what.startswith("arg") else m.op(t.op, _truth(args[0]))
 
@@ -297,7 +299,8 @@ def _as_row(label: str) -> Rule:
 
 RULES: dict[type, Rule] = {
     Elementwise: _elementwise, Astype: _astype, Conj: _conj, Real: _real, Imag: _imag,
-    Complex: _complex, Abs: _as_row("abs"), Angle: _as_row("angle"), Found: _found, Keep: _keep,
-    Where: _halves, Dft: fourier.transform, RealDft: fourier.to_half, HalfDft: fourier.from_half,
+    Complex: _complex, Abs: _as_row("abs"), Angle: _as_row("angle"),
+    Found: _search_value, Keep: _keep, Where: _halves,
+    Dft: fourier.transform, RealDft: fourier.to_half, HalfDft: fourier.from_half,
 }  # fmt: skip
 """By class of op; None says that it runs in its eager form."""

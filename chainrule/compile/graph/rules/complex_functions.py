@@ -3,8 +3,8 @@
 Values at infinities, NaN and zeros are those of C99 (annex G), which are NumPy's. Where a formula
 would lose them, or overflow before its result does, the function says so.
 
-Notation: `z` a number, `x y` its parts, `h` the root of an exponential: the product of two of them
-and a number below 1 does not overflow before it has to.
+Notation: `z` a number, `x y` its parts, `h` the root of an exponential. (Two roots times a number
+below 1 do not overflow before they have to.)
 """
 
 # The table's lambdas have no annotations: that is its form.
@@ -59,7 +59,7 @@ def angle_of(z: Pair) -> Num:
     return atan2(z.im, z.re)
 
 
-def _scaled(z: Pair) -> tuple[Pair, Num]:
+def _scale(z: Pair) -> tuple[Pair, Num]:
     """z times 4^k, and 2^k, such that a square of a part neither overflows nor vanishes."""
     info = np.finfo(z.re.dtype)
     up = info.maxexp // 4  # 2^(2 up) is the root of the largest number
@@ -71,7 +71,7 @@ def _scaled(z: Pair) -> tuple[Pair, Num]:
 
 def sqrt_of(z: Pair) -> Pair:
     """The root with a real part of at least 0 and the sign of y: s = sqrt((|x| + |z|) / 2)."""
-    scaled, root = _scaled(z)
+    scaled, root = _scale(z)
     x, y = scaled.re, scaled.im
     s = sqrt((absolute(x) + hypot(x, y)) * 0.5)
     other = same(s, 0.0).where(y, y / (s + s))
@@ -84,7 +84,7 @@ def sqrt_of(z: Pair) -> Pair:
 
 def log_of(z: Pair) -> Pair:
     """Near |z| = 1 by what |z|^2 is more than 1."""
-    scaled, root = _scaled(z)
+    scaled, root = _scale(z)
     x, y = absolute(z.re), absolute(z.im)
     more, less = largest(x, y), smallest(x, y)
     size = abs_of(scaled)

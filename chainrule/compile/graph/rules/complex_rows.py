@@ -40,7 +40,7 @@ def truth(z: Pair) -> Num:
 # --- arithmetic ----------------------------------------------------------------------------------
 
 
-def _divided(z: Pair, w: Pair) -> Pair:
+def _divide(z: Pair, w: Pair) -> Pair:
     """Smith's division (Comm. ACM 5, 1962): by the larger part of w first, as NumPy does it."""
     (a, b), (c, d) = (z.re, z.im), (w.re, w.im)
     real = absolute(c) >= absolute(d)
@@ -107,7 +107,7 @@ def _one_more(z: Pair) -> Pair:
 
 
 def _inverse(z: Pair) -> Pair:
-    return _divided(Pair(one_of(z.re), None), z)
+    return _divide(Pair(one_of(z.re), None), z)
 
 
 def _sech_square(z: Pair) -> Pair:
@@ -115,14 +115,14 @@ def _sech_square(z: Pair) -> Pair:
     left = z.re < 0.0
     e = exp_of(Pair(absolute(z.re) * -2.0, left.where(z.im, -z.im) * 2.0))
     more = _one_more(e)
-    y = _divided(e, more * more)
+    y = _divide(e, more * more)
     return Pair(y.re * 4.0, y.im * 4.0)
 
 
 ROWS: dict[str, Callable[..., Any]] = {
     **FUNCTIONS,
     "add": lambda z, w: z + w, "sub": lambda z, w: z - w, "mul": lambda z, w: z * w,
-    "div": _divided, "pow": _power, "strong_mul": _strong, "positive": lambda z: z,
+    "div": _divide, "pow": _power, "strong_mul": _strong, "positive": lambda z: z,
     "neg": lambda z: Pair(-z.re, -z.im), "square": lambda z: z * z, "reciprocal": _reciprocal,
     "rsqrt": lambda z: _inverse(sqrt_of(z)),
     "atan_slope": lambda z: _inverse(_one_more(z * z)),

@@ -24,7 +24,7 @@ from chainrule.compile.graph.rules.elementwise_decompositions import ROWS, where
 from chainrule.compile.graph.rules.formulas import formula
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.functions import known as is_known
+from chainrule.compile.loops.functions import is_function as is_known
 from chainrule.op import Pick
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
@@ -87,7 +87,7 @@ def _norm(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     return without(r, where(r, plain, y, scaled), op.axes, keep=op.keepdims)
 
 
-def _found(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+def _search(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (x,) = args
     if x.dtype.kind not in "biuf":
         return None
@@ -174,15 +174,15 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if args[0].dtype.kind not in "biu" or args[1].dtype.kind not in "biu":
         return None
     dtype = np.result_type(*[x.dtype for x in args])
-    a = _turned(r, r.cast(args[0], dtype), op.turn_a)
-    b = _turned(r, r.cast(args[1], dtype), not op.turn_b)
+    a = _transpose_if(r, r.cast(args[0], dtype), op.turn_a)
+    b = _transpose_if(r, r.cast(args[1], dtype), not op.turn_b)
     left = r.op(Reshape((*a.shape[:-1], 1, a.shape[-1])), a)  # (.., m, 1, k)
     right = r.op(Reshape((*b.shape[:-2], 1, *b.shape[-2:])), b)  # (.., 1, n, k)
     every = r.op(ew.mul, left, right)
     return r.op(Sum((len(every.shape) - 1,), False), every)
 
 
-def _turned(r: Rewriter, x: Term, turn: bool) -> Term:
+def _transpose_if(r: Rewriter, x: Term, turn: bool) -> Term:
     n = len(x.shape)
     return r.op(Permute((*range(n - 2), n - 1, n - 2)), x) if turn else x
 
@@ -208,7 +208,7 @@ def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 
 SIMPLER: dict[type, Rule] = {
-    LogSumExp: _log_sum_exp, Shift: _shift, Norm: _norm, Found: _found, Extremum: _extremum,
+    LogSumExp: _log_sum_exp, Shift: _shift, Norm: _norm, Found: _search, Extremum: _extremum,
     Sum: _sum, SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
 }  # fmt: skip
 """The rules, by class of op."""

@@ -36,7 +36,7 @@ def _einsum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         needed = set(op.out).union(*[term for term, _ in left])
         a, b = some
         pair = _alone(r, a, needed.union(b[0])), _alone(r, b, needed.union(a[0]))
-        left.append(_contracted(r, *pair, needed))
+        left.append(_contract(r, *pair, needed))
     term, y = _alone(r, left[0], set(op.out))
     return r.op(Permute(tuple([term.index(c) for c in op.out])), y)
 
@@ -75,7 +75,7 @@ def _alone(r: Rewriter, x: Named, needed: set[str]) -> Named:
     return "".join([c for c in term if c in needed]), r.op(Sum(axes, False), y)
 
 
-def _contracted(r: Rewriter, x: Named, y: Named, needed: set[str]) -> Named:
+def _contract(r: Rewriter, x: Named, y: Named, needed: set[str]) -> Named:
     """The sum of products of two arrays over the letters that nobody needs any more."""
     (s, a), (t, b) = x, y
     both = [c for c in s if c in t]

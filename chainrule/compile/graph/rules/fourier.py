@@ -67,12 +67,12 @@ def _whole(z: Pair, *, back: bool) -> Pair:
     """(P, n, S) -> (P, n, S), of what is real by its half; backwards is forwards with real and
     imaginary parts exchanged."""
     if z.imag is None:
-        y = _mirrored(_half(z.re), z.shape[1])
+        y = _mirror(_half(z.re), z.shape[1])
         return y.conj() if back else y
     return complex_transform(z.swapped()).swapped() if back else complex_transform(z)
 
 
-def _mirrored(half: Pair, n: int) -> Pair:
+def _mirror(half: Pair, n: int) -> Pair:
     """(P, n // 2 + 1, S) -> (P, n, S): the other terms are conjugates."""
     count = (n - 1) // 2
     if not count:
@@ -88,7 +88,7 @@ def complex_transform(z: Pair) -> Pair:
     p, n, s = z.shape
     found = radices(n)
     if found is None:
-        return _convolved(z)
+        return _by_convolution(z)
     done = 1
     for r in found:
         m = n // done // r
@@ -98,13 +98,13 @@ def complex_transform(z: Pair) -> Pair:
 
 
 def _stage(z: Pair, done: int) -> Pair:
-    """(P, r, m, S) -> (P, m, r, S): r-point transforms along the second axis, times the powers
-    that the m-point transforms to come want."""
+    """(P, r, m, S) -> (P, m, r, S): transforms of r points along the second axis, times the powers
+    that the transforms of m points need, which come next."""
     _, r, m, _ = z.shape
     ys = short(z)
     if m > 1:
         w = roots(r * m, np.outer(np.arange(r), np.arange(m)))
-        ys = [y if k == 0 else y * _known(y, w[k].reshape(m, 1)) for k, y in enumerate(ys)]
+        ys = [y if k == 0 else y * _constant_pair(y, w[k].reshape(m, 1)) for k, y in enumerate(ys)]
     return stack(ys, 2)
 
 
@@ -120,13 +120,13 @@ def roots(n: int, k: Any) -> Any:
     return re + 1j * im
 
 
-def _known(like: Pair, w: Any) -> Pair:
+def _constant_pair(like: Pair, w: Any) -> Pair:
     """The constants `w` in the dtype of `like`."""
     m, dtype = like.re.m, like.re.dtype
     return Pair(m.num(w.real.astype(dtype)), m.num(w.imag.astype(dtype)))
 
 
-def _convolved(z: Pair) -> Pair:
+def _by_convolution(z: Pair) -> Pair:
     """By 2 t k = t^2 + k^2 - (k - t)^2 a convolution with exp(pi i t^2 / n) (Bluestein 1970)."""
     p, n, s = z.shape
     size = _roomy(2 * n - 1)
@@ -138,10 +138,10 @@ def _convolved(z: Pair) -> Pair:
     kernel = np.fft.fft(ring) / size
     factor = chirp.reshape(n, 1)
     zeros = Pair(_zeros(z.re, (p, size - n, s)), None)
-    wide = concat([z * _known(z, factor), zeros], 1)
+    wide = concat([z * _constant_pair(z, factor), zeros], 1)
     there = complex_transform(wide)
-    y = complex_transform((there * _known(z, kernel.reshape(size, 1))).swapped()).swapped()
-    return y.cut(1, 0, n) * _known(z, factor)
+    y = complex_transform((there * _constant_pair(z, kernel.reshape(size, 1))).swapped()).swapped()
+    return y.cut(1, 0, n) * _constant_pair(z, factor)
 
 
 def _roomy(n: int) -> int:
@@ -158,7 +158,7 @@ def _zeros(like: Num, shape: tuple[int, ...]) -> Num:
 
 def _half(x: Num) -> Pair:
     """(P, n, S) real -> (P, n // 2 + 1, S). Of even length: even and odd places are the parts of n
-    / 2 complex numbers z; what belongs to which of them shows at k and n / 2 - k."""
+    / 2 complex numbers z. What belongs to which of them shows at k and n / 2 - k."""
     p, n, s = x.shape
     if n % 2:
         whole = complex_transform(Pair(x, None))
@@ -171,7 +171,7 @@ def _half(x: Num) -> Pair:
     if h == 1:
         return concat(ends, 1)
     a, b = z.cut(1, 1), z.cut(1, h - 1, 0, -1).conj()
-    odd = (a - b).back() * _known(z, roots(n, np.arange(1, h)).reshape(h - 1, 1))
+    odd = (a - b).back() * _constant_pair(z, roots(n, np.arange(1, h)).reshape(h - 1, 1))
     return concat([ends[0], (a + b + odd) * 0.5, ends[1]], 1)
 
 
@@ -185,7 +185,7 @@ def _even_real(z: Pair, n: int) -> Num:
         a = z.cut(1, 1, h)
         b = z.cut(1, h - 1, 0, -1).conj()
         w = roots(n, np.arange(1, h)).conj().reshape(h - 1, 1)
-        parts.append(a + b + ((a - b) * _known(z, w)).turned())
+        parts.append(a + b + ((a - b) * _constant_pair(z, w)).turned())
     y = complex_transform(concat(parts, 1).swapped()).swapped()
     return stack([Pair(y.re, None), Pair(y.im, None)], 2).re.reshape((p, n, s))
 

@@ -1,7 +1,7 @@
 """float16 and bfloat16, with which the processor does not compute: in float32, and then rounded.
 
 That is how eager code computes each op of theirs, too. What only moves numbers (a reshape, a slice,
-a lookup) moves these as they are, and so does what has no loops: it runs in its eager form.
+a lookup) moves these as they are. So does what has no loops: it runs in its eager form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_narrow(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.char in NARROW
 
 
-def widened(program: Program, terms: Terms) -> Program:
+def widen_half_precision(program: Program, terms: Terms) -> Program:
     """The program in which no op but casts and moves has float16 or bfloat16."""
     order = in_order(program.roots)
     if not any(is_narrow(t.dtype) for t in order):

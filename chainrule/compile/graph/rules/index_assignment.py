@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule, is_constant, number
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.views import expanded
+from chainrule.compile.loops.views import expand_key
 from chainrule.ops import elementwise as ew
 from chainrule.ops.scattering import LastWriter
 from chainrule.ops.selection import Index, Take, Where
@@ -56,11 +56,11 @@ def _writer(holds: Term) -> Term | None:
 
 def _rows(r: Rewriter, places: Term) -> tuple[Term, tuple[int, int]] | None:
     """The numbers of the rows, how many there are and how long they are, if `places` are all those
-    of some rows: what arrays of integers along the first axes select from 0, 1, 2, ..."""
+    of some rows. They are what arrays of integers along the first axes select from 0, 1, 2, ..."""
     if isinstance(places.op, Take) and places.op.axis == 0:
         lead = 1
     elif isinstance(places.op, Index):
-        key = expanded(places.op.template, len(places.args[0].shape))
+        key = expand_key(places.op.template, len(places.args[0].shape))
         lead = sum([isinstance(k, str) for k in key])
         arrays, rest = key[:lead], key[lead:]
         if not all(isinstance(k, str) for k in arrays) or rest != [_ALL] * len(rest):

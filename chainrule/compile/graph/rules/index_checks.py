@@ -1,6 +1,6 @@
 """Indices from data: a program that says whether one of them was outside.
 
-Compiled code takes the nearest element instead, so that nothing is read or written elsewhere; but a
+Compiled code takes the nearest element instead, so that nothing is read or written elsewhere. But a
 number that nobody asked for must not pass for an answer. So a program gets one more result, an
 integer in which bit i is set if indices number i were outside, and the call raises.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from chainrule.compile.graph.rules.rewriter import is_constant
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
-from chainrule.compile.loops.views import expanded
+from chainrule.compile.loops.views import expand_key
 from chainrule.dtypes import int64
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
@@ -25,19 +25,19 @@ MOST = 60
 """How many indices one integer can tell of; further ones are not looked at."""
 
 
-def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
+def add_index_checks(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     """The program with that result, its last; and what to say of each of its bits. The program
     itself, if it has no such indices."""
     found: dict[tuple[Term, int], Term] = {}
     for t in in_order(program.roots):
-        for where in _indexed(t):
+        for where in _indices_of(t):
             found.setdefault(where, t)
     pairs = list(found.items())[:MOST]
     if not pairs:
         return program, []
     total: Term | None = None
     for bit, ((narrow, n), _) in enumerate(pairs):
-        index = _widened(narrow, terms)
+        index = _as_int64(narrow, terms)
         outside = terms.op(ew.greater_equal, [index, terms.constant(n)])
         if index.dtype.kind == "i":
             low = terms.op(ew.less, [index, terms.constant(-n)])
@@ -50,7 +50,7 @@ def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     return Program(program.inputs, (*program.results, total), program.updates), words
 
 
-def _widened(index: Term, terms: Terms) -> Term:
+def _as_int64(index: Term, terms: Terms) -> Term:
     """Indices in a dtype that holds every size: a size becomes what it is compared with, and 200
     is -56 as an int8."""
     if index.dtype.itemsize == 8:
@@ -58,7 +58,7 @@ def _widened(index: Term, terms: Terms) -> Term:
     return terms.op(Astype(int64), [index])
 
 
-def _indexed(t: Term) -> list[tuple[Term, int]]:
+def _indices_of(t: Term) -> list[tuple[Term, int]]:
     """The indices that `t` uses and that change from call to call, and of how many elements."""
     op: Any = t.op
     match op:
@@ -80,7 +80,7 @@ def _along(
 ) -> list[tuple[Term, int]]:
     """Each of the index arrays of a key, and the size of the axis at which it stands there."""
     sizes = iter(shape)
-    named = [(k, next(sizes)) for k in expanded(template, len(shape)) if k is not None]
+    named = [(k, next(sizes)) for k in expand_key(template, len(shape)) if k is not None]
     return list(zip(indices, [n for k, n in named if isinstance(k, str)], strict=True))
 
 

@@ -21,7 +21,7 @@ Rules = Mapping[type, Sequence[Rule]]
 """By class of op, in the order in which they are tried."""
 
 
-def joined(*tables: Mapping[type, Rule]) -> Rules:
+def merge_tables(*tables: Mapping[type, Rule]) -> Rules:
     """One table of several; the rules of the first are tried first."""
     out: dict[type, list[Rule]] = {}
     for table in tables:
@@ -64,7 +64,7 @@ class Rewriter:
     def op(self, op: Any, *args: Term) -> Term:
         """`op` of `args`, rewritten."""
         if all(is_constant(a) for a in args) and not op.many:
-            return self._folded(op, args)
+            return self._fold_constants(op, args)
         if _is_nothing(op, args):
             spec: Any = op.spec(*[a.spec for a in args])
             return self.constant(np.zeros(spec.shape, spec.dtype))
@@ -111,7 +111,7 @@ class Rewriter:
     def _or_nothing(self, t: Term) -> Term:
         return self.constant(np.empty(t.shape, t.dtype)) if 0 in t.shape else t
 
-    def _folded(self, op: Any, args: tuple[Term, ...]) -> Term:
+    def _fold_constants(self, op: Any, args: tuple[Term, ...]) -> Term:
         """What can be computed now."""
         with np.errstate(all="ignore"):
             return self.constant(np.asarray(op.eval(*[a.value for a in args])))

@@ -23,7 +23,7 @@ import numpy as np
 
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.views import expanded
+from chainrule.compile.loops.views import expand_key
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Elementwise
@@ -128,7 +128,7 @@ def _elementwise(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 def _ranges(key: Sequence[Any], shape: Sequence[int]) -> list[tuple[int, int, int]] | None:
     """For each axis start, stop and step of what a basic index of slices selects."""
-    full = expanded(key, len(shape))
+    full = expand_key(key, len(shape))
     if any(not isinstance(k, tuple) for k in full):
         return None
     return [slice(*k).indices(n) for k, n in zip(full, shape, strict=True)]
@@ -204,7 +204,7 @@ def _part(r: Rewriter, x: Term) -> Part | None:
     if not isinstance(x.op, Unslice):
         return None
     shape, (y,) = x.shape, x.args
-    full = expanded(x.op.key, len(shape))
+    full = expand_key(x.op.key, len(shape))
     if None in full:
         return None
     numbers = [a for a, k in enumerate(full) if isinstance(k, int)]

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from chainrule.compile.graph.loop_body import turns_of
 from chainrule.compile.graph.rules.algebra import ALGEBRA
-from chainrule.compile.graph.rules.complex_as_pairs import paired, together
+from chainrule.compile.graph.rules.complex_as_pairs import complex_to_pairs, together
 from chainrule.compile.graph.rules.decompositions import MATRICES, SIMPLER
 from chainrule.compile.graph.rules.einsum import EINSUMS
-from chainrule.compile.graph.rules.half_precision import widened
+from chainrule.compile.graph.rules.half_precision import widen_half_precision
 from chainrule.compile.graph.rules.index_assignment import INDEX_ASSIGNMENT
-from chainrule.compile.graph.rules.rewriter import Rewriter, joined
+from chainrule.compile.graph.rules.rewriter import Rewriter, merge_tables
 from chainrule.compile.graph.rules.shapes import RESHAPING, TOGETHER
 from chainrule.compile.graph.rules.windows import WINDOWING
 from chainrule.compile.graph.terms import Program, Terms, in_order
 
-RULES = joined(
+RULES = merge_tables(
     SIMPLER, INDEX_ASSIGNMENT, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER
 )
 """All rules, by class of op, in the order in which they are tried."""
 
 
-def simplified(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
-    """The same program in simpler terms, also the turns of its loops; of the terms with the numbers
-    `whole`, in order, which compute with complex numbers, their ops stay."""
-    real = widened(paired(program, terms, whole), terms)
+def simplify(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
+    """The same program in simpler terms, also within its loops. `whole` are numbers of terms, in
+    order, that compute with complex numbers and whose ops stay."""
+    real = widen_half_precision(complex_to_pairs(program, terms, whole), terms)
     made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
         if (turns := turns_of(t)) is not None:
@@ -38,4 +38,4 @@ def simplified(program: Program, terms: Terms, whole: frozenset[int] = frozenset
 
 def turn_simplified(program: Program) -> Program:
     """A program of its own in simpler terms."""
-    return simplified(program, Terms())
+    return simplify(program, Terms())

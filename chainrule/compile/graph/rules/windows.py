@@ -7,8 +7,9 @@ Two ops of the compiler's own say where windows stand; everything else follows f
 | `Seen`: (.., *size) -> (.., *kernel, *out) | what kernel place k of window p sees |
 | `Spaced`: (.., *kernel, *out) -> (.., *kernel, *size) | what the window has that sees it by k |
 
-A convolution is a matrix product of the weight with what windows see, as in eager code; pooling is
-a reduction of it over the kernel. Nothing is copied for a reduction: it reads what it sees.
+A convolution is a matrix product of the weight with what windows see, as in eager code. Pooling is
+a reduction of what they see over the kernel. Nothing is copied for a reduction: it reads what it
+sees.
 
 Notation: as in `chainrule.ops.convolution`.
 """
@@ -106,7 +107,7 @@ def _kernel_axes(w: Windows, ndim: int) -> Shape:
     return tuple(range(ndim - 2 * w.ndim, ndim - w.ndim))
 
 
-def _folded(r: Rewriter, w: Windows, parts: Term) -> Term:
+def _fold(r: Rewriter, w: Windows, parts: Term) -> Term:
     """(.., *kernel, *out) -> (.., *size): what windows have, added to where they see."""
     spaced = r.op(Spaced(w), parts)
     return r.op(Sum(_kernel_axes(w, len(spaced.shape)), False), spaced)
@@ -120,7 +121,7 @@ def _unfold(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         return r.op(Reshape(r.plain(op, x).shape), r.op(Seen(w, 0), x))
     places = math.prod(w.kernel)
     parts = r.op(Reshape((x.shape[0], x.shape[1] // places, *w.kernel, *w.out)), x)
-    return _folded(r, w, parts)
+    return _fold(r, w, parts)
 
 
 def _window_sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
@@ -130,7 +131,7 @@ def _window_sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         seen = r.op(Seen(w, 0), x)
         return r.op(Sum(_kernel_axes(w, len(seen.shape)), False), seen)
     ones = r.op(Reshape((*lead, *[1] * w.ndim, *w.out)), x)
-    return _folded(r, w, r.op(BroadcastTo((*lead, *w.kernel, *w.out)), ones))
+    return _fold(r, w, r.op(BroadcastTo((*lead, *w.kernel, *w.out)), ones))
 
 
 def _window_arg(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
@@ -212,7 +213,7 @@ def _convolve_input(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None
     columns = r.op(MatMul(True, False), _matrix(r, op, w), _flat(r, op, g))
     channels = w.shape[1] * op.groups
     shape = (g.shape[0], channels, *windows.kernel, *windows.out)
-    return _folded(r, windows, r.op(Reshape(shape), columns))
+    return _fold(r, windows, r.op(Reshape(shape), columns))
 
 
 def _convolve_weight(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NoReturn, final
 
-from chainrule.compile.graph.sizes import Extent, bound
+from chainrule.compile.graph.sizes import Extent, size_at
 from chainrule.compile.loops.accesses import accesses_of
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
 from chainrule.compile.loops.statements import (
@@ -43,7 +43,7 @@ def refuse(kernel: Kernel, s: Stmt, why: str) -> NoReturn:
 # --- before it is read, it is written ------------------------------------------------------------
 
 
-def ordered(program: Loops) -> None:
+def check_order(program: Loops) -> None:
     """Refuse what reads scratch memory or a result before it is written, and a result that never
     is."""
     written: set[Buffer] = set()
@@ -155,7 +155,7 @@ class _Places:
     # --- intervals
 
     def _size(self, n: Extent) -> int:
-        return bound(n, self._symbols)
+        return size_at(n, self._symbols)
 
     def span(self, at: Affine) -> Interval:
         """From where to where an offset goes."""
@@ -190,10 +190,10 @@ class _Places:
 
     def _span(self, e: Expr) -> Interval:
         if e not in self._spans:
-            self._spans[e] = self._made(e)
+            self._spans[e] = self._interval_of(e)
         return self._spans[e]
 
-    def _made(self, e: Expr) -> Interval:
+    def _interval_of(self, e: Expr) -> Interval:
         match e.kind:
             case "lit":
                 return e.of, e.of
@@ -232,7 +232,7 @@ def apart(program: Loops, offsets: Mapping[Buffer, int], symbols: Mapping[str, i
 
 
 def _bytes(b: Buffer, start: int, symbols: Mapping[str, int]) -> tuple[int, int]:
-    return start, start + bound(b.size, symbols) * b.dtype.itemsize
+    return start, start + size_at(b.size, symbols) * b.dtype.itemsize
 
 
 def _together(program: Loops, offsets: Mapping[Buffer, int]) -> Iterator[tuple[Buffer, Buffer]]:

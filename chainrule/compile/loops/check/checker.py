@@ -24,10 +24,10 @@ import numpy as np
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.check.accesses import SpecError, apart, inside, ordered, refuse
+from chainrule.compile.loops.check.accesses import SpecError, apart, check_order, inside, refuse
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
-from chainrule.compile.loops.functions import TRUTHS, known
+from chainrule.compile.loops.functions import TRUTHS, is_function
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
@@ -55,7 +55,7 @@ def check(program: Loops) -> None:
     """Raise `SpecError`, which prints the statement, where `program` is not what it must be."""
     for k in program.kernels:
         _Names(program, k).body(k.body, _Scope())
-    ordered(program)
+    check_order(program)
     symbols = inside(program)
     side_by_side(program, symbols)
     lives = memory.lifetimes(program, [b for b in program.buffers if b.role == "scratch"])
@@ -302,7 +302,7 @@ class _Names:
                 self._no(s, f"{e} does not choose by a condition")
             self._same(s, f"branches and value of {e}", *dtypes[1:], e.dtype)
             return
-        if not known(name, dtypes[0]):
+        if not is_function(name, dtypes[0]):
             self._no(s, f"there is no {name} of {dtypes[0]}")
         self._same(s, f"arguments of {name}", *dtypes)
         result = BOOL if name in TRUTHS else dtypes[0]

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.accesses import Access, accesses
 from chainrule.compile.loops.check.accesses import refuse
 from chainrule.compile.loops.expressions import Expr, Var
@@ -43,7 +43,7 @@ def side_by_side(program: Loops, symbols: Mapping[str, int]) -> None:
 
 
 def _apart(k: Kernel, loop: For, symbols: Mapping[str, int]) -> None:
-    turns, n = _Turns(loop, symbols), bound(loop.var.extent, symbols)
+    turns, n = _Turns(loop, symbols), size_at(loop.var.extent, symbols)
     for other in {1, n - 1} if n > 1 else ():
         clash = turns.clash(loop.var, other)
         if clash is not None:
@@ -57,7 +57,7 @@ class _Turns:
     def __init__(self, loop: For, symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
         counters = [v for s in statements(loop.body) for v in counters_of(s)]
-        self._sizes = {v: bound(v.extent, symbols) for v in counters}
+        self._sizes = {v: size_at(v.extent, symbols) for v in counters}
         self._accesses = [x for x in accesses(loop.body) if not x.guarded]
 
     def clash(self, v: Var, turn: int) -> str | None:
@@ -75,12 +75,12 @@ class _Turns:
         none, at = np.array([], np.int64), access.at
         if any(isinstance(x, Expr) for x, _ in at.terms):
             return none
-        steps = [(x, bound(c, self._symbols)) for x, c in at.terms if isinstance(x, Var)]
+        steps = [(x, size_at(c, self._symbols)) for x, c in at.terms if isinstance(x, Var)]
         axes = [(self._sizes[x], c) for x, c in steps if x in self._sizes]
-        axes += [(bound(n, self._symbols), bound(c, self._symbols)) for n, c in access.block]
+        axes += [(size_at(n, self._symbols), size_at(c, self._symbols)) for n, c in access.block]
         if math.prod([n for n, _ in axes]) > MOST:
             return none
-        total = np.array([bound(at.const, self._symbols) + turn * _factor(steps, v)])
+        total = np.array([size_at(at.const, self._symbols) + turn * _factor(steps, v)])
         for n, c in axes:
             total = np.add.outer(total, c * np.arange(n)).reshape(-1)
         return total

@@ -14,7 +14,7 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr
 from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
-from chainrule.compile.loops.views import ZERO, Index, fitted, whole
+from chainrule.compile.loops.views import ZERO, Index, broadcast_index, whole
 from chainrule.compile.lower.algorithms.lapack_calls import I32, Factoring, entire
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL
@@ -104,7 +104,7 @@ def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
         step = row if col == 1 else col
         apart = step == n or (isinstance(step, int) and isinstance(n, int) and step > n)
         if 1 in (row, col) and apart:
-            at = view.at((*fitted(f.lead, a.shape[:-2]), ZERO, ZERO))
+            at = view.at((*broadcast_index(f.lead, a.shape[:-2]), ZERO, ZERO))
             return [], Span(view.buffer, at, (n - 1) * step + n, "in"), step, col == 1
     b = f.floats(n * n, "matrix")
     return [f.columns(b, n, n, lambda at: f.element(a, at))], entire(b, "in"), n, False

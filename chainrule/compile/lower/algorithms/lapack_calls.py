@@ -28,7 +28,7 @@ from chainrule.compile.loops.statements import (
     Store,
     Strided,
 )
-from chainrule.compile.loops.views import ZERO, Index, View, fitted
+from chainrule.compile.loops.views import ZERO, Index, View, broadcast_index
 from chainrule.compile.lower import single_op
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL
@@ -59,7 +59,7 @@ class Factoring:
 
     def element(self, x: Term, at: Index) -> Expr:
         """The element of the matrix that `x` has for this one of the batch."""
-        lead = fitted(self.lead, x.shape[:-2])
+        lead = broadcast_index(self.lead, x.shape[:-2])
         return self.e.cast(self.builder.element(x, (*lead, *at)), self.dtype)
 
     def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:

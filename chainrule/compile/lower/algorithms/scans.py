@@ -14,7 +14,7 @@ from typing import Any, final
 
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr
-from chainrule.compile.loops.views import Index, fitted
+from chainrule.compile.loops.views import Index, broadcast_index
 from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
 from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
 
@@ -39,16 +39,16 @@ def _running(label: str) -> Scan:
     return Scan(_own, step)
 
 
-def _added(e: Elements, t: Term, at: Index) -> Expr:
+def _summand(e: Elements, t: Term, at: Index) -> Expr:
     b = t.args[1]
-    return e.exprs.cast(e.element(b, fitted(at, b.shape)), t.dtype)
+    return e.exprs.cast(e.element(b, broadcast_index(at, b.shape)), t.dtype)
 
 
 def _recur(e: Elements, t: Term, at: Index, before: Expr) -> Expr:
     a = t.args[0]
-    factor = e.exprs.cast(e.element(a, fitted(at, a.shape)), t.dtype)
+    factor = e.exprs.cast(e.element(a, broadcast_index(at, a.shape)), t.dtype)
     grown = e.exprs.fn("mul", factor, before, dtype=t.dtype)
-    return e.exprs.fn("add", grown, _added(e, t, at), dtype=t.dtype)
+    return e.exprs.fn("add", grown, _summand(e, t, at), dtype=t.dtype)
 
 
 def _place(e: Elements, t: Term, at: Index) -> Expr:
@@ -76,7 +76,7 @@ def _axis(t: Term) -> int:
 
 SCANS: dict[type, Scan] = {
     CumSum: _running("add"), CumProd: _running("mul"), LogCumSumExp: _running("logaddexp"),
-    Recurrence: Scan(_added, _recur), RunningArg: Scan(_place, _better),
+    Recurrence: Scan(_summand, _recur), RunningArg: Scan(_place, _better),
 }  # fmt: skip
 """By class of op."""
 

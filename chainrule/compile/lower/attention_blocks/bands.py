@@ -7,11 +7,11 @@ from dataclasses import replace
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.attention_blocks import finding
 from chainrule.compile.lower.attention_blocks.parts import Call, Rows, Uses
-from chainrule.compile.lower.attention_blocks.places import kept
+from chainrule.compile.lower.attention_blocks.places import fit_band
 from chainrule.compile.lower.attention_blocks.writing import Writer
 
 
-def banded(program: Loops) -> Loops:
+def merge_bands(program: Loops) -> Loops:
     """The program with such kernels made one."""
     at, uses = 0, Uses()
     while at < len(program.kernels):
@@ -43,7 +43,7 @@ def _of(program: Loops, parts: list[Rows | Call], uses: Uses) -> Loops | None:
     if order is None:
         return None
     before, taken, after, first, last = order
-    band = kept(kernels, taken, uses)
+    band = fit_band(kernels, taken, uses)
     if band is None:
         return None
     kernel, buffers = Writer(band).kernel()

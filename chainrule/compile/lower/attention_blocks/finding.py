@@ -11,9 +11,9 @@ from chainrule.compile.lower.attention_blocks.parts import (
     Rows,
     Uses,
     call_of,
-    nested,
     offsets,
-    transposed,
+    split_nest,
+    transpose_gemm,
 )
 
 NEAR = 64
@@ -43,12 +43,12 @@ def makers(kernels: Sequence[Kernel], at: int, rows: Rows, uses: Uses) -> Iterat
         if steps == {s.out.row} and s.m == rows.row.extent:
             yield Call(ks[0], leads, s, "m", turned=False, makes=True)
         elif steps == {s.out.col} and s.n == rows.row.extent:
-            yield Call(ks[0], leads, transposed(s), "m", turned=True, makes=True)
+            yield Call(ks[0], leads, transpose_gemm(s), "m", turned=True, makes=True)
 
 
 def rows_of(k: Kernel) -> Rows | None:
     """The kernel as one of rows, if it is one, of so many rows that are known."""
-    counters, body = nested(k)
+    counters, body = split_nest(k)
     if not counters or any(isinstance(s, Gemm | Product | Routine) for s in statements(body)):
         return None
     count = counters[-1].extent
@@ -92,7 +92,7 @@ def users(
         if s.left.buffer in own and s.right.buffer not in own:
             turned = False
         elif s.right.buffer in own and s.left.buffer not in own:
-            s, turned = transposed(s), True
+            s, turned = transpose_gemm(s), True
         else:
             continue
         steps = {x.coefficient(p.row) for p in bodies for x in offsets(p.body, s.left.buffer)}

@@ -97,7 +97,7 @@ class Uses:
         return {*reads, *writes}
 
 
-def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
+def split_nest(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
     """The counters of the independent loops around what a kernel does, and that."""
     counters, body = list[Var](), k.body
     while len(body) == 1 and isinstance(s := body[0], For) and s.mode == "serial" and s.independent:
@@ -108,7 +108,7 @@ def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
 
 def call_of(k: Kernel) -> tuple[tuple[Var, ...], Gemm] | None:
     """The counters of the loops around a call of BLAS, and that, if this is what a kernel is."""
-    counters, body = nested(k)
+    counters, body = split_nest(k)
     if len(body) == 1 and isinstance(body[0], Gemm):
         return tuple(counters), body[0]
     return None
@@ -117,7 +117,7 @@ def call_of(k: Kernel) -> tuple[tuple[Var, ...], Gemm] | None:
 _OTHER = {"m": "n", "n": "m"}
 
 
-def transposed(s: Gemm) -> Gemm:
+def transpose_gemm(s: Gemm) -> Gemm:
     """out.T = right.T @ left.T."""
     left, right, out = (replace(x, row=x.col, col=x.row) for x in (s.right, s.left, s.out))
     upto = s.upto and (_OTHER.get(s.upto[0], s.upto[0]), s.upto[1])

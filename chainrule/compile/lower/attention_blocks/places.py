@@ -14,7 +14,7 @@ WORTH = 1 << 20
 """Bytes of memory that a band must save."""
 
 
-def kept(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses) -> Band | None:
+def fit_band(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses) -> Band | None:
     """The band, if its parts fit together and there is memory that only they use."""
     mine = {p.kernel for p in parts}
     outside = {b for k in kernels if k not in mine for b in uses.all(k)}

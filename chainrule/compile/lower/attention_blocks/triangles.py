@@ -28,7 +28,7 @@ _NEUTRAL: dict[str, tuple[float, ...]] = {
 }  # fmt: skip
 
 
-def found(band: Band) -> Triangle | None:
+def find_triangle(band: Band) -> Triangle | None:
     """How to leave the upper triangle out; None if there is something in it, or somebody looks."""
     count = band.count
     held: dict[Buffer, Known] = {}

@@ -19,7 +19,7 @@ from chainrule.compile.loops.statements import (
     statements,
 )
 from chainrule.compile.lower.attention_blocks import triangles
-from chainrule.compile.lower.attention_blocks.parts import Band, Call, Place, Rows, transposed
+from chainrule.compile.lower.attention_blocks.parts import Band, Call, Place, Rows, transpose_gemm
 
 SLOTS = 64
 """Of so many turns of the outermost loops each has memory of its own, so that cores can share
@@ -41,7 +41,7 @@ class Writer:
         self._names = 0
         self.count = band.count
         self.leads = [Var(v.name, v.extent) for v in band.bodies[0].leads]
-        self.triangle = triangles.found(band)
+        self.triangle = triangles.find_triangle(band)
         self.size = self._size()
         self.own = {b: self._buffer(b, p) for b, p in band.places.items()}
 
@@ -53,7 +53,7 @@ class Writer:
         even = [n for n in range(size, size // 2, -1) if self.count % n == 0 and n % 16 == 0]
         return even[0] if even else size // 16 * 16
 
-    def _kept(self) -> list[int]:
+    def _outer_leads(self) -> list[int]:
         """Which of the outermost loops' turns have memory of their own."""
         kept, turns = list[int](), 1
         for n, v in enumerate(self.leads):
@@ -65,7 +65,7 @@ class Writer:
 
     def _buffer(self, b: Buffer, place: Place) -> tuple[Buffer, Affine]:
         """Memory for a block of `b`, and how far its elements move when `start` is 0."""
-        kept, step = self._kept(), self.size * place.row
+        kept, step = self._outer_leads(), self.size * place.row
         shape = (*[self.leads[n].extent for n in kept], self.size, place.row)
         moved = Affine()
         for v, c in zip(self.leads, place.leads, strict=True):
@@ -81,7 +81,7 @@ class Writer:
         """It, and its memory."""
         band = self.band
         blocks, left = divmod(self.count, self.size)
-        body = [s for p in band.calls for s in self._begun(p)]
+        body = [s for p in band.calls for s in self._zero_sums(p)]
         counter = Var(f"{band.bodies[0].row.name}_block", blocks)
         start = Affine.of(counter).times(self.size) if blocks > 1 else Affine()
         each = self._block(start, self.size, "")
@@ -89,14 +89,14 @@ class Writer:
         if left:
             body += self._block(Affine(blocks * self.size), left, "_left")
         for n, v in reversed([*enumerate(self.leads)]):
-            body = [For(v, tuple(body), independent=n in self._kept())]
+            body = [For(v, tuple(body), independent=n in self._outer_leads())]
         about = tuple([line for p in band.parts for line in p.kernel.about])
         name = f"{band.parts[0].kernel.name}_band"
         return Kernel(name, tuple(body), about), [*[b for b, _ in self.own.values()], *self.more]
 
     def memory(self, count: Extent, dtype: object) -> tuple[Buffer, Affine]:
         """New memory for `count` numbers, and where it begins."""
-        kept = self._kept()
+        kept = self._outer_leads()
         shape = (*[self.leads[n].extent for n in kept], count)
         name = f"{self.band.bodies[0].kernel.name}_z{len(self.more)}"
         new = Buffer(name, dtype, shape, "scratch")
@@ -117,7 +117,7 @@ class Writer:
         self._names += 1
         return Local(f"total{self._names}", dtype)
 
-    def _begun(self, p: Call) -> list[Stmt]:
+    def _zero_sums(self, p: Call) -> list[Stmt]:
         """What is summed over the rows begins as 0, unless the blocks begin it themselves."""
         if p.axis != "k" or self.triangle is not None:
             return []
@@ -169,7 +169,7 @@ class Writer:
             before, s, after = self.triangle.call(self, p, s, start, size)
         done = self.renaming(p.leads, start, {}).stmt(s)
         assert isinstance(done, Gemm)
-        return [*before, transposed(done) if p.turned else done, *after]
+        return [*before, transpose_gemm(done) if p.turned else done, *after]
 
 
 def _rename(renaming: Renaming, body: Sequence[Stmt], suffix: str) -> None:

@@ -41,7 +41,7 @@ def memory(
     return Memory(b, times(turn, rows * width), width)
 
 
-def copied(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
+def copy_part(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
     """A part of the right matrix, copied."""
     (k, start, count), (j, first, wide) = terms, columns
     row, column = builder.var(count), builder.var(wide)
@@ -72,7 +72,7 @@ def soon(builder: Builder, x: Expr, one: Range, other: Range) -> Ahead | None:
     return None
 
 
-def known(n: Extent) -> int:
+def static_size(n: Extent) -> int:
     """A size that `pays` has found to be known."""
     assert isinstance(n, int)
     return n

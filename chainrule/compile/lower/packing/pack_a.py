@@ -23,7 +23,7 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, withi
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Product, Stmt, Store
 from chainrule.compile.lower.builder import Builder
-from chainrule.compile.lower.packing.copies import known, times
+from chainrule.compile.lower.packing.copies import static_size, times
 
 DEEP = 128
 """Terms from which on the first cache does not hold their lines."""
@@ -53,7 +53,7 @@ class Rows:
         if self.strips is None:
             return Renaming({p.i: self.row(turn, i), k: term}, exprs=builder.exprs).expr(p.left)
         assert isinstance(self.each, int)
-        at = times(turn, known(k.extent) * self.each).plus(term.times(self.each))
+        at = times(turn, static_size(k.extent) * self.each).plus(term.times(self.each))
         return builder.exprs.load(self.strips, at.plus(Affine.of(i)))
 
 
@@ -66,7 +66,7 @@ def rows(builder: Builder, p: Product, panels: int) -> Sequence[Rows]:
     if m % each and m < MANY:
         return [Rows(0, 1, m)]
     count, left = divmod(m, each)
-    strips = builder.memory(p.acc.dtype, (count, known(p.k[0].extent), each), "strips")
+    strips = builder.memory(p.acc.dtype, (count, static_size(p.k[0].extent), each), "strips")
     builder.kernel("strips", [_copy(builder, p, strips)])
     return [Rows(0, count, each, strips), *([Rows(m - left, 1, left)] if left else [])]
 
@@ -75,14 +75,14 @@ def _across(p: Product) -> bool:
     """Whether many terms of a sum lie across the rows, which lie side by side."""
     (k,) = p.k
     loads = [x for x in within(p.left) if x.kind == "load"]
-    return known(k.extent) > DEEP and any(
+    return static_size(k.extent) > DEEP and any(
         x.of[1].coefficient(p.i) == 1 and x.of[1].coefficient(k) not in (0, 1) for x in loads
     )
 
 
 def _copy(builder: Builder, p: Product, to: Buffer) -> Stmt:
     """The rows of all strips."""
-    count, terms, each = map(known, to.shape)
+    count, terms, each = map(static_size, to.shape)
     term, strip, i = builder.var(terms), builder.var(count), builder.var(each)
     row = times(strip, each).plus(Affine.of(i))
     value = Renaming({p.i: row, p.k[0]: Affine.of(term)}, exprs=builder.exprs).expr(p.left)

@@ -1,8 +1,8 @@
 """Large matrix products in panels: copies of some columns of the right matrix at a time.
 
-A row of a wide matrix is far from the next one, on another page of memory; those of a panel follow
-each other, stay in a core's own cache and are read again for each tile of rows. Copying also turns
-what lies across. A sum of many terms is a sum of blocks of terms, which are added up in memory that
+A row of a wide matrix is far from the next one, on another page of memory. Those of a panel follow
+each other, stay in a core's own cache, and are read again for each tile of rows. Copying also turns
+what lies across. A sum of many terms is a sum of blocks of terms. These are added up in memory that
 stays near, before anything is done with the result.
 
     for t < 4:                                          turns, which cores can share
@@ -29,12 +29,12 @@ from chainrule.compile.lower.matmul_choice import panel_width
 from chainrule.compile.lower.packing import pack_a, tall_skinny
 from chainrule.compile.lower.packing.copies import (
     Memory,
-    copied,
+    copy_part,
     done,
-    known,
     loop,
     memory,
     soon,
+    static_size,
     times,
 )
 from chainrule.compile.lower.packing.pack_a import Rows
@@ -45,9 +45,9 @@ TURNS = 8
 """Of so many turns, about, each has memory of its own, so that cores can share them."""
 
 
-def panelled(builder: Builder, p: Product) -> list[Stmt]:
+def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
     """`p`, which need not have right's columns side by side, in panels."""
-    n, width = known(p.j.extent), panel_width(p.acc.dtype.itemsize, builder.target)
+    n, width = static_size(p.j.extent), panel_width(p.acc.dtype.itemsize, builder.target)
     count = n // width
     if tall_skinny.suits(p):
         out, rows = tall_skinny.in_rows(builder, p, width, count), [Rows(0, 1, p.i.extent)]
@@ -97,7 +97,7 @@ class _Columns:
     @property
     def k(self) -> int:
         """Terms of a sum."""
-        return known(self.p.k[0].extent)
+        return static_size(self.p.k[0].extent)
 
     def _blocks(self, panel: Memory, sums: Memory, first: Affine) -> list[Stmt]:
         """A turn's sums, block by block of their terms, then what is done with them."""
@@ -109,8 +109,8 @@ class _Columns:
         )
         left = self.k % deep
         out = self._each(sums, lambda i, j, at: (Store(sums.buffer, at, zero),))
-        out += loop(block, self._added(panel, sums, first, times(block, deep), deep))
-        out += self._added(panel, sums, first, Affine(self.k - left), left) if left else []
+        out += loop(block, self._add_block(panel, sums, first, times(block, deep), deep))
+        out += self._add_block(panel, sums, first, Affine(self.k - left), left) if left else []
 
         def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
             body = done(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
@@ -118,7 +118,7 @@ class _Columns:
 
         return [*out, *self._each(sums, last)]
 
-    def _added(
+    def _add_block(
         self, panel: Memory, sums: Memory, first: Affine, start: Affine, terms: int
     ) -> list[Stmt]:
         """A block of terms added to all sums of a turn."""
@@ -136,7 +136,7 @@ class _Columns:
     ) -> list[Stmt]:
         """So many terms from `start` on of the sums from `columns` on: copied, then used."""
         builder, p = self.builder, self.p
-        copy = copied(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
+        copy = copy_part(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
         out = [copy]
         for rows in self.rows:
             turn, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
@@ -157,7 +157,7 @@ class _Columns:
             columns = columns.plus(Affine(self.width))
         else:
             return None
-        share = -(-terms // known(turn.extent))
+        share = -(-terms // static_size(turn.extent))
         here = (k, start.plus(times(turn, share)), share)
         return soon(self.builder, self.p.right, (j, columns, self.width), here)
 

@@ -1,6 +1,6 @@
 """Products of a left matrix that no cache holds: some of its rows at a time, with all panels.
 
-The right matrix, which is small, is copied once, in panels; then each block of rows of the left one
+The right matrix, which is small, is copied once, in panels. Then each block of rows of the left one
 comes from memory once, while the block before it is used.
 
     for c < 12: for k < 256: for j < 64 lanes: panels[16384*c + 64*k + j] = right(k, 64*c + j)
@@ -20,12 +20,12 @@ from chainrule.compile.loops.statements import Product, Stmt
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.packing.copies import (
     Memory,
-    copied,
+    copy_part,
     done,
-    known,
     loop,
     memory,
     soon,
+    static_size,
     times,
 )
 
@@ -49,11 +49,11 @@ def suits(p: Product) -> bool:
 def in_rows(builder: Builder, p: Product, width: int, count: int) -> list[Stmt]:
     """`p` for the columns of `count` panels of this width."""
     (k,) = p.k
-    c, m = builder.var(count), known(p.i.extent)
+    c, m = builder.var(count), static_size(p.i.extent)
     panels = memory(builder, p, "panels", c, (k.extent, width))
     terms, columns = (k, Affine(), k.extent), (p.j, times(c, width), width)
     block = builder.var(m // ROWS)
-    out = loop(c, [copied(builder, p, panels, terms, columns)], independent=True)
+    out = loop(c, [copy_part(builder, p, panels, terms, columns)], independent=True)
     rows = _rows(builder, p, panels, (times(block, ROWS), ROWS), count)
     out += loop(block, rows, independent=True)
     if m % ROWS:

@@ -38,7 +38,7 @@ def _far(a: Real, table: Sequence[float]) -> Two:
     return Two(first.hi, first.lo + more)
 
 
-def _scaled(a: Real, near: Two, far: Two) -> Real:
+def _scale(a: Real, near: Two, far: Two) -> Real:
     """exp(-a) times near where a is below the border, else far; 0 at infinity."""
     e, k = exp_twofold(exactly(-a.clamp(0.0, BORDER)))
     small = e * near
@@ -66,7 +66,7 @@ def i0(x: Real) -> Real:
 def i0e(x: Real) -> Real:
     """exp(-|x|) I_0(x)."""
     a = abs(x)
-    return _scaled(a, _near(a, s.I0_NEAR), _far(a, s.I0_FAR))
+    return _scale(a, _near(a, s.I0_NEAR), _far(a, s.I0_FAR))
 
 
 def _near_1(a: Real) -> Two:
@@ -83,7 +83,7 @@ def i1(x: Real) -> Real:
 def i1e(x: Real) -> Real:
     """exp(-|x|) I_1(x), odd; 0 at -0, as in SciPy."""
     a = abs(x)
-    y = _scaled(a, _near_1(a), _far(a, s.I1_FAR))
+    y = _scale(a, _near_1(a), _far(a, s.I1_FAR))
     return (x < 0.0).where(-y, y)
 
 
@@ -101,4 +101,4 @@ def i2(x: Real) -> Real:
 def i2e(x: Real) -> Real:
     """exp(-|x|) I_2(x)."""
     a = abs(x)
-    return _scaled(a, _near_2(a), _far(a, s.I2_FAR))
+    return _scale(a, _near_2(a), _far(a, s.I2_FAR))

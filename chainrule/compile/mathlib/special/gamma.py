@@ -190,7 +190,7 @@ def _positive(v: Two, n: int) -> Two:
     return y * one.lift(float(math.factorial(n - 1)))
 
 
-def _reflected(a: Real, n: int) -> Two:
+def _reflect(a: Real, n: int) -> Two:
     """pi^(n + 1) times the n-th derivative of cot at pi a; a is no integer."""
     r, v, steep = quarter_turned(a)
     t = tan_near_0(v)
@@ -214,7 +214,7 @@ def polygamma(n: int) -> Callable[[Real], Real]:
 
         def left() -> Real:
             """(-1)^n psi_n(-a) = pi^(n + 1) cot^(n)(pi a) + psi_n(1 + a)."""
-            y = (_reflected(a, n) + (core if sign > 0 else -core)).value() * -sign
+            y = (_reflect(a, n) + (core if sign > 0 else -core)).value() * -sign
             pole = a.intrinsic("trunc").same(a)
             return pole.where(x.lift(sign * math.inf), y)
 

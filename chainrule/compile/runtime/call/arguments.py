@@ -14,8 +14,8 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.arrays import admit, named
-from chainrule.compile.runtime.call.declared_axes import Axes, declared, spread
+from chainrule.arrays import admit, report_caller
+from chainrule.compile.runtime.call.declared_axes import Axes, declared_axes, spread
 from chainrule.compile.runtime.call.overlap import check_writable
 from chainrule.compile.trace.assemble import Call
 from chainrule.compile.trace.variant import MISFIT, Variant
@@ -30,7 +30,7 @@ from chainrule.tree import flatten
 @dataclass(frozen=True, eq=False)
 class Given:
     """The arguments of one call: the static ones by place and by name, of the others the `leaves`
-    and their `structure`; `dynamic` are axes by argument."""
+    and their `structure`. `dynamic` are axes by argument."""
 
     name: str
     traced: tuple[list[Any], dict[str, Any]]
@@ -108,7 +108,7 @@ class Arguments:
         words = (names,) if isinstance(names, str) else tuple(names)
         self._name = name
         self._static, self._names = _static(f, places, words)
-        self._dynamic = declared(f, dynamic)
+        self._dynamic = declared_axes(f, dynamic)
 
     def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
         """The arguments of a call."""
@@ -120,7 +120,7 @@ class Arguments:
         try:
             taken = [admit(x) for x in leaves]
         except ChainruleError as error:
-            raise named(error, f"jit: an argument of {self._name}") from None
+            raise report_caller(error, f"jit: an argument of {self._name}") from None
         static = {i: x for i, x in enumerate(args) if i in self._static}
         fixed = {k: v for k, v in kwargs.items() if k in self._names}
         own = static, fixed, self._dynamic
@@ -149,8 +149,8 @@ def _static(
 
 
 def runs_as_it_is(leaves: Iterable[Any]) -> bool:
-    """Whether f is to be called as it is: somebody else's trace goes through an argument, or ops
-    are handed to something (autocast, say) that may not be the same at the next call."""
+    """Whether f is to be called as it is. That is so if somebody else's trace goes through an
+    argument, or if ops go to something (autocast, say) that may be another one at the next call."""
     if any(isinstance(x, Tensor) and type(x.value) is Spec for x in leaves):
         return True
     outer = around.get()

@@ -11,8 +11,8 @@ import numpy as np
 class Turns:
     """The arguments of many calls, in lists that grow with each of them.
 
-    `arrays`: those that a call is given, `count` for each; `sizes`: the values of its dynamic axes;
-    `numbers`: the settings that it reads, `settings_of` for each.
+    `arrays` are those that a call is given, `count` for each; `sizes` the values of its dynamic
+    axes; `numbers` the settings that it reads, `settings_of` for each.
     """
 
     def __init__(self, count: int, settings_of: int) -> None:

@@ -16,7 +16,7 @@ Axes = Mapping[int, str]
 """By axis the name of its size."""
 
 
-def declared(f: Callable[..., Any], dynamic: Any) -> dict[str | int, Axes]:
+def declared_axes(f: Callable[..., Any], dynamic: Any) -> dict[str | int, Axes]:
     """What `jit(dynamic=...)` says: by name and by place of an argument, its dynamic axes.
 
     `dynamic` maps arguments to an axis (an int), to names of axes in order (None for one that is

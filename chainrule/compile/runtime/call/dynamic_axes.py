@@ -1,6 +1,6 @@
 """Dynamic axes: one compilation for every length of a sequence or size of a batch.
 
-The function is traced at several sizes of the axes that are declared dynamic; `dynamic.unified`
+The function is traced at several sizes of the axes that are declared dynamic; `unify`
 makes one program of the traces, and another one of their derivatives if there are some. A call
 reads the sizes from its arguments.
 """
@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule.compile.graph.size_polynomials import Sample, count_needed, samples_near, told_apart
 from chainrule.compile.graph.terms import Program
-from chainrule.compile.graph.unification import structure, unified
-from chainrule.compile.runtime.backend import uncollected
+from chainrule.compile.graph.unification import structure, unify
+from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.runtime.call.declared_axes import Axes, sizes_now
 from chainrule.compile.runtime.call.sized_program import (
     Joined,
@@ -72,8 +72,8 @@ class Trace:
 def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: Call) -> Variant:
     """A variant for all sizes of the dynamic axes; see `record`.
 
-    At present sizes that are a special case (an axis that happens to be 1, or as long as another
-    one, may make a program of its own) it is one for these sizes alone.
+    The present sizes may be a special case: an axis that happens to be 1, or as long as another
+    one, may make a program of its own. Then it is a variant for these sizes alone.
     """
     now = sizes_now(name, leaves, axes)
     if not now:
@@ -82,7 +82,7 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
     least, most = count_needed(len(now))
     for sample in samples_near(now, _sizes_of(leaves, axes), most):
         try:
-            found = _traced(name, leaves, axes, sample, call)
+            found = _trace_at(name, leaves, axes, sample, call)
         except ChainruleError:
             if not traces:
                 raise
@@ -96,12 +96,12 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
         if traces[0] not in like:
             return _alone(traces[0], leaves, axes)
         try:
-            joined = _joined(like)
+            joined = _join_parts(like)
         except TraceError:
             if len(like) >= most:
                 raise
             continue
-        return _sized(name, leaves, axes, call, like, joined)
+        return _sized_variant(name, leaves, axes, call, like, joined)
     raise _apart(name, traces, now)
 
 
@@ -135,14 +135,14 @@ def _apart(name: str, traces: Sequence[Trace], now: Sample) -> TraceError:
         )
     for other in [t for t in traces if t.structure != first.structure]:
         for a, b in zip(first.parts, other.parts, strict=False):
-            unified([a.program, b.program], [first.sample, other.sample])  # says what differs
+            unify([a.program, b.program], [first.sample, other.sample])  # says what differs
     return TraceError(
         f"jit: {name} runs at too few sizes of {', '.join(now)} near {now} to tell how it depends "
         "on them: leave them out of `dynamic`"
     )
 
 
-def _traced(
+def _trace_at(
     name: str,
     leaves: Sequence[Any],
     axes: Sequence[Axes],
@@ -151,7 +151,7 @@ def _traced(
 ) -> Trace:
     """What the function does at the sizes `sample`. What it raises there is raised."""
     kept: list[Program] = []
-    resized = [_resized(x, a, sample) if a else x for x, a in zip(leaves, axes, strict=True)]
+    resized = [_resize(x, a, sample) if a else x for x, a in zip(leaves, axes, strict=True)]
     variant = record(name, resized, call, kept.append)
     if variant.draws:
         raise TraceError(f"jit: {name} draws random numbers, which needs sizes that are known")
@@ -160,7 +160,7 @@ def _traced(
     return Trace(sample, [Part.of(p) for p in kept], variant)
 
 
-def _resized(x: Any, axes: Axes, sample: Sample) -> Any:
+def _resize(x: Any, axes: Axes, sample: Sample) -> Any:
     """Something of the shape that `x` has at other sizes."""
     shape = tuple([sample[axes[a]] if a in axes else n for a, n in enumerate(x.shape)])
     array = np.broadcast_to(np.zeros((), x.dtype), shape)
@@ -195,13 +195,13 @@ def _alone(found: Trace, leaves: Sequence[Any], axes: Sequence[Axes]) -> Variant
 # --- One program of several ----------------------------------------------------------------------
 
 
-def _joined(found: Sequence[Trace]) -> list[Joined]:
+def _join_parts(found: Sequence[Trace]) -> list[Joined]:
     """The parts of all traces."""
     samples = [t.sample for t in found]
     return [Joined(parts, samples) for parts in zip(*[t.parts for t in found], strict=True)]
 
 
-def _sized(
+def _sized_variant(
     name: str,
     leaves: Sequence[Any],
     axes: Sequence[Axes],
@@ -212,12 +212,12 @@ def _sized(
     """One variant of all that was found."""
     samples, variant = [t.sample for t in found], found[0].variant
     # of the leaves only what a trace needs is kept
-    specs = [_resized(x, a, samples[0]) if a else x for x, a in zip(leaves, axes, strict=True)]
+    specs = [_resize(x, a, samples[0]) if a else x for x, a in zip(leaves, axes, strict=True)]
 
     def confirm(sizes: dict[str, int]) -> bool:
         sample = {**samples[0], **sizes}
-        with uncollected():
-            again = _traced(name, specs, axes, sample, call).parts
+        with without_gc():
+            again = _trace_at(name, specs, axes, sample, call).parts
             return len(again) == len(joined) and all(
                 whole.holds(part, sample) for whole, part in zip(joined, again, strict=True)
             )

@@ -42,7 +42,7 @@ def _builtin(name: str, address: int, how: int, first: Any) -> tuple[Any, Any]:
 class Gate:
     """The arguments that a steady call takes, as machine code compares them.
 
-    `again(args)` is a number that says their sizes, or -1 if they or the `rows` (see
+    `again(args)` is a number that says their sizes. It is -1 if they or the `rows` (see
     `Steady.watch`) are not as they are to be.
     """
 

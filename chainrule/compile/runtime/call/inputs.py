@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.native_program import Native
@@ -94,7 +94,7 @@ def _read(variant: Variant) -> list[Any]:
 def _anything(b: Buffer, symbols: dict[str, int]) -> Array:
     """Numbers in place of random ones, which are not drawn: that would change what comes next.
     Whole numbers are 0, which is a valid place in anything."""
-    shape = [bound(n, symbols) for n in b.shape]
+    shape = [size_at(n, symbols) for n in b.shape]
     if b.dtype.kind != "f":
         return np.zeros(shape, b.dtype)
     return np.random.default_rng(0).random(shape).astype(b.dtype)

@@ -13,7 +13,7 @@ from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 
 
-def looped(
+def call_many(
     f: Callable[..., Any], latest: Callable[[], Steady | None], batches: Iterator[Sequence[Any]]
 ) -> Any:
     """The results of `f(*batch)` for all batches; `latest` is the short way, as it is now."""
@@ -38,7 +38,7 @@ def looped(
                 parts.append([variable(x) for x in found])
         if batch is None:
             batch = next(batches, None)
-    return structure.unflatten([_joined(xs) for xs in zip(*parts, strict=True)])
+    return structure.unflatten([_concat(xs) for xs in zip(*parts, strict=True)])
 
 
 def _arguments(batch: Any) -> Sequence[Any]:
@@ -58,5 +58,5 @@ def _check_alike(first: Sequence[Any], found: Sequence[Any], same: bool, number:
         )
 
 
-def _joined(xs: Sequence[Any]) -> Any:
+def _concat(xs: Sequence[Any]) -> Any:
     return xs[0] if len(xs) == 1 else concat(list(xs), axis=0)

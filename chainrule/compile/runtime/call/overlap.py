@@ -20,8 +20,8 @@ _WORK = 1 << 16
 
 
 def check_writable(name: str, i: int, leaves: Sequence[Any]) -> None:
-    """Raise `ConfigError` unless leaf `i` of the arguments of the function `name`, which it writes
-    into, can be written to and shares its memory with no other leaf."""
+    """Raise `ConfigError` unless leaf `i` of the arguments of the function `name` can be written
+    to, and shares its memory with no other leaf."""
     x = leaves[i]
     others = [j for j, y in enumerate(leaves) if j != i and _share(x, y)]
     if others:

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any, final
 
 from chainrule.compile.graph.rules.fourier import lengths
-from chainrule.compile.graph.rules.index_checks import checked
-from chainrule.compile.graph.rules.simplify import simplified
+from chainrule.compile.graph.rules.index_checks import add_index_checks
+from chainrule.compile.graph.rules.simplify import simplify
 from chainrule.compile.graph.size_polynomials import Sample
 from chainrule.compile.graph.terms import Program, Terms, in_order
-from chainrule.compile.graph.unification import holds_at, symbols_of, unified
+from chainrule.compile.graph.unification import holds_at, symbols_of, unify
 from chainrule.compile.runtime.native_program import Native
 from chainrule.errors import TraceError
 
@@ -62,8 +62,8 @@ class Sized:
 @final
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A program of a trace; `checks` as `bounds.checked` gives them, `whole` as for `simplified`:
-    transforms of a length that is dynamic, for which there is no formula."""
+    """A program of a trace; `checks` as `add_index_checks` gives them, `whole` as for `simplify`:
+    these are transforms of a dynamic length, for which there is no formula."""
 
     stated: Program
     """As the function says it."""
@@ -75,13 +75,13 @@ class Part:
     def of(program: Program) -> Part:
         """With looks at its indices."""
         terms = Terms()
-        stated, checks = checked(program, terms)
+        stated, checks = add_index_checks(program, terms)
         return Part(stated, terms, checks)
 
     @cached_property
     def program(self) -> Program:
         """Simplified."""
-        return simplified(self.stated, self.terms, self.whole)
+        return simplify(self.stated, self.terms, self.whole)
 
     def leaving(self, whole: frozenset[int]) -> Part:
         """The same with these terms whole."""
@@ -95,7 +95,7 @@ class Joined:
     def __init__(self, parts: Sequence[Part], samples: Sequence[Sample]) -> None:
         self._parts, self._samples = parts, samples
         self._programs = [p.program for p in parts]
-        self.program = unified(self._programs, samples)
+        self.program = unify(self._programs, samples)
 
     def compiled(self) -> Sized:
         """What runs it at any sizes."""
@@ -106,17 +106,17 @@ class Joined:
     def holds(self, part: Part, sample: Sample) -> bool:
         """Whether this is what was traced at the sizes `sample`."""
         # Equal as stated is equal when simplified, and is cheaper to see.
-        stated = self._stated
+        stated = self._unify_stated
         as_stated = stated is not None and holds_at(stated, part.stated, sample)
         like = part.leaving(self._parts[0].whole)
         return as_stated or holds_at(self.program, like.program, sample)
 
     @cached_property
-    def _stated(self) -> Program | None:
+    def _unify_stated(self) -> Program | None:
         """The parts as stated as one program, None if they say it differently; only asked for at
         another size."""
         try:
-            return unified([p.stated for p in self._parts], self._samples)
+            return unify([p.stated for p in self._parts], self._samples)
         except TraceError:
             return None
 

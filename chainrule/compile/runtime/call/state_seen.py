@@ -1,8 +1,8 @@
 """The state of a compiled function as its latest call left it.
 
-A call may write to the arrays of state tensors if they are still the ones that it knows, and if
-nobody else can see them: reference counts prove it. Both are asked of all of them at once, by
-machine code where it finds them in memory.
+A call may write to the arrays of state tensors if they are still the ones that it knows, and nobody
+else can see them. Reference counts prove it. Both are asked of all of them at once, by machine code
+where it finds them in memory.
 """
 
 from __future__ import annotations

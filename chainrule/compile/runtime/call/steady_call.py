@@ -1,8 +1,8 @@
 """The short way of a call that is like the one before.
 
-In a training loop every call finds the same tensors with the same arrays as the last one left them,
-and only the arguments are new. Then the addresses of all other arrays are known already. Whether
-the call is like that is asked of all tensors at once, by functions that run in C; if it is not, the
+In a training loop every call finds the same tensors, with the same arrays, as the last one left
+them. Only the arguments are new. Then the addresses of all other arrays are known already.
+Functions that run in C ask all tensors at once whether the call is like that. If it is not, the
 long way of `Variant.call` is taken.
 """
 
@@ -110,7 +110,7 @@ class Steady:
             if is_recording() is self._recording and self._settings_hold():
                 return self._finish(ready.run(args))
             return MISFIT
-        given = self._given(args)
+        given = self._matching_arrays(args)
         if given is None or not self.holds():
             return MISFIT
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
@@ -120,7 +120,7 @@ class Steady:
             entered[key] = Entered(self._call, self._gate, sizes)
         return self._finish(self._call(given, sizes))
 
-    def _given(self, args: Sequence[Any]) -> list[Any] | None:
+    def _matching_arrays(self, args: Sequence[Any]) -> list[Any] | None:
         """The arrays of arguments that are like those before; None if they are not."""
         if len(args) != len(self._wanted) or is_recording() is not self._recording:
             return None
@@ -149,8 +149,8 @@ class Steady:
     # --- many calls as one
 
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
-        """What calls with `batches` return, up to the first that is not like the one before: the
-        results' arrays, stacked (None if there was not one call), and that batch, if there is."""
+        """What calls with `batches` return, up to the first that is not like the one before. The
+        results' arrays, stacked (None if there was not one call); and that batch, if there is."""
         turns = Turns(len(self.variant.args), len(self._reads))
         rest, reads, recording = None, self._reads, self._recording
         # Each line of this loop is a noticeable part of a small program's time.
@@ -173,7 +173,7 @@ class Steady:
 
     def _turn(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes that a batch's dynamic axes have; None if it is not like the one before."""
-        given = self._given(batch)
+        given = self._matching_arrays(batch)
         if given is None or not self._read.stays():
             return None
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])

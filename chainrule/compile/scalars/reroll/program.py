@@ -19,7 +19,7 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.statements import Loops, Store
 from chainrule.compile.runtime import build
-from chainrule.compile.runtime.machine_code import compiled, loaded
+from chainrule.compile.runtime.machine_code import compile_object, load
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
 from chainrule.compile.scalars.formulas import LIBM
@@ -50,7 +50,7 @@ class Code:
         target = replace(host(), library_functions=True, threads=False, libraries=False)
         module = emit(self.loops, objects, scratch, target)
         _link_library()
-        self._program = loaded(compiled(str(module.ir)))
+        self._program = load(compile_object(str(module.ir)))
         layout = Layout((), objects, [], scratch, lives)
         self._block = Block(layout, (), Lender(), named=False)
         self._objects = objects

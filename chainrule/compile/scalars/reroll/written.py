@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.loops.expressions import Expr, Exprs
-from chainrule.compile.loops.functions import known
+from chainrule.compile.loops.functions import is_function
 from chainrule.compile.scalars.formulas import Number
 
 F64, BOOL = np.dtype(np.float64), np.dtype(bool)
@@ -61,6 +61,6 @@ class Written(Number):
     def call(self, name: str, *xs: Any) -> Written:
         """A function that the loop language has, too."""
         label = "abs" if name == "fabs" else name
-        if not known(label, F64):
+        if not is_function(label, F64):
             raise TypeError(f"{name} is no function of the loop language")
         return self._fn(label, *xs)

@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.compile.trace.guards.lookup import own_names
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.places import ABSENT, Names, Reading
-from chainrule.compile.trace.guards.values import kept
+from chainrule.compile.trace.guards.values import keep_weakly
 from chainrule.node import Variable
 
 
@@ -79,7 +79,7 @@ def public_contents(notes: Notes, x: Any) -> None:
     if not notes.is_outer(x) or (id(x), "public") in notes.whole or names is None:
         return
     notes.whole.add((id(x), "public"))
-    weak = kept(x, notes.guards.gone)
+    weak = keep_weakly(x, notes.guards.gone)
 
     def public() -> list[str]:
         return [name for name in own_names(weak()) or () if name[0] != "_"]

@@ -65,15 +65,15 @@ def _stop(tool: int) -> None:
 
 def _tool() -> int:
     """This package's tool id. It is kept: code that is not followed is marked with it, once."""
-    tool = _claimed()
+    tool = _claim_tool()
     if _monitoring.get_tool(tool) != __name__:  # somebody has freed it
-        _claimed.cache_clear()
-        tool = _claimed()
+        _claim_tool.cache_clear()
+        tool = _claim_tool()
     return tool
 
 
 @cache
-def _claimed() -> int:
+def _claim_tool() -> int:
     tool = next((i for i in _IDS if _monitoring.get_tool(i) is None), None)
     if tool is None:
         users = ", ".join(_monitoring.get_tool(i) for i in _IDS)
@@ -104,7 +104,7 @@ def _begin(code: CodeType, offset: int) -> Any:
     if observer is not None:
         if code not in _instrumented:
             _instrumented.add(code)
-            _monitoring.set_local_events(_claimed(), code, _mask(_LOCAL_EVENTS))
+            _monitoring.set_local_events(_claim_tool(), code, _mask(_LOCAL_EVENTS))
         observer.begin(frame)
     return None
 

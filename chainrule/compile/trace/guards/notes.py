@@ -32,7 +32,7 @@ from chainrule.compile.trace.guards.places import (
     expected,
 )
 from chainrule.compile.trace.guards.random_state import random_state
-from chainrule.compile.trace.guards.values import is_atom, kept
+from chainrule.compile.trace.guards.values import is_atom, keep_weakly
 from chainrule.errors import TraceError, describe
 from chainrule.node import Variable
 from chainrule.provenance import location
@@ -173,7 +173,7 @@ class Notes:
         for names, _ in found.dicts:
             self.entry(names, name, text)
         if found.slot and self._can_change(found.value):
-            weak = kept(x, self.guards.gone)
+            weak = keep_weakly(x, self.guards.gone)
             self.ask(lambda: getattr(weak(), name, UNKNOWN), found.value, Reading(text, self.line))
         if found.value is not UNKNOWN:
             self.add(found.value, text)
@@ -192,7 +192,7 @@ class Notes:
     # --- what is written
 
     def write(self, holder: Any, key: Any, name: str) -> None:
-        """`holder[key]`, or with the key None what a cell holds, is about to be written: a later
+        """`holder[key]`, or with the key None what a cell holds, is about to be written. A later
         call must find there what is there at the end, or do it again."""
         self._written.setdefault((id(holder), key), (holder, Reading(name, self.line)))
 

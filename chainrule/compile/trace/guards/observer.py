@@ -1,7 +1,7 @@
 """The observer: follows a function, instruction by instruction, while it is traced.
 
 Python reports every instruction of the user's code before it runs (see `following.py`). The
-observer keeps a stack beside each frame's own (see `stack.py`), so that it knows which objects an
+observer keeps a stack beside each frame's own (see `stack.py`). So it knows which objects an
 instruction is about to read, and notes them. Code of this package's engine, of NumPy and of
 Python's library is not followed: what is handed to it counts as read as a whole.
 """

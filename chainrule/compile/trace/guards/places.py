@@ -19,7 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.trace.guards.values import kept, same
+from chainrule.compile.trace.guards.values import keep_weakly, same
 from chainrule.op import Array
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "nothing"})()
@@ -149,7 +149,7 @@ class Closure(Place):
     holder: CellType
     expected: Expected
 
-    def _found(self) -> Any:
+    def _read(self) -> Any:
         try:
             return self.holder.cell_contents
         except ValueError:  # the name has no value
@@ -157,19 +157,19 @@ class Closure(Place):
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
         """See `Place`."""
-        found = self._found()
+        found = self._read()
         return None if _now(found, e := self.expected) else (e.reading, e.value(), found)
 
     def stays(self) -> bool:
         """See `Place`."""
-        return self._found() is self.expected.value()
+        return self._read() is self.expected.value()
 
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
 class Answer(Place):
-    """What a function that has no effect answers: an attribute that lies in no dictionary, the
-    items of a set, the value of a context variable."""
+    """What a function without effects answers: an attribute that lies in no dictionary, the items
+    of a set, the value of a context variable."""
 
     ask: Callable[[], Any]
     value: Any
@@ -213,4 +213,4 @@ class Elements(Place):
 
 def expected(value: Any, reading: Reading, gone: Callable[[Any], None]) -> Expected:
     """What `Expected` is for a value: only atoms and containers are kept alive by it."""
-    return Expected(kept(value, gone), reading)
+    return Expected(keep_weakly(value, gone), reading)

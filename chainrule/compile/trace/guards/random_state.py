@@ -40,8 +40,8 @@ def random_state(x: Any) -> Any:
 
 
 def never_the_same(callee: Any, receiver: Any, count: int) -> str | None:
-    """The name of a function whose answer no later call would find again (a clock, a source of
-    entropy, a generator without a seed); None if the callee is none. `count` arguments are given.
+    """The name of a function whose answer no later call would find again: a clock, a source of
+    entropy, a generator without a seed. None if the callee is none. `count` arguments are given.
     """
     for module, names in _CHANGING.items():
         loaded = vars(sys.modules[module]) if module in sys.modules else {}

@@ -1,8 +1,8 @@
 """What a function can reach, read off its code without running it.
 
-A function of single numbers runs so many instructions that following each takes far longer than
-the function itself. So everything counts as read that its code names: variables of its module and
-of enclosing functions, what these hold, and the functions and classes among them in turn.
+A function of single numbers runs so many instructions that following each takes far longer than the
+function itself. So everything that its code names counts as read. These are variables of its module
+and of enclosing functions, what these hold, and the functions and classes among them in turn.
 """
 
 # Whatever a user's program holds is looked at here: nothing is known of its type.
@@ -26,7 +26,7 @@ from chainrule.compile.trace.guards.values import is_atom
 from chainrule.errors import TraceError
 
 
-def reached(roots: Iterable[Any]) -> Notes:
+def all_readings(roots: Iterable[Any]) -> Notes:
     """Notes of all that functions among `roots` can read, as it is now; `finish` them afterwards.
 
     Raises `TraceError` for an iterator, whose place no later call would find again.

@@ -49,7 +49,7 @@ def same(a: Any, b: Any) -> bool:
     return is_atom(a) and bool(a == b)
 
 
-def kept(x: Any, gone: Callable[[Any], None]) -> Callable[[], Any]:
+def keep_weakly(x: Any, gone: Callable[[Any], None]) -> Callable[[], Any]:
     """Gives x, or None once x is gone: then `gone` has been called.
 
     Only what a weak reference can name may go; anything else is kept alive, so that no other

@@ -60,7 +60,7 @@ class OwnTap(Tap):
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
                 self._patched.before(cls, name, self._compiles)
-        seen = watch.Watch(ran=self._ran, pulled=self._pulled, left=self._escaped)
+        seen = watch.Watch(on_op=self._ran, on_vjp=self._pulled, on_leave=self._escaped)
         self._rules.enter_context(watch.watching(seen))
 
     def take(self) -> None:
