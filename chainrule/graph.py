@@ -174,7 +174,9 @@ def _admit(op: Op, xs: Sequence[Any], x: Any) -> Any:
     try:
         return operand(x)
     except ChainruleError as error:
-        raise arrays.named(error, f"{op}: cannot be applied to {describe_all(xs)}") from None
+        raise arrays.report_caller(
+            error, f"{op}: cannot be applied to {describe_all(xs)}"
+        ) from None
 
 
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:

@@ -58,7 +58,7 @@ def test_a_wrong_coefficient_is_noticed(table, which, monkeypatch):
     monkeypatch.setattr(module_of(table), table, bad)
     name, dtype = USES[table]
     run = native.__wrapped__(name, dtype, arity(name), 8)
-    assert worst(name, dtype, 100, run)[0] > mathlib.bound(name, dtype)
+    assert worst(name, dtype, 100, run)[0] > mathlib.error_bound(name, dtype)
 
 
 def test_every_polynomial_is_perturbed_above():
