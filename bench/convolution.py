@@ -10,7 +10,7 @@ import torch
 
 import chainrule as cr
 from bench.pairs import Row, pair, row
-from chainrule.ops.convolution import conv2d
+from chainrule.ops.windows.convolution import conv2d
 
 SHAPES = [
     ((8, 1, 28, 28), (8, 1, 3, 3)),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         who_keeps as who_keeps,
         why as why,
     )
-    from chainrule.ops.distances import (
+    from chainrule.ops.reductions.distances import (
         cdist as cdist,
         cosine_similarity as cosine_similarity,
         dist as dist,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         pdist as pdist,
         renorm as renorm,
     )
-    from chainrule.ops.extra import (
+    from chainrule.ops.shapes.arranging import (
         addmm as addmm,
         atleast as atleast,
         block_diag as block_diag,
@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         vander as vander,
         vstack as vstack,
     )
-    from chainrule.ops.scattering import (
+    from chainrule.ops.indexing.scattering import (
         diag_embed as diag_embed,
         index_add as index_add,
         index_copy as index_copy,
@@ -93,7 +93,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         scatter as scatter,
         scatter_reduce as scatter_reduce,
     )
-    from chainrule.ops.special import (
+    from chainrule.ops.special.table import (
         deg2rad as deg2rad,
         digamma as digamma,
         entr as entr,
@@ -124,7 +124,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         xlog1py as xlog1py,
         xlogy as xlogy,
     )
-    from chainrule.ops.spectrograms import (
+    from chainrule.ops.signal.spectrograms import (
         istft as istft,
         stft as stft,
     )
@@ -216,12 +216,12 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         real as real,
         sign as sign,
     )
-    from chainrule.ops.common_losses import (
+    from chainrule.ops.losses.common_losses import (
         binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
         cross_entropy as cross_entropy,
         mse_loss as mse_loss,
     )
-    from chainrule.ops.composite import (
+    from chainrule.ops.networks.composite import (
         dropout as dropout,
         elu as elu,
         embedding as embedding,
@@ -316,8 +316,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         tanh as tanh,
         trunc as trunc,
     )
-    from chainrule.ops.padding import pad as pad
-    from chainrule.ops.reduction import (
+    from chainrule.ops.shapes.padding import pad as pad
+    from chainrule.ops.reductions.reduction import (
         all as all,
         any as any,
         argmax as argmax,
@@ -333,7 +333,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         sum as sum,
         var as var,
     )
-    from chainrule.ops.scan import (
+    from chainrule.ops.reductions.scan import (
         cummax as cummax,
         cummin as cummin,
         cumprod as cumprod,
@@ -342,12 +342,12 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         cumulative_sum as cumulative_sum,
         logcumsumexp as logcumsumexp,
     )
-    from chainrule.ops.scattering import (
+    from chainrule.ops.indexing.scattering import (
         diff as diff,
         tril as tril,
         triu as triu,
     )
-    from chainrule.ops.selection import (
+    from chainrule.ops.indexing.selection import (
         clip as clip,
         gather as gather,
         nonzero as nonzero,
@@ -357,14 +357,14 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         take_along_axis as take_along_axis,
         where as where,
     )
-    from chainrule.ops.sets import (
+    from chainrule.ops.indexing.sets import (
         isin as isin,
         unique_all as unique_all,
         unique_counts as unique_counts,
         unique_inverse as unique_inverse,
         unique_values as unique_values,
     )
-    from chainrule.ops.shaping import (
+    from chainrule.ops.shapes.shaping import (
         broadcast_arrays as broadcast_arrays,
         broadcast_to as broadcast_to,
         concat as concat,
@@ -383,7 +383,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         tile as tile,
         unstack as unstack,
     )
-    from chainrule.ops.sorting import (
+    from chainrule.ops.indexing.sorting import (
         argsort as argsort,
         kthvalue as kthvalue,
         median as median,

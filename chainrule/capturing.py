@@ -19,8 +19,8 @@ from chainrule import watch
 from chainrule.derive import pullback_nodes
 from chainrule.errors import ConfigError, GradientError
 from chainrule.graph import Node, Variable, leaf, order
-from chainrule.nn import hooks
-from chainrule.nn.module import Module
+from chainrule.nn.base import hooks
+from chainrule.nn.base.module import Module
 from chainrule.op import Array
 from chainrule.ops.families import conj
 from chainrule.tensors import Tensor

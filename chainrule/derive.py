@@ -22,7 +22,7 @@ from chainrule.graph import is_recording, leaf, order, pick, recording, tracer, 
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Op, Spec
 from chainrule.ops.families import Elementwise, conj
-from chainrule.ops.shaping import astype
+from chainrule.ops.shapes.shaping import astype
 
 # --- The two sweeps ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ inverse), "ortho" (its root in both) or "forward" (1/n in the transform).
 """
 
 from chainrule.border import with_border as _with_border
-from chainrule.ops.fft import (
+from chainrule.ops.signal.fft import (
     fft,
     fftn,
     hfft,
@@ -19,8 +19,8 @@ from chainrule.ops.fft import (
     rfft,
     rfftn,
 )
-from chainrule.ops.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from chainrule.ops.fft_planes import fft2, hfft2, ifft2, ihfft2, irfft2, rfft2
+from chainrule.ops.signal.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from chainrule.ops.signal.fft_planes import fft2, hfft2, ifft2, ihfft2, irfft2, rfft2
 
 __all__ = [
     "fft",

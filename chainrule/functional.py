@@ -22,7 +22,7 @@ from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
 from chainrule.ops.eager_kernels import fusing
-from chainrule.ops.shaping import reshape
+from chainrule.ops.shapes.shaping import reshape
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 from chainrule.vectorize import vmap

@@ -6,7 +6,6 @@ integers count as float64.
 
 from chainrule.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
-from chainrule.ops.extra import vander
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet
 from chainrule.ops.linalg.elimination import lu, lu_factor, lu_solve
@@ -33,7 +32,8 @@ from chainrule.ops.linalg.functions import (
 from chainrule.ops.linalg.general import eig, eigvals
 from chainrule.ops.linalg.singular import eigh, eigvalsh, pinv, svd, svdvals
 from chainrule.ops.linalg.solving import cholesky, inv, solve, solve_triangular
-from chainrule.ops.shaping import matrix_transpose
+from chainrule.ops.shapes.arranging import vander
+from chainrule.ops.shapes.shaping import matrix_transpose
 
 __all__ = [
     "MatrixError",

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import placeholder, recording, tracer, variable
-from chainrule.ops.shaping import stack
+from chainrule.ops.shapes.shaping import stack
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 

@@ -3,7 +3,7 @@
 
 from chainrule.border import with_border as _with_border
 from chainrule.interop.standard import round as round
-from chainrule.ops.composite import (
+from chainrule.ops.networks.composite import (
     log_softmax as log_softmax,
     softmax as softmax,
 )
@@ -14,8 +14,8 @@ from chainrule.ops.elementwise import (
     expm1 as expm1,
     log1p as log1p,
 )
-from chainrule.ops.reduction import logsumexp as logsumexp
-from chainrule.ops.special import (
+from chainrule.ops.reductions.reduction import logsumexp as logsumexp
+from chainrule.ops.special.table import (
     deg2rad as deg2rad,
     digamma as digamma,
     entr as entr,
@@ -46,7 +46,7 @@ from chainrule.ops.special import (
     xlog1py as xlog1py,
     xlogy as xlogy,
 )
-from chainrule.ops.special_names import (
+from chainrule.ops.special.names import (
     expit as expit,
     gammaln as gammaln,
     modified_bessel_i0 as modified_bessel_i0,

@@ -33,9 +33,11 @@ from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, le
 from chainrule.op import Alias, Array, Detach, Spec
 from chainrule.operators import operators
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction, selection, shaping
-from chainrule.ops.scattering import index_put
-from chainrule.ops.shaping import Axis
+from chainrule.ops.indexing import selection
+from chainrule.ops.indexing.scattering import index_put
+from chainrule.ops.reductions import reduction
+from chainrule.ops.shapes import shaping
+from chainrule.ops.shapes.shaping import Axis
 from chainrule.spellings import Elsewhere, put_elsewhere
 from chainrule.unheld import references_of_unheld
 

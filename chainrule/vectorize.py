@@ -17,7 +17,7 @@ from chainrule.op import Pick, Spec
 from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
-from chainrule.ops.shaping import moveaxis, normalize_axis, stack
+from chainrule.ops.shapes.shaping import moveaxis, normalize_axis, stack
 from chainrule.tensors import asarray
 from chainrule.tree import flatten
 

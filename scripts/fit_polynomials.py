@@ -22,7 +22,7 @@ from typing import Any
 import mpmath as mp
 
 mp.mp.dps = 60
-TARGET = Path(__file__).parent.parent / "chainrule/ops/coefficients.py"
+TARGET = Path(__file__).parent.parent / "chainrule/ops/values/coefficients.py"
 Fn = Callable[[Any], Any]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import mpmath as mp
 from fit_polynomials import Fit, fitted, parts
 
-TARGET = Path(__file__).parent.parent / "chainrule/ops/special_coefficients.py"
+TARGET = Path(__file__).parent.parent / "chainrule/ops/values/special_coefficients.py"
 
 mp.mp.dps = 60
 ROOT_PI = mp.sqrt(mp.pi)

@@ -13,8 +13,8 @@ import chainrule as cr
 from chainrule import nn, optim
 from chainrule.amp import LOWERED, WIDENED, GradScaler, autocast
 from chainrule.graph import intercept_ops
-from chainrule.ops.convolution import conv1d, conv_transpose1d
-from chainrule.ops.shaping import Astype
+from chainrule.ops.shapes.shaping import Astype
+from chainrule.ops.windows.convolution import conv1d, conv_transpose1d
 
 HALF, SINGLE, BRAIN = cr.float16, cr.float32, cr.bfloat16
 COARSE = {HALF: 5e-3, BRAIN: 4e-2}

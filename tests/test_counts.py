@@ -9,15 +9,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops import (
-    adaptive_pooling,
-    distances,
-    extra,
-    losses,
-    margin_losses,
-    pooling,
-    scattering,
-)
+from chainrule.ops.indexing import scattering
+from chainrule.ops.losses import losses, margin_losses
+from chainrule.ops.reductions import distances
+from chainrule.ops.shapes import arranging as extra
+from chainrule.ops.windows import adaptive_pooling, pooling
 
 RNG = np.random.default_rng(0)
 

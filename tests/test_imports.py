@@ -37,28 +37,34 @@ LAYERS: list[set[str]] = [
         "watch",
         "dtypes",
         "ops.rows",
-        "ops.constants",
-        "ops.coefficients",
-        "ops.special_coefficients",
+        "ops.values.constants",
+        "ops.values.coefficients",
+        "ops.values.special_coefficients",
     },
-    {"ops.numbers"},
+    {"ops.values.numbers"},
     {"arrays"},
     {"arguments"},
     {"border"},
     {"node"},
     {"graph"},
-    {"ops.families", "ops.accident", "ops.double_digits", "ops.eager_kernels"},
-    {"ops.special_values"},
-    {"ops.floating"},
-    {"ops.plain_values"},
-    {"ops.values"},
-    {"ops.normal_values", "ops.gate_values", "ops.bessel_values"},
-    {"ops.quantiles"},
-    {"ops.elementwise", "ops.shaping", "ops.selection", "ops.complex", "ops.reduction"},
+    {"ops.families", "ops.accident", "ops.values.double_digits", "ops.eager_kernels"},
+    {"ops.values.special_functions"},
+    {"ops.values.floating"},
+    {"ops.values.plain"},
+    {"ops.values.elementary"},
+    {"ops.values.normal", "ops.values.gates", "ops.values.bessel"},
+    {"ops.values.quantiles"},
+    {
+        "ops.elementwise",
+        "ops.shapes.shaping",
+        "ops.indexing.selection",
+        "ops.complex",
+        "ops.reductions.reduction",
+    },
     {"ops.contraction"},
     {"derive", "operators"},
     {"ops.fusing"},
-    {"random", "ops.composite", "ops"},
+    {"random", "ops.networks.composite", "ops"},
     {"tensors", "tree", "interop"},
     {"replay", "checkpointing"},
     {
@@ -112,7 +118,7 @@ HEAVY = [
 
 
 def module_of(path: Path) -> str:
-    """`ops.shaping` for chainrule/ops/shaping.py, "" for the package itself."""
+    """`ops.shaping` for chainrule/ops/shapes/shaping.py, "" for the package itself."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -220,7 +226,7 @@ def test_an_upward_import_is_seen():
     source += "if TYPE_CHECKING:\n    import chainrule.cli\n"
     found = imported(ast.parse(source))
     assert found == ["graph", "tensors", ""]
-    assert [m for m in found if layer(m) > layer("ops.shaping")] == ["tensors", ""]
+    assert [m for m in found if layer(m) > layer("ops.shapes.shaping")] == ["tensors", ""]
     with pytest.raises(LookupError):
         layer("nowhere")
 

@@ -19,7 +19,7 @@ from ops.samples_elementwise import DOMAINS
 import chainrule as cr
 from chainrule import optional, public_names
 from chainrule.ops.rows import Elementwise, rows
-from chainrule.ops.special_values import OURS, SCIPY_ONLY
+from chainrule.ops.values.special_functions import OURS, SCIPY_ONLY
 from chainrule.scalar.ieee import NUMERIC
 from chainrule.scalar.rules import beyond, value_of
 
@@ -35,12 +35,12 @@ import numpy as np
 
 import chainrule as cr
 from chainrule.errors import MissingPackageError
-from chainrule.ops import special_values
+from chainrule.ops.values import special_functions
 from ops import samples_arrays, samples_elementwise, samples_extra, samples_network
 from ops.sample import cotangent
 
 for name in sys.argv[2:]:
-    special_values.OURS.pop(name)
+    special_functions.OURS.pop(name)
 arrays, missing = {}, {}
 parts = samples_elementwise, samples_arrays, samples_extra, samples_network
 samples = [s for part in parts for s in part.SAMPLES if s.name in sys.argv[2:] or not sys.argv[2:]]
@@ -326,7 +326,7 @@ def test_every_row_of_the_table_takes_values_without_numpy():
 
 
 @pytest.mark.parametrize(
-    "label", [n for n, r in rows.items() if r.scalar.__module__ == "chainrule.ops.numbers"]
+    "label", [n for n, r in rows.items() if r.scalar.__module__ == "chainrule.ops.values.numbers"]
 )
 def test_values_of_numbers_are_those_of_arrays(label: str):
     row = rows[label]

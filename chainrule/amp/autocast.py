@@ -19,7 +19,7 @@ from chainrule.dtypes import INEXACT, NARROW, Dtype, float16, float32
 from chainrule.errors import DtypeError
 from chainrule.graph import Node, Variable, apply, around
 from chainrule.op import Array, Need, Op, Spec, new_op
-from chainrule.ops.shaping import astype
+from chainrule.ops.shapes.shaping import astype
 
 LOWERED = frozenset(("matmul", "einsum", "conv", "conv_transpose"))
 """By name the ops that compute in autocast's dtype: products, whose terms are many and small, and

@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.data.worker_processes import Work, in_processes
 from chainrule.errors import ConfigError
-from chainrule.ops.selection import take
-from chainrule.ops.shaping import stack
+from chainrule.ops.indexing.selection import take
+from chainrule.ops.shapes.shaping import stack
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 

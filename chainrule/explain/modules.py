@@ -10,7 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Sequence
 
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.node import Node
 
 

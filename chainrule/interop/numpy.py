@@ -29,7 +29,7 @@ from chainrule.interop.numpy_table import (
     VALUES,
 )
 from chainrule.op import Spec
-from chainrule.ops.shaping import astype, reshape
+from chainrule.ops.shapes.shaping import astype, reshape
 from chainrule.tensors import Tensor, asarray
 
 Call = Callable[..., Any]

@@ -25,10 +25,12 @@ from chainrule.interop import standard
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
-from chainrule.ops import padding, scattering, selection, shaping, sorting, special
-from chainrule.ops import reduction as red
+from chainrule.ops.indexing import scattering, selection, sorting
 from chainrule.ops.linalg.singular import eigh_of
-from chainrule.ops.shaping import Axis
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes import padding, shaping
+from chainrule.ops.shapes.shaping import Axis
+from chainrule.ops.special import table as special
 from chainrule.tensors import asarray, holds_tensors
 
 

@@ -26,10 +26,11 @@ from chainrule.interop.numpy_rows import A
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
-from chainrule.ops import scan, scattering, selection, sets, shaping
-from chainrule.ops import special as special  # its rows are ufuncs too
 from chainrule.ops.families import rows, strong_mul
+from chainrule.ops.indexing import scattering, selection, sets
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.reductions import scan
+from chainrule.ops.shapes import shaping
 
 Call = Callable[..., Any]
 

@@ -18,10 +18,11 @@ from chainrule import dtypes
 from chainrule.dtypes import DEVICE, STANDARD, check_device
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
-from chainrule.ops import scattering as arranging
-from chainrule.ops import selection, shaping
 from chainrule.ops.families import rows
+from chainrule.ops.indexing import scattering as arranging
+from chainrule.ops.indexing import selection
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes import shaping
 
 __array_api_version__ = "2025.12"
 """The version of the standard."""

@@ -23,11 +23,11 @@ import numpy as np
 
 from chainrule.functional import no_grad
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
-from chainrule.ops.scan import cumsum
-from chainrule.ops.scattering import index_put
-from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import astype, reshape
+from chainrule.ops.indexing.scattering import index_put
+from chainrule.ops.indexing.selection import take, where
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.reductions.scan import cumsum
+from chainrule.ops.shapes.shaping import astype, reshape
 from chainrule.whiling import while_loop
 
 if TYPE_CHECKING:

@@ -24,10 +24,11 @@ from chainrule.errors import ConfigError, NonFiniteError, ShapeError
 from chainrule.functional import no_grad
 from chainrule.models.config import GPTConfig
 from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request, generate
-from chainrule.nn.transformer import Cache
+from chainrule.nn.attention.transformer import Cache
 from chainrule.op import Array
-from chainrule.ops import common_losses, composite
-from chainrule.ops.shaping import concat
+from chainrule.ops.losses import common_losses
+from chainrule.ops.networks import composite
+from chainrule.ops.shapes.shaping import concat
 from chainrule.random import Generator
 from chainrule.tensors import Tensor
 

@@ -1,26 +1,28 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
 from chainrule.border import with_border as _with_border
-from chainrule.nn import activations, functional, init, losses, pools, rearranging
+from chainrule.nn import activations, functional, init, losses
 from chainrule.nn.activations import PReLU
-from chainrule.nn.attention import MultiheadAttention
-from chainrule.nn.cells import GRUCell, LSTMCell, RNNCell
-from chainrule.nn.checkpointed import Checkpoint
-from chainrule.nn.containers import (
+from chainrule.nn.attention.encoder_decoder import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+from chainrule.nn.attention.multihead import MultiheadAttention
+from chainrule.nn.attention.rotary import RotaryEmbedding
+from chainrule.nn.attention.transformer import Block, CausalSelfAttention, FeedForward
+from chainrule.nn.base.checkpointed import Checkpoint
+from chainrule.nn.base.containers import (
     ModuleDict,
     ModuleList,
     ParameterDict,
     ParameterList,
     Sequential,
 )
-from chainrule.nn.convolutions import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
+from chainrule.nn.base.module import Incompatible, Module
+from chainrule.nn.base.reparametrized import spectral_norm, weight_norm
 from chainrule.nn.dropouts import (
     AlphaDropout,
     Dropout1d,
@@ -30,16 +32,19 @@ from chainrule.nn.dropouts import (
     RReLU,
 )
 from chainrule.nn.embeddings import Embedding, EmbeddingBag
-from chainrule.nn.encoder_decoder import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
 from chainrule.nn.layers import Bilinear, Dropout, LayerNorm, Linear, RMSNorm
-from chainrule.nn.module import Incompatible, Module
-from chainrule.nn.norms import (
+from chainrule.nn.recurrent.cells import GRUCell, LSTMCell, RNNCell
+from chainrule.nn.recurrent.layers import GRU, LSTM, RNN
+from chainrule.nn.spatial import pools, rearranging
+from chainrule.nn.spatial.convolutions import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from chainrule.nn.spatial.norms import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -49,11 +54,7 @@ from chainrule.nn.norms import (
     InstanceNorm3d,
     LocalResponseNorm,
 )
-from chainrule.nn.pools import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
-from chainrule.nn.recurrent import GRU, LSTM, RNN
-from chainrule.nn.reparametrized import spectral_norm, weight_norm
-from chainrule.nn.rotary import RotaryEmbedding
-from chainrule.nn.transformer import Block, CausalSelfAttention, FeedForward
+from chainrule.nn.spatial.pools import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from chainrule.spellings import no_part as _no_part
 
 ReLU = activations.CLASSES["ReLU"]

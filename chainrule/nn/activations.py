@@ -7,12 +7,12 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.nn import functional
+from chainrule.nn.base.made_of_functions import Check, Made, Row, made
+from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
-from chainrule.nn.made_of_functions import Check, Made, Row, made
-from chainrule.nn.module import Module
 from chainrule.ops import elementwise as ew
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import normalize_axis, reshape
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.shaping import normalize_axis, reshape
 from chainrule.tensors import Tensor
 
 

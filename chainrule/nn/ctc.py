@@ -20,11 +20,11 @@ from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.graph import value_of
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
-from chainrule.ops.common_losses import classes
-from chainrule.ops.scan import cumsum
-from chainrule.ops.selection import take, take_along_axis, where
-from chainrule.ops.shaping import (
+from chainrule.ops.indexing.selection import take, take_along_axis, where
+from chainrule.ops.losses.common_losses import classes
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.reductions.scan import cumsum
+from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
     concat,

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.random import Generator
 from chainrule.tensors import Tensor, asarray
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
+from chainrule.nn.base.module import Module
 from chainrule.nn.init import normal_
 from chainrule.nn.layers import Init, check_sizes, parameter
-from chainrule.nn.module import Module
-from chainrule.ops.embedding_bags import Bag
+from chainrule.ops.networks.embedding_bags import Bag
 from chainrule.random import Generator
 from chainrule.tensors import Tensor
 

@@ -3,7 +3,7 @@
 
 from chainrule.border import with_border as _with_border
 from chainrule.nn.ctc import ctc_loss as ctc_loss
-from chainrule.ops.activations import (
+from chainrule.ops.networks.activations import (
     celu as celu,
     glu as glu,
     hardshrink as hardshrink,
@@ -21,16 +21,16 @@ from chainrule.ops.activations import (
     tanhshrink as tanhshrink,
     threshold as threshold,
 )
-from chainrule.ops.adaptive_pooling import (
+from chainrule.ops.windows.adaptive_pooling import (
     adaptive_avg_pool as adaptive_avg_pool,
     adaptive_max_pool as adaptive_max_pool,
 )
-from chainrule.ops.common_losses import (
+from chainrule.ops.losses.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
     mse_loss as mse_loss,
 )
-from chainrule.ops.composite import (
+from chainrule.ops.networks.composite import (
     dropout as dropout,
     elu as elu,
     embedding as embedding,
@@ -44,7 +44,7 @@ from chainrule.ops.composite import (
     silu as silu,
     softmax as softmax,
 )
-from chainrule.ops.convolution import (
+from chainrule.ops.windows.convolution import (
     conv1d as conv1d,
     conv2d as conv2d,
     conv3d as conv3d,
@@ -54,7 +54,7 @@ from chainrule.ops.convolution import (
     fold as fold,
     unfold as unfold,
 )
-from chainrule.ops.distances import (
+from chainrule.ops.reductions.distances import (
     cosine_similarity as cosine_similarity,
     normalize as normalize,
     pairwise_distance as pairwise_distance,
@@ -66,12 +66,12 @@ from chainrule.ops.elementwise import (
     softplus as softplus,
     tanh as tanh,
 )
-from chainrule.ops.embedding_bags import embedding_bag as embedding_bag
-from chainrule.ops.grid_sampling import (
+from chainrule.ops.networks.embedding_bags import embedding_bag as embedding_bag
+from chainrule.ops.windows.grid_sampling import (
     affine_grid as affine_grid,
     grid_sample as grid_sample,
 )
-from chainrule.ops.losses import (
+from chainrule.ops.losses.losses import (
     binary_cross_entropy as binary_cross_entropy,
     gaussian_nll_loss as gaussian_nll_loss,
     huber_loss as huber_loss,
@@ -82,7 +82,7 @@ from chainrule.ops.losses import (
     poisson_nll_loss as poisson_nll_loss,
     smooth_l1_loss as smooth_l1_loss,
 )
-from chainrule.ops.margin_losses import (
+from chainrule.ops.losses.margin_losses import (
     cosine_embedding_loss as cosine_embedding_loss,
     hinge_embedding_loss as hinge_embedding_loss,
     margin_ranking_loss as margin_ranking_loss,
@@ -92,19 +92,19 @@ from chainrule.ops.margin_losses import (
     triplet_margin_loss as triplet_margin_loss,
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
-from chainrule.ops.noise import (
+from chainrule.ops.networks.noise import (
     alpha_dropout as alpha_dropout,
     feature_alpha_dropout as feature_alpha_dropout,
     gumbel_softmax as gumbel_softmax,
     rrelu as rrelu,
 )
-from chainrule.ops.normalization import (
+from chainrule.ops.networks.normalization import (
     batch_norm as batch_norm,
     group_norm as group_norm,
     instance_norm as instance_norm,
 )
-from chainrule.ops.padding_last import pad as pad
-from chainrule.ops.pooling import (
+from chainrule.ops.shapes.padding_last import pad as pad
+from chainrule.ops.windows.pooling import (
     avg_pool1d as avg_pool1d,
     avg_pool2d as avg_pool2d,
     avg_pool3d as avg_pool3d,
@@ -112,14 +112,14 @@ from chainrule.ops.pooling import (
     max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
 )
-from chainrule.ops.rearranging import (
+from chainrule.ops.shapes.rearranging import (
     channel_shuffle as channel_shuffle,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
 )
-from chainrule.ops.resizing import interpolate as interpolate
-from chainrule.ops.selection import one_hot as one_hot
-from chainrule.ops.unpooling import (
+from chainrule.ops.windows.resizing import interpolate as interpolate
+from chainrule.ops.indexing.selection import one_hot as one_hot
+from chainrule.ops.windows.unpooling import (
     lp_pool as lp_pool,
     max_unpool as max_unpool,
 )

@@ -16,10 +16,10 @@ from chainrule.dtypes import finfo
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import variable
 from chainrule.nn import functional
+from chainrule.nn.base.module import Module
 from chainrule.nn.init import uniform_
-from chainrule.nn.module import Module
 from chainrule.ops.contraction import einsum
-from chainrule.ops.shaping import reshape
+from chainrule.ops.shapes.shaping import reshape
 from chainrule.random import Generator
 from chainrule.tensors import Tensor
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.nn import functional
-from chainrule.nn.made_of_functions import Check, Made, Row, made
+from chainrule.nn.base.made_of_functions import Check, Made, Row, made
 
 PAIR = ("x", "target")
 EQUAL = '(*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s)'

@@ -27,9 +27,9 @@ from chainrule.ops.families import (
     sum_to,
     zeros_like,
 )
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
-from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
-from chainrule.ops.shaping import (
+from chainrule.ops.indexing.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
+from chainrule.ops.shapes.shaping import (
     Astype,
     Concat,
     Permute,

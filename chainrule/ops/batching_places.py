@@ -15,17 +15,17 @@ import numpy as np
 from chainrule.graph import apply
 from chainrule.ops.batching import Batched, aligned, batch, everywhere, one_by_one
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real
-from chainrule.ops.convolution_forms import (
+from chainrule.ops.families import broadcast_to
+from chainrule.ops.indexing.scattering import LastWriter, ScatterExtremum
+from chainrule.ops.indexing.selection import Index, IndexAdd, where
+from chainrule.ops.shapes.shaping import moveaxis, reshape
+from chainrule.ops.windows.convolution_forms import (
     Convolution,
     Convolve,
     ConvolveInput,
     ConvolveWeight,
     Unfold,
 )
-from chainrule.ops.families import broadcast_to
-from chainrule.ops.scattering import LastWriter, ScatterExtremum
-from chainrule.ops.selection import Index, IndexAdd, where
-from chainrule.ops.shaping import moveaxis, reshape
 
 
 @batch.register(Real)

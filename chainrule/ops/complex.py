@@ -20,8 +20,8 @@ from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to, zeros_like
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import astype
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.shaping import astype
 
 __all__ = [
     "Conj",

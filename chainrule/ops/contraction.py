@@ -12,10 +12,10 @@ from chainrule.dtypes import NARROW, result_type, rounded_once
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
-from chainrule.ops import reduction as red
 from chainrule.ops.families import Multilinear, conj, sum_to
-from chainrule.ops.selection import getitem
-from chainrule.ops.shaping import (
+from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import (
     Shape,
     broadcast_to,
     matrix_transpose,

@@ -20,26 +20,27 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from chainrule.ops import numbers
-from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_UP, MISH_END, TANH_CUBIC
 from chainrule.ops.rows import Functions, wide
 from chainrule.ops.rows import elementwise as op
+from chainrule.ops.values import numbers
+from chainrule.ops.values.constants import GATE_END, GATE_SCALE, GATE_UP, MISH_END, TANH_CUBIC
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from chainrule.ops import gate_values as gates
-    from chainrule.ops import normal_values as normal
-    from chainrule.ops import plain_values, values
+    from chainrule.ops.values import elementary as values
+    from chainrule.ops.values import gates as gates
+    from chainrule.ops.values import normal as normal
+    from chainrule.ops.values import plain as plain_values
 else:  # names of functions: NumPy is loaded when the first of them is needed
     np = Functions("numpy")
     values, plain_values = (
-        Functions("chainrule.ops.values"),
-        Functions("chainrule.ops.plain_values"),
+        Functions("chainrule.ops.values.elementary"),
+        Functions("chainrule.ops.values.plain"),
     )
     normal, gates = (
-        Functions("chainrule.ops.normal_values"),
-        Functions("chainrule.ops.gate_values"),
+        Functions("chainrule.ops.values.normal"),
+        Functions("chainrule.ops.values.gates"),
     )
 
 SQRT_2 = math.sqrt(2)

@@ -13,9 +13,9 @@ import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.graph import variable
-from chainrule.nn.module import Module
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import astype
+from chainrule.nn.base.module import Module
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.shaping import astype
 from chainrule.tensors import Tensor
 
 Average = Callable[[Any, Any, Any], Any]

@@ -16,10 +16,10 @@ import numpy as np
 from chainrule.errors import ConfigError, GradientError, TraceError
 from chainrule.graph import tracer, variable
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul
-from chainrule.ops.selection import clip, where
-from chainrule.ops.shaping import astype, reshape
+from chainrule.ops.indexing.selection import clip, where
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import astype, reshape
 from chainrule.tensors import Tensor
 
 scalers: WeakSet[Any] = WeakSet()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import tracer
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
 
 _DIVERGED = 4.0

@@ -10,9 +10,9 @@ from chainrule.dtypes import finfo
 from chainrule.errors import ConfigError
 from chainrule.op import Array
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul
-from chainrule.ops.shaping import matrix_transpose
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import matrix_transpose
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
 from chainrule.optim.traced import Vector, fixed

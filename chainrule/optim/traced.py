@@ -16,8 +16,8 @@ import numpy as np
 from chainrule.dtypes import finfo
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import astype, concat, reshape
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.shaping import astype, concat, reshape
 from chainrule.optim.bucket import Bucket
 from chainrule.tensors import Tensor
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.graph import variable
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.op import Array
 from chainrule.tensors import Tensor
 

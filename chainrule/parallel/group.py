@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ParallelError, TraceError
 from chainrule.graph import tracer, variable
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.op import Array
 from chainrule.parallel import checkpoint, faults, shards, tree
 from chainrule.parallel.calls import Call, Part, parts_of

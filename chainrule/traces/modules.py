@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import final
 
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 
 
 @final

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.node import Variable
 from chainrule.scalar import Value
 from chainrule.tree import flatten

@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.explain.modules import owners
 from chainrule.graph import intercept_ops
-from chainrule.nn.hooks import watching
+from chainrule.nn.base.hooks import watching
 from chainrule.node import Freed, Variable
 from chainrule.node import Node as GraphNode
 from chainrule.op import Op, Pick, Spec

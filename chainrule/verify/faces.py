@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.function import Function
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.verify.asked import asked
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of

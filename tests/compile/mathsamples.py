@@ -13,7 +13,8 @@ import mpmath as mp
 import numpy as np
 
 from chainrule.compile.mathlib.table import TABLE
-from chainrule.ops import elementwise, special
+from chainrule.ops import elementwise
+from chainrule.ops.special import table as special
 from tests.compile.mathcases import CASES
 
 DTYPES = (np.float32, np.float64)

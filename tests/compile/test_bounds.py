@@ -12,7 +12,7 @@ from chainrule import nn
 from chainrule.compile.graph.rules.index_checks import add_index_checks
 from chainrule.compile.graph.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
-from chainrule.ops.selection import Take, TakeAlong
+from chainrule.ops.indexing.selection import Take, TakeAlong
 from tests.sampling import sampled
 
 TABLE = np.arange(15.0).reshape(5, 3)

@@ -12,8 +12,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.c import special as texts
-from chainrule.ops import special as sp
 from chainrule.ops.families import rows
+from chainrule.ops.special import table as sp
 from tests.compile.ccompiler import left, needs_compiler
 
 ELSEWHERE = ("gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_density", "gelu_tanh_slope")

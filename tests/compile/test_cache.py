@@ -22,7 +22,7 @@ from chainrule.compile.runtime.native_program import Native
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
-from chainrule.ops.reduction import Sum
+from chainrule.ops.reductions.reduction import Sum
 
 F32, F64 = np.float32, np.float64
 

@@ -20,7 +20,7 @@ from chainrule.compile.loops.work import work
 from chainrule.compile.mathlib.counting import operations
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
-from chainrule.ops import coefficients
+from chainrule.ops.values import coefficients
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)

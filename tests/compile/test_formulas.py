@@ -18,10 +18,9 @@ from chainrule.compile.llvm import functions as llvm_functions
 from chainrule.compile.loops.functions import BASIC, MATHEMATICS, is_function
 from chainrule.compile.mathlib.table import TABLE
 from chainrule.ops import elementwise as ew
-from chainrule.ops import special as special  # its rows belong to the table too
-from chainrule.ops import special_values
 from chainrule.ops.families import elementwise, rows
-from chainrule.ops.values import floating
+from chainrule.ops.values import special_functions
+from chainrule.ops.values.floating import floating
 from tests.compile.test_ops import EAGER
 
 F64 = np.dtype(np.float64)
@@ -92,7 +91,7 @@ def test_every_row_has_code_a_formula_or_a_reason():
         if is_function(label, F64) or label in ROWS or label in EAGER:
             continue
         terms = Terms()
-        value = special_values.FORMULAS.get(label, op.fn)
+        value = special_functions.FORMULAS.get(label, op.fn)
         count = len(inspect.signature(value).parameters)
         xs = [terms.input(i, (3,), F64) for i in range(count)]
         assert formula(Rewriter(terms, {}), op, xs) is not None, label

@@ -15,8 +15,8 @@ from ops.sample import Sample, cotangent
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.ops import convolution, pooling
 from chainrule.ops.families import rows
+from chainrule.ops.windows import convolution, pooling
 from tests.compile.test_ops import EAGER, eager_ops
 from tests.compile.test_ops import made as made
 from tests.sampling import sampled_file

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chainrule.compile import mathlib
-from chainrule.ops import coefficients, special_coefficients
+from chainrule.ops.values import coefficients, special_coefficients
 from tests.compile.lanes import native
 from tests.compile.mathsamples import arity, worst
 from tests.sampling import sampled

@@ -18,9 +18,9 @@ from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, SumTo, strong_mul
-from chainrule.ops.reduction import Extremum, Spread, Sum
-from chainrule.ops.selection import TakeAdd, Where
-from chainrule.ops.shaping import Astype, Concat, Permute, Reshape, Slice, Unslice
+from chainrule.ops.indexing.selection import TakeAdd, Where
+from chainrule.ops.reductions.reduction import Extremum, Spread, Sum
+from chainrule.ops.shapes.shaping import Astype, Concat, Permute, Reshape, Slice, Unslice
 
 F16, F32, F64 = np.dtype("e"), np.dtype("f"), np.dtype("d")
 I8, I32, I64, U8, BOOL = (np.dtype(k) for k in ("int8", "int32", "int64", "uint8", "bool"))

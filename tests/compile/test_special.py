@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops import special as sp
+from chainrule.ops.special import table as sp
 from tests.sampling import sampled
 
 NATIVE: dict[str, tuple[Callable[[Any], Any], float, float]] = {

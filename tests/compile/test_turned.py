@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.compile.graph.terms import Program, Terms, Values, in_order
 from chainrule.compile.lower.term_passes import without_transposed_products
 from chainrule.ops.contraction import MatMul
-from chainrule.ops.shaping import Permute
+from chainrule.ops.shapes.shaping import Permute
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(2, 5, 3)), RNG.normal(size=(2, 3, 4))

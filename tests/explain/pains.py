@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import chainrule as cr
-from chainrule.ops import special
+from chainrule.ops.special import table as special
 
 Program = Callable[[], Any]
 INF = math.inf

@@ -9,7 +9,8 @@ import numpy as np
 
 import chainrule as cr
 from chainrule.nn import functional
-from chainrule.ops import extra, scattering
+from chainrule.ops.indexing import scattering
+from chainrule.ops.shapes import arranging as extra
 from opdb.harness import Row
 from opdb.translate import Unlike, words
 

@@ -9,8 +9,9 @@ import numpy as np
 
 import chainrule as cr
 from chainrule.linalg import diagonal
-from chainrule.ops import extra, scattering
-from chainrule.ops.selection import getitem
+from chainrule.ops.indexing import scattering
+from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.shapes import arranging as extra
 from opdb.harness import Row
 from opdb.translate import Unlike, words
 

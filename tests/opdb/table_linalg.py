@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import chainrule as cr
-from chainrule.ops import distances
+from chainrule.ops.reductions import distances
 from opdb.harness import Row
 from opdb.translate import Unlike, axis_of, words
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import chainrule as cr
-from chainrule.ops import distances, losses, margin_losses
+from chainrule.ops.losses import losses, margin_losses
+from chainrule.ops.reductions import distances
 from opdb.harness import Row
 from opdb.translate import Unlike, only
 

@@ -9,19 +9,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import chainrule as cr
-from chainrule.ops import (
-    activations,
-    adaptive_pooling,
-    convolution,
-    embedding_bags,
-    grid_sampling,
-    noise,
-    normalization,
-    pooling,
-    rearranging,
-    unpooling,
-)
-from chainrule.ops.resizing import interpolate
+from chainrule.ops.networks import activations, embedding_bags, noise, normalization
+from chainrule.ops.shapes import rearranging
+from chainrule.ops.windows import adaptive_pooling, convolution, grid_sampling, pooling, unpooling
+from chainrule.ops.windows.resizing import interpolate
 from opdb.harness import Row
 from opdb.translate import Unlike, along, only, words
 

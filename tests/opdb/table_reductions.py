@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from chainrule.ops import extra, scan, sorting
+from chainrule.ops.indexing import sorting
+from chainrule.ops.reductions import scan
+from chainrule.ops.shapes import arranging as extra
 from opdb.harness import Row
 from opdb.translate import Unlike, along, axis_of, reduction, words
 
@@ -145,7 +147,7 @@ def _vecdot(a: Any, b: Any, *, dim: int = -1) -> Any:
 
 
 def _renorm(x: Any, p: float, dim: int, maxnorm: float) -> Any:
-    from chainrule.ops.distances import renorm
+    from chainrule.ops.reductions.distances import renorm
 
     return renorm(x, p, dim, maxnorm)
 

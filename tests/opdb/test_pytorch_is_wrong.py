@@ -15,7 +15,9 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.ops import activations, normalization, scan, special
+from chainrule.ops.networks import activations, normalization
+from chainrule.ops.reductions import scan
+from chainrule.ops.special import table as special
 
 torch: Any = pytest.importorskip("torch", reason="it is PyTorch that is tested")
 

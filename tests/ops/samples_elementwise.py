@@ -8,8 +8,8 @@ import numpy as np
 
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops import special
 from chainrule.ops.families import rows
+from chainrule.ops.special import table as special
 from ops.sample import Sample, apart
 
 assert (

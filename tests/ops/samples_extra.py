@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.ops import activations as act
-from chainrule.ops import distances, extra, losses, special
-from chainrule.ops import margin_losses as margin
+from chainrule.ops.losses import losses
+from chainrule.ops.losses import margin_losses as margin
+from chainrule.ops.networks import activations as act
+from chainrule.ops.reductions import distances
+from chainrule.ops.shapes import arranging as extra
+from chainrule.ops.special import table as special
 from ops.sample import Array, Sample, apart
 
 X, M, V = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2)

@@ -7,23 +7,15 @@ from typing import Any
 import numpy as np
 
 from chainrule.nn.ctc import ctc_loss
-from chainrule.ops import (
-    adaptive_pooling,
-    embedding_bags,
-    grid_sampling,
-    normalization,
-    pooling,
-    rearranging,
-    resizing,
-    scan,
-    scattering,
-    sorting,
-    spectrograms,
-    unpooling,
-)
-from chainrule.ops import convolution as conv
 from chainrule.ops.complex import complex_
-from chainrule.ops.shaping import astype
+from chainrule.ops.indexing import scattering, sorting
+from chainrule.ops.networks import embedding_bags, normalization
+from chainrule.ops.reductions import scan
+from chainrule.ops.shapes import rearranging
+from chainrule.ops.shapes.shaping import astype
+from chainrule.ops.signal import spectrograms
+from chainrule.ops.windows import adaptive_pooling, grid_sampling, pooling, resizing, unpooling
+from chainrule.ops.windows import convolution as conv
 from ops.sample import Sample, apart
 
 X, M = apart(2, 3, 4), apart(3, 4, salt=1)

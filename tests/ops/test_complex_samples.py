@@ -11,7 +11,10 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ChainruleError, DtypeError
-from chainrule.ops import common_losses, distances, extra, losses, normalization, scan
+from chainrule.ops.losses import common_losses, losses
+from chainrule.ops.networks import normalization
+from chainrule.ops.reductions import distances, scan
+from chainrule.ops.shapes import arranging as extra
 from chainrule.tree import flatten
 from ops.sample import Sample
 from ops.test_generated import SAMPLES

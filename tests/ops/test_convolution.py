@@ -9,8 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.ops import convolution as conv
-from chainrule.ops import windows
+from chainrule.ops.windows import convolution as conv
+from chainrule.ops.windows import windows
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional

@@ -10,7 +10,11 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ChainruleError
-from chainrule.ops import activations, distances, extra, losses, margin_losses, special
+from chainrule.ops.losses import losses, margin_losses
+from chainrule.ops.networks import activations
+from chainrule.ops.reductions import distances
+from chainrule.ops.shapes import arranging as extra
+from chainrule.ops.special import table as special
 
 X = cr.tensor(np.arange(12.0).reshape(3, 4))
 LABELS = cr.tensor(np.array([0, 1, 7]))

@@ -121,7 +121,7 @@ def _ops_in(sample: Sample) -> set[type[Op]]:
     return out | {type(n.op) for n in nodes if n.op is not None}
 
 
-TABLES_OF_THEIR_OWN = ("chainrule.ops.linalg", "chainrule.ops.fft", "chainrule.ops.complex")
+TABLES_OF_THEIR_OWN = ("chainrule.ops.linalg", "chainrule.ops.signal.fft", "chainrule.ops.complex")
 """Families whose samples are complex numbers: their tests stand beside this file."""
 
 

@@ -244,7 +244,7 @@ def test_the_names_of_the_standard_and_no_others_but_pytorchs() -> None:
 
 def test_no_op_of_these_families_goes_untested() -> None:
     """Every kind of op that they define is in the graphs of the pairs or of their gradients."""
-    packages = ("chainrule.ops.linalg", "chainrule.ops.fft", "chainrule.ops.complex")
+    packages = ("chainrule.ops.linalg", "chainrule.ops.signal.fft", "chainrule.ops.complex")
     modules = [m for name, m in sys.modules.items() if name.startswith(packages)]
     classes = {c for m in modules for c in vars(m).values() if isinstance(c, type)}
     kinds = {c for c in classes if issubclass(c, Op) and c.__module__.startswith(packages)}

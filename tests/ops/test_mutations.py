@@ -15,8 +15,8 @@ from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise, Linear, Partial, rows
-from chainrule.ops.reduction import Extremum, LogSumExp, Sum, spread
-from chainrule.ops.shaping import Permute, Slice, Unslice
+from chainrule.ops.reductions.reduction import Extremum, LogSumExp, Sum, spread
+from chainrule.ops.shapes.shaping import Permute, Slice, Unslice
 from ops import check, samples_elementwise
 from ops.sample import apart
 

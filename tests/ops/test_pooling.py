@@ -9,8 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.ops import adaptive_pooling as adaptive
-from chainrule.ops import pooling as pool
+from chainrule.ops.windows import adaptive_pooling as adaptive
+from chainrule.ops.windows import pooling as pool
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chainrule.errors import ConfigError, DtypeError
-from chainrule.ops.resizing import interpolate
+from chainrule.ops.windows.resizing import interpolate
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional

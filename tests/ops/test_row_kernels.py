@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops import eager_kernels, special
+from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import row_kernel
-from chainrule.ops.floating import floating
 from chainrule.ops.rows import rows
+from chainrule.ops.special import table as special
+from chainrule.ops.values.floating import floating
 from ops.samples_elementwise import DOMAINS
 from tests.sampling import sampled
 

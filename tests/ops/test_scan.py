@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ShapeError
-from chainrule.ops import scan
+from chainrule.ops.reductions import scan
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 from ops.check import adjoint
 

@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
-from chainrule.ops import scattering as sc
+from chainrule.ops.indexing import scattering as sc
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 X, S = generic(3, 4), generic(2, 5, salt=1)

@@ -9,8 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
-from chainrule.ops import sets
-from chainrule.ops import sorting as s
+from chainrule.ops.indexing import sets
+from chainrule.ops.indexing import sorting as s
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 X = generic(3, 5, 4)

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops import activations, composite, special
 from chainrule.ops.families import Partial, elementwise, rows
+from chainrule.ops.networks import activations, composite
+from chainrule.ops.special import table as special
 from ops import exact
 from ops.exact_bounds import BOUNDS
 from ops.exact_rows import OTHERS, ROWS, Row

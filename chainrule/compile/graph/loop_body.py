@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.op import Need, Op, Pick, Spec
-from chainrule.ops.selection import Take
+from chainrule.ops.indexing.selection import Take
 
 COUNT: Final = 1
 """The carry that counts turns, in a loop that says how many there are at most."""

@@ -18,8 +18,8 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
 from chainrule.op import Alias, Detach
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.linalg.base import Diagonal
-from chainrule.ops.reduction import Spread
-from chainrule.ops.shaping import Permute, Reshape, Slice
+from chainrule.ops.reductions.reduction import Spread
+from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
 
 Index = tuple[Affine, ...]
 ZERO = Affine()

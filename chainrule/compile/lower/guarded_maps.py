@@ -12,7 +12,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.views import ZERO, Index, bounds, expand_key
 from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
-from chainrule.ops.windows import Windows
+from chainrule.ops.windows.windows import Windows
 
 
 def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr:

@@ -20,8 +20,8 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, strides_of
 from chainrule.compile.loops.views import ZERO, Index, bounds, broadcast_index, expand_key
-from chainrule.ops import selection as sel
-from chainrule.ops.scattering import LastWriter, ScatterExtremum
+from chainrule.ops.indexing import selection as sel
+from chainrule.ops.indexing.scattering import LastWriter, ScatterExtremum
 
 I64 = np.dtype(np.int64)
 BOOL = np.dtype(bool)

@@ -25,7 +25,7 @@ from chainrule.compile.lower.op_rules import in_loops, is_map, is_scatter, reduc
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
-from chainrule.ops.shaping import Astype, Concat, Reshape
+from chainrule.ops.shapes.shaping import Astype, Concat, Reshape
 
 _CHEAP = {
     "add", "sub", "mul", "neg", "positive", "relu", "square", "abs", "maximum", "minimum", "equal",

@@ -17,7 +17,7 @@ from chainrule.compile.lower import elements, materialize, ordering
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.op import Pick
-from chainrule.ops.shaping import Concat, Reshape
+from chainrule.ops.shapes.shaping import Concat, Reshape
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -33,11 +33,11 @@ from chainrule.compile.lower.guarded_maps import (
 )
 from chainrule.compile.lower.index_arrays import BOOL, SCATTERS, Elements, index_from_data, read
 from chainrule.ops.families import Conj, Elementwise
+from chainrule.ops.indexing.selection import Index as IndexOp
+from chainrule.ops.indexing.selection import Take, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.linalg.base import Diagonally
-from chainrule.ops.reduction import Extremum, Found, Sum
-from chainrule.ops.selection import Index as IndexOp
-from chainrule.ops.selection import Take, TakeAlong, TakeAlongAdd, Where
-from chainrule.ops.shaping import Astype, Concat, Unslice
+from chainrule.ops.reductions.reduction import Extremum, Found, Sum
+from chainrule.ops.shapes.shaping import Astype, Concat, Unslice
 
 Map = Callable[[Elements, Term, Index], Expr]
 

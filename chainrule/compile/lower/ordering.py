@@ -14,8 +14,8 @@ from chainrule.compile.loops import views
 from chainrule.compile.loops.views import View, is_view, source
 from chainrule.compile.lower.materialize import is_product
 from chainrule.ops.families import Elementwise
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Astype
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.shapes.shaping import Astype
 
 LARGE = 1 << 24
 """Bytes of a large result."""

@@ -27,8 +27,8 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
-from chainrule.ops import coefficients as c
-from chainrule.ops import special_coefficients as s
+from chainrule.ops.values import coefficients as c
+from chainrule.ops.values import special_coefficients as s
 
 ROOT_2 = halves(math.sqrt(2), 23)
 """The square root of 2, in float32."""

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, product, quick_total, total
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}

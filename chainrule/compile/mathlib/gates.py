@@ -23,7 +23,7 @@ from chainrule.compile.mathlib.exponential import (
 )
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 
 def sigmoid(x: Real) -> Real:

@@ -15,7 +15,7 @@ from chainrule.compile.mathlib.exponential import (
 from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 
 def tanh(x: Real) -> Real:

@@ -14,7 +14,7 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 TAN_PI_8 = math.sqrt(2) - 1
 

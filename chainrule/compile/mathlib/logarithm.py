@@ -20,7 +20,7 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 ROOT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 

@@ -9,7 +9,7 @@ from chainrule.compile.mathlib.exponential import exp2_parts, exp_twofold
 from chainrule.compile.mathlib.logarithm import log_plain, log_twofold, split
 from chainrule.compile.mathlib.reals import Mask, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, root
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 
 def pow(a: Real, b: Real) -> Real:

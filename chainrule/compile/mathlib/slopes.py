@@ -20,8 +20,8 @@ from chainrule.compile.mathlib.hyperbolic import tanh
 from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, total
-from chainrule.ops import coefficients as c
-from chainrule.ops.constants import GATE_UP_BITS
+from chainrule.ops.values import coefficients as c
+from chainrule.ops.values.constants import GATE_UP_BITS
 
 GATE_END = {32: 14.1, 64: 30.0}
 """Beyond it the gate of GELU's tanh form is 0 or 1, and the root of its slope 0."""

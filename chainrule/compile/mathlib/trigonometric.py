@@ -25,7 +25,7 @@ from chainrule.compile.mathlib.twofold import (
     total,
 )
 from chainrule.compile.target import Target
-from chainrule.ops import coefficients as c
+from chainrule.ops.values import coefficients as c
 
 FAR = {32: 1e5, 64: 1e9}
 

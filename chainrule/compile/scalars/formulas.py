@@ -17,7 +17,6 @@ from typing import Any
 
 from chainrule.arrays import kinds
 from chainrule.op import Op
-from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.ops.families import Elementwise
 
 LIBM = {

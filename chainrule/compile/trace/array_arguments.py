@@ -15,7 +15,7 @@ from weakref import ref
 from chainrule.errors import TraceError
 from chainrule.op import Op
 from chainrule.ops.families import BroadcastTo
-from chainrule.ops.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
 from chainrule.provenance import location, source_quote, user_line
 
 _VIEWS = (BroadcastTo, Permute, Reshape, Slice)

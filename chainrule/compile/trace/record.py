@@ -125,7 +125,7 @@ def _truth_noted(left: Left, i: int, truth: bool) -> bool:
 @contextmanager
 def _modes_guarded(tracer: Tracer) -> Generator[None]:
     """Within it modules that are called are noted: the trace holds for their `training` only."""
-    hooks = sys.modules.get("chainrule.nn.hooks")
+    hooks = sys.modules.get("chainrule.nn.base.hooks")
     if hooks is None:  # nobody has a module
         yield
         return

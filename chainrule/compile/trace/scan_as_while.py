@@ -19,7 +19,7 @@ from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
 from chainrule.errors import TraceError
 from chainrule.graph import apply, recording, variable
-from chainrule.ops.selection import Take
+from chainrule.ops.indexing.selection import Take
 from chainrule.scanning import LONG
 
 FEW = 32

@@ -29,7 +29,7 @@ from chainrule.function import Call
 from chainrule.graph import apply, constant, intercept_ops, leaf, placeholder, trace, variable
 from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
-from chainrule.ops.shaping import astype
+from chainrule.ops.shapes.shaping import astype
 from chainrule.provenance import location, source_quote, user_line
 from chainrule.tensors import Tensor, asarray, to_array
 

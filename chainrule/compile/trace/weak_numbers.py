@@ -15,7 +15,7 @@ from chainrule.dtypes import INEXACT
 from chainrule.graph import apply, placeholder, variable
 from chainrule.node import Variable
 from chainrule.op import Op, Spec
-from chainrule.ops.shaping import Astype
+from chainrule.ops.shapes.shaping import Astype
 
 _LIKE: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
 

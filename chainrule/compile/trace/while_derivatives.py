@@ -24,7 +24,7 @@ from chainrule.dtypes import INEXACT
 from chainrule.graph import alias, apply, order, placeholder, recording, tracer
 from chainrule.node import Node, Variable
 from chainrule.ops.families import conj
-from chainrule.ops.selection import Take
+from chainrule.ops.indexing.selection import Take
 
 BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
 

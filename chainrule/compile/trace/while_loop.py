@@ -26,9 +26,9 @@ from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops import elementwise as ew
 from chainrule.ops.batching import Batched, batch, everywhere
 from chainrule.ops.families import broadcast_to
-from chainrule.ops.reduction import Found
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import reshape
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.reductions.reduction import Found
+from chainrule.ops.shapes.shaping import reshape
 
 
 class While(Op):

@@ -17,8 +17,8 @@ from chainrule.errors import ChainruleError, DtypeError, ShapeError, describe
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops.families import Linear, conj
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import Shape, astype, matrix_transpose
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.shaping import Shape, astype, matrix_transpose
 
 lapack: Any = np.linalg
 """NumPy's functions, whose own annotations leave dtypes unknown."""

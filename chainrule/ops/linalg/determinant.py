@@ -15,16 +15,16 @@ import numpy as np
 
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
-from chainrule.ops import reduction as red
 from chainrule.ops.complex import complex_, real_dtype
 from chainrule.ops.complex import imag as imaginary
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, strong_mul
+from chainrule.ops.indexing.selection import where
 from chainrule.ops.linalg.base import diagonal, diagonally, lapack, matrices, mh, outputs
 from chainrule.ops.linalg.singular import svd
 from chainrule.ops.linalg.solving import inv
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import expand_dims, matrix_transpose
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import expand_dims, matrix_transpose
 
 
 class SlogdetResult(NamedTuple):

@@ -20,10 +20,10 @@ from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
+from chainrule.ops.indexing.selection import getitem, take_along_axis
 from chainrule.ops.linalg.base import lower, matrices, upper
 from chainrule.ops.linalg.solving import solve_triangular
-from chainrule.ops.selection import getitem, take_along_axis
-from chainrule.ops.shaping import (
+from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
     concat,

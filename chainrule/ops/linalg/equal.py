@@ -26,10 +26,10 @@ from chainrule.errors import GradientError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
 from chainrule.ops.families import zeros_like
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import expand_dims
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import expand_dims
 
 
 def rounding(values: Any) -> float:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError, describe
-from chainrule.ops import reduction as red
 from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj
+from chainrule.ops.indexing.selection import where
 from chainrule.ops.linalg.base import matrices
 from chainrule.ops.linalg.functions import matrix_norm, matrix_rank, vector_norm
 from chainrule.ops.linalg.singular import pinv, svdvals
 from chainrule.ops.linalg.solving import inv, solve
-from chainrule.ops.selection import where
-from chainrule.ops.shaping import Axis, expand_dims, moveaxis, permute_dims, reshape
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import Axis, expand_dims, moveaxis, permute_dims, reshape
 
 
 class LstsqResult(NamedTuple):

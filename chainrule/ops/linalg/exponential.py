@@ -16,9 +16,9 @@ import numpy as np
 
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
+from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.linalg.base import lapack, matrices
-from chainrule.ops.selection import getitem
-from chainrule.ops.shaping import concat, matrix_transpose
+from chainrule.ops.shapes.shaping import concat, matrix_transpose
 
 _LARGEST = 5.371920351148152
 """The norm up to which the approximant is exact in float64: Higham's theta_13."""

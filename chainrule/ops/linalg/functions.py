@@ -9,13 +9,13 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.graph import variable
-from chainrule.ops import reduction as red
 from chainrule.ops.complex import complex_abs
 from chainrule.ops.contraction import matmul
 from chainrule.ops.linalg.base import diagonal, matrices
 from chainrule.ops.linalg.singular import svdvals
 from chainrule.ops.linalg.solving import inv
-from chainrule.ops.shaping import (
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import (
     Axis,
     broadcast_arrays,
     expand_dims,

@@ -30,7 +30,7 @@ from chainrule.ops.linalg.base import (
 )
 from chainrule.ops.linalg.equal import inverse_gaps, rounding, total
 from chainrule.ops.linalg.solving import solve
-from chainrule.ops.shaping import expand_dims
+from chainrule.ops.shapes.shaping import expand_dims
 
 
 class EigResult(NamedTuple):

@@ -28,7 +28,7 @@ from chainrule.ops.linalg.equal import (
     inverse_values,
     total,
 )
-from chainrule.ops.shaping import Shape
+from chainrule.ops.shapes.shaping import Shape
 
 
 class EighResult(NamedTuple):

@@ -29,7 +29,7 @@ from chainrule.ops.linalg.base import (
     upper,
     which,
 )
-from chainrule.ops.shaping import matrix_transpose, reshape
+from chainrule.ops.shapes.shaping import matrix_transpose, reshape
 
 
 class Inv(Op):

@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.function import Call as UserCall
 from chainrule.graph import Variable, apply, intercept_ops, order, recording
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.op import Op, Spec
 from chainrule.tensors import Tensor, asarray
 from chainrule.verify.alike import certified_after, merged

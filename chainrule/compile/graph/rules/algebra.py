@@ -29,8 +29,8 @@ from chainrule.compile.graph.rules.rewriter import Rewriter, Rule, is_constant, 
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise, rows
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Astype
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.shapes.shaping import Astype
 
 Labelled = Callable[[Rewriter, Term, tuple[Term, ...]], Term | None]
 """(rewriter, the term as it is, its arguments) -> a simpler one."""

@@ -24,10 +24,10 @@ from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.op import Pick, Unchanged, new_op
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real, real_dtype
 from chainrule.ops.families import Conj, Elementwise, Linear, Multilinear
-from chainrule.ops.fft import Dft, HalfDft, RealDft
-from chainrule.ops.reduction import Found
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Astype, Concat
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.reductions.reduction import Found
+from chainrule.ops.shapes.shaping import Astype, Concat
+from chainrule.ops.signal.fft import Dft, HalfDft, RealDft
 
 Value = Any
 """What stands for a term: a `Num`, a `Pair` where it is complex, a list of them for an op with

@@ -30,10 +30,10 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
+from chainrule.ops.indexing.selection import Where
 from chainrule.ops.linalg.singular import Pinv, Svd
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Permute, Reshape
+from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
+from chainrule.ops.shapes.shaping import Permute, Reshape
 
 F64 = np.dtype(np.float64)
 I64 = np.dtype(np.int64)

@@ -18,8 +18,8 @@ from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import Einsum, MatMul
-from chainrule.ops.reduction import Sum
-from chainrule.ops.shaping import Permute, Reshape
+from chainrule.ops.reductions.reduction import Sum
+from chainrule.ops.shapes.shaping import Permute, Reshape
 
 Named = tuple[str, Term]
 """The letters of its axes, and an array."""

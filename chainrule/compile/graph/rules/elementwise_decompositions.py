@@ -13,9 +13,9 @@ from chainrule.compile.graph.rules.rewriter import Rewriter
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise
-from chainrule.ops.reduction import Spread, Sum
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Reshape
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.reductions.reduction import Spread, Sum
+from chainrule.ops.shapes.shaping import Reshape
 
 
 def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:

@@ -25,8 +25,8 @@ from chainrule.compile.graph.rules.rewriter import Rewriter
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Elementwise, rows
-from chainrule.ops.selection import Where
-from chainrule.ops.special_values import FORMULAS
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.values.special_functions import FORMULAS
 
 _SCIPY: Final = {"gammaln": "lgamma", "psi": "digamma"}
 """What SciPy calls rows by another name."""

@@ -21,7 +21,7 @@ from chainrule.compile.graph.rules.pair_arithmetic import Maker, Num, Pair, conc
 from chainrule.compile.graph.terms import Term
 from chainrule.ops.complex import real_dtype
 from chainrule.ops.families import BroadcastTo
-from chainrule.ops.fft import Dft, HalfDft, RealDft
+from chainrule.ops.signal.fft import Dft, HalfDft, RealDft
 
 
 def transform(m: Maker, t: Term, args: Sequence[Any]) -> Pair:

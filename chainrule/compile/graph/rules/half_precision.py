@@ -15,15 +15,15 @@ from chainrule.compile.graph.rules.rewriter import number
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.dtypes import NARROW, float32
 from chainrule.ops.contraction import Einsum, MatMul
-from chainrule.ops.convolution_forms import Convolution, Unfold
 from chainrule.ops.families import Elementwise, SumTo
-from chainrule.ops.pooling import WindowArg, WindowSum
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
-from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
-from chainrule.ops.scattering import ScatterExtremum
-from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
-from chainrule.ops.shaping import Astype
-from chainrule.ops.sorting import Order, SearchSorted
+from chainrule.ops.indexing.scattering import ScatterExtremum
+from chainrule.ops.indexing.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.indexing.sorting import Order, SearchSorted
+from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
+from chainrule.ops.reductions.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
+from chainrule.ops.shapes.shaping import Astype
+from chainrule.ops.windows.convolution_forms import Convolution, Unfold
+from chainrule.ops.windows.pooling import WindowArg, WindowSum
 
 _COMPUTING = (
     Elementwise | Where | Sum | SumTo | Extremum | Found | Shift | LogSumExp | Norm | MatMul

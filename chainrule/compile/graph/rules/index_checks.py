@@ -16,9 +16,17 @@ from chainrule.compile.loops.views import expand_key
 from chainrule.dtypes import int64
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.reduction import Found
-from chainrule.ops.selection import Index, IndexAdd, Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
-from chainrule.ops.shaping import Astype
+from chainrule.ops.indexing.selection import (
+    Index,
+    IndexAdd,
+    Take,
+    TakeAdd,
+    TakeAlong,
+    TakeAlongAdd,
+    Where,
+)
+from chainrule.ops.reductions.reduction import Found
+from chainrule.ops.shapes.shaping import Astype
 from chainrule.provenance import location
 
 MOST = 60

@@ -15,8 +15,8 @@ from chainrule.compile.graph.rules.rewriter import is_constant, number
 from chainrule.compile.graph.terms import Term, Terms
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Astype, Concat, Reshape, Slice
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.shapes.shaping import Astype, Concat, Reshape, Slice
 
 WHOLE = (None, None, None)
 """The slice of all elements."""

@@ -86,7 +86,7 @@ class Rewriter:
 
     def cast(self, x: Term, dtype: Any) -> Term:
         """`x` as a `dtype`."""
-        from chainrule.ops.shaping import Astype
+        from chainrule.ops.shapes.shaping import Astype
 
         if x.dtype == dtype:
             return x

@@ -27,9 +27,9 @@ from chainrule.compile.loops.views import expand_key
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Elementwise
-from chainrule.ops.reduction import Spread
-from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Concat, Permute, Reshape, Slice, Unslice
+from chainrule.ops.indexing.selection import Where
+from chainrule.ops.reductions.reduction import Spread
+from chainrule.ops.shapes.shaping import Concat, Permute, Reshape, Slice, Unslice
 
 Part = tuple[int, int, int, Term]
 """(axis, start, stop, what stands there)."""

@@ -11,7 +11,7 @@ A convolution is a matrix product of the weight with what windows see, as in eag
 a reduction of what they see over the kernel. Nothing is copied for a reduction: it reads what it
 sees.
 
-Notation: as in `chainrule.ops.convolution`.
+Notation: as in `chainrule.ops.windows.convolution`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from chainrule.compile.graph.terms import Term
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
-from chainrule.ops.convolution_forms import Convolve, ConvolveInput, ConvolveWeight, Unfold
 from chainrule.ops.families import BroadcastTo
-from chainrule.ops.pooling import WindowArg, WindowSum
-from chainrule.ops.reduction import Extremum, Sum
-from chainrule.ops.shaping import Permute, Reshape, Shape
-from chainrule.ops.windows import Windows
+from chainrule.ops.reductions.reduction import Extremum, Sum
+from chainrule.ops.shapes.shaping import Permute, Reshape, Shape
+from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput, ConvolveWeight, Unfold
+from chainrule.ops.windows.pooling import WindowArg, WindowSum
+from chainrule.ops.windows.windows import Windows
 
 I64 = np.dtype(np.int64)
 

@@ -16,7 +16,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr
 from chainrule.compile.loops.views import Index, broadcast_index
 from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
-from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
+from chainrule.ops.reductions.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
 
 
 @final

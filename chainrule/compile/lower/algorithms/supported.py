@@ -6,11 +6,11 @@ from typing import Any
 
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.lower.op_rules import in_loops
+from chainrule.ops.indexing.sorting import Order, SearchSorted
 from chainrule.ops.linalg.determinant import Det, SlogDet
 from chainrule.ops.linalg.factoring import Qr
 from chainrule.ops.linalg.singular import Eigh, Svd
 from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
-from chainrule.ops.sorting import Order, SearchSorted
 
 IN_LOOPS = SearchSorted | Order
 BY_LAPACK = Cholesky | Solve | Inv | SolveTriangular | Det | SlogDet | Qr | Eigh | Svd

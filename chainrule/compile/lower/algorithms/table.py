@@ -11,11 +11,11 @@ from chainrule.compile.lower.algorithms.search import search
 from chainrule.compile.lower.algorithms.sort import order
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.plan import Plan
+from chainrule.ops.indexing.sorting import Order, SearchSorted
 from chainrule.ops.linalg.determinant import Det, SlogDet
 from chainrule.ops.linalg.factoring import Qr
 from chainrule.ops.linalg.singular import Eigh, Svd
 from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
-from chainrule.ops.sorting import Order, SearchSorted
 
 KERNELS: dict[type, Callable[[Plan, Builder, Term], list[list[Stmt]]]] = {
     SearchSorted: search, Order: order,

@@ -13,7 +13,7 @@ from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
 from chainrule.compile.mathlib.reals import Mask, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, root
-from chainrule.ops import special_coefficients as s
+from chainrule.ops.values import special_coefficients as s
 
 BORDER = 8.0
 PRECISE = 6

@@ -18,8 +18,8 @@ from chainrule.compile.mathlib.logarithm import log_twofold, split
 from chainrule.compile.mathlib.reals import Mask, Real
 from chainrule.compile.mathlib.trigonometric import cos_near_0, sin_near_0, tan_near_0
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, quick_total, total
-from chainrule.ops import coefficients as c
-from chainrule.ops import special_coefficients as s
+from chainrule.ops.values import coefficients as c
+from chainrule.ops.values import special_coefficients as s
 
 LGAMMA_MIDDLE, DIGAMMA_MIDDLE = 1.46875, 1.75
 LGAMMA_LARGEST = 2.5599833278516383e305

@@ -20,8 +20,8 @@ from chainrule.compile.mathlib.logarithm import (
 )
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, quick_total
-from chainrule.ops import coefficients as c
-from chainrule.ops import special_coefficients as s
+from chainrule.ops.values import coefficients as c
+from chainrule.ops.values import special_coefficients as s
 
 
 def _middle(y: Real) -> Two:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from chainrule.compile.runtime.call.steady_call import Steady
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import around, variable
-from chainrule.ops.shaping import concat, stack
+from chainrule.ops.shapes.shaping import concat, stack
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 

@@ -133,7 +133,7 @@ _ANSWERS: dict[int, Callable[[Frame, list[Any]], Any]] = {
 
 def _is_module_method(f: Any) -> bool:
     """Whether f is a method that all layers share, and so looks at their attributes."""
-    return getattr(f, "__module__", None) == "chainrule.nn.module"
+    return getattr(f, "__module__", None) == "chainrule.nn.base.module"
 
 
 def _runs_python(f: Any) -> bool:

@@ -105,4 +105,4 @@ def _is_ours(x: Any) -> bool:
 
 def is_layer(x: Any) -> bool:
     """Whether x is a `Module`, whose private attributes are its own."""
-    return any(c.__module__ == "chainrule.nn.module" for c in type(x).__mro__[:-1])
+    return any(c.__module__ == "chainrule.nn.base.module" for c in type(x).__mro__[:-1])

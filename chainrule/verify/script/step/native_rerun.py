@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.derive import pullback_nodes
 from chainrule.graph import order, recording, variable
 from chainrule.node import Node, Variable
-from chainrule.ops.reduction import sum as total
+from chainrule.ops.reductions.reduction import sum as total
 from chainrule.verify.script.step.entries import Entry, Slot
 from chainrule.verify.script.step.numbers import Left, Library, Values
 from chainrule.verify.script.step.rerun import Rerun

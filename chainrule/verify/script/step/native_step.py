@@ -19,7 +19,7 @@ import numpy as np
 from chainrule import watch
 from chainrule.functional import _Run
 from chainrule.graph import Around, around, order, tracer
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.node import Node
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensors import Tensor

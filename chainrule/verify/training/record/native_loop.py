@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule import watch
 from chainrule.graph import is_recording, order, tracer
-from chainrule.nn.module import Module
+from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensors import Tensor
 from chainrule.verify.compiled import compiled_classes

@@ -1,0 +1,1 @@
+"""Attention, and the transformers that are made of it."""

@@ -1,0 +1,1 @@
+"""What every module is, and what holds, wraps and describes modules."""

@@ -1,0 +1,25 @@
+"""Checkpoint: a module whose inner values are computed again for the backward pass."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from chainrule.checkpointing import Policy, checkpoint
+from chainrule.nn.base.module import Module
+
+
+@final
+class Checkpoint(Module):
+    """`chainrule.checkpoint` of a module: the same values and gradients, less memory, more time.
+
+    The module is `inner`, so its parameters are named `inner.weight`, say; `policy` chooses ops
+    whose values are kept.
+    """
+
+    def __init__(self, inner: Module, *, policy: Policy | None = None) -> None:
+        self.inner = inner
+        self._policy = policy
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The inner module's value."""
+        return checkpoint(self.inner, policy=self._policy)(*args, **kwargs)

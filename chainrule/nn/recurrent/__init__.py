@@ -1,0 +1,1 @@
+"""Recurrent layers: a cell's step, and its walk over a sequence."""

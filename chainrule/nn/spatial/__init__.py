@@ -1,0 +1,1 @@
+"""Layers over one to three axes of space: convolutions, pools, norms, rearrangements."""

@@ -1,0 +1,1 @@
+"""Elements chosen and written by index, condition, order or membership."""

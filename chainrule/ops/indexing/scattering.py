@@ -1,0 +1,477 @@
+"""Writing into an array without changing it: scatters, assignment, masks, triangles, grids.
+
+An index of any kind is first turned into flat places, by indexing the numbers 0, 1, 2, ... with it.
+Which element of the source a place ends up with is then an array of integers, and the rest, with
+its derivatives of every order, is a choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from chainrule.dtypes import INEXACT, REAL, check_real
+from chainrule.errors import (
+    ConfigError,
+    DtypeError,
+    IndexingError,
+    ShapeError,
+    TraceError,
+    describe,
+)
+from chainrule.graph import Variable, apply, value_of
+from chainrule.op import Need, Op, Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.families import accumulator, broadcast_to
+from chainrule.ops.indexing.selection import (
+    Take,
+    TakeAdd,
+    getitem,
+    take,
+    where,
+)
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.padding import pad
+from chainrule.ops.shapes.shaping import (
+    Shape,
+    Slice,
+    astype,
+    concat,
+    flatten,
+    normalize_axis,
+    reshape,
+    roomy,
+)
+
+Reduction = Literal["sum", "prod", "mean", "amax", "amin"]
+
+# --- Overwriting ---------------------------------------------------------------------------------
+
+
+class LastWriter(Op):
+    """For each of `size` places the number of the last index that names it, -1 if none does."""
+
+    size: int
+
+    @property
+    def name(self) -> str:
+        """`scatter`."""
+        return "scatter"
+
+    def eval(self, *xs: Any) -> Any:
+        """NumPy's assignment, in which the last of equal indices stays."""
+        places = xs[0].reshape(-1)
+        out = np.full(self.size, -1, np.int64)
+        out[places] = np.arange(places.size)
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """(size,), int64."""
+        return Spec((self.size,), np.dtype(np.int64))
+
+    def reads(self, i: int) -> None:
+        """There is no derivative."""
+        return
+
+
+def _numbered(shape: Shape) -> Any:
+    """0, 1, 2, ... in the given shape: indexed like an array, it gives flat places."""
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+def _written(what: str, x: Any, places: Any, source: Any) -> Any:
+    """`x` with `source`, which broadcasts, at the flat `places`; the last of equal ones stays."""
+    source = _fitting(what, source, tuple(places.shape), x)
+    if 0 in places.shape:
+        return x
+    writer = apply(LastWriter(math.prod(x.shape)), places)
+    new = where(writer >= 0, take(flatten(source), writer, axis=0), flatten(x))
+    return reshape(new, tuple(x.shape))
+
+
+def _fitting(what: str, source: Any, shape: Shape, x: Any) -> Any:
+    """`source` in the dtype of x, repeated to `shape`."""
+    source = source if hasattr(source, "dtype") else np.asarray(source, x.dtype)
+    extra = max(len(source.shape) - len(shape), 0)
+    if extra and set(source.shape[:extra]) == {1}:  # an assignment may drop them
+        source = reshape(source, tuple(source.shape[extra:]))
+    try:
+        return broadcast_to(astype(source, x.dtype), shape)
+    except ValueError as cause:
+        raise ShapeError(
+            f"{what}: values of shape {tuple(source.shape)} do not broadcast to {shape}, the shape "
+            f"of what the index selects from {tuple(x.shape)}"
+        ) from cause
+
+
+def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any:
+    """`x` with `x[key] = values`, or with `accumulate` `x[key] += values`, as a new array.
+
+    Shapes: (*s) -> (*s).
+    `key` is anything that indexes: slices, integer and bool arrays, mixed. `values` broadcast to
+    the shape of `x[key]` and take the dtype of `x`. Of equal indices the last stays, and alone gets
+    a gradient; with `accumulate` they add up. What is overwritten has gradient 0.
+    """
+    places = getitem(_numbered(tuple(x.shape)), key)
+    if not accumulate:
+        return _written("index_put", x, places, values)
+    values = _fitting("index_put", values, tuple(places.shape), x)
+    added = apply(TakeAdd(0, (math.prod(x.shape),)), values, places)
+    return x + reshape(added, tuple(x.shape))
+
+
+def put(x: Any, indices: Any, values: Any, *, accumulate: bool = False) -> Any:
+    """`x` with `values` at `indices` of the flat array; duplicates as in `index_put`.
+
+    Shapes: (*s) -> (*s).
+    """
+    flat = index_put(flatten(x), _integers("put", indices), values, accumulate=accumulate)
+    return reshape(flat, tuple(x.shape))
+
+
+def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
+    """`x` with source[.., i, ..] at x[.., indices[.., i, ..], ..]: `axis` alone is indexed.
+
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
+    `indices` has as many axes as `x` and, but for `axis`, no larger sizes; `source` (an array of at
+    least the shape of indices, or a number) is cut to it. Of equal indices the last stays, and
+    alone gets a gradient. What is overwritten has gradient 0.
+    """
+    places, source = _places("scatter", x, axis, indices, source)
+    return _written("scatter", x, places, source)
+
+
+def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
+    """`x` with the slices of `source` at `indices` (one axis) along `axis`; the last of equals.
+
+    Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+    """
+    axis, indices = _one_axis("index_copy", x, axis, indices)
+    return _written("index_copy", x, take(_numbered(tuple(x.shape)), indices, axis=axis), source)
+
+
+def _integers(what: str, indices: Any) -> Any:
+    array = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{what}: indices must be integers, not {array.dtype}")
+    return array
+
+
+def _one_axis(what: str, x: Any, axis: int, indices: Any) -> tuple[int, Any]:
+    indices = _integers(what, indices)
+    if indices.ndim != 1:
+        raise ShapeError(f"{what}: indices have one axis, not shape {tuple(indices.shape)}")
+    return normalize_axis(axis, x.ndim), indices
+
+
+def _places(what: str, x: Any, axis: int, indices: Any, source: Any) -> tuple[Any, Any]:
+    """The flat places that `indices` along `axis` name, and the part of `source` that goes there.
+
+    Both have the shape of `indices`.
+    """
+    axis, indices = normalize_axis(axis, x.ndim), _integers(what, indices)
+    shape: Shape = tuple(indices.shape)
+    size: Shape = tuple(x.shape)
+    pairs = enumerate(zip(shape, size, strict=False))
+    if indices.ndim != x.ndim or [1 for a, (m, n) in pairs if a != axis and m > n]:
+        raise ShapeError(
+            f"{what}: indices {shape} need as many axes as x {size} and, but for axis {axis}, no "
+            "larger sizes"
+        )
+    source = source if hasattr(source, "dtype") else np.asarray(source, x.dtype)
+    if source.ndim:
+        if source.ndim != len(shape) or any(
+            n < m for n, m in zip(source.shape, shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{what}: source {tuple(source.shape)} is smaller than its indices {shape}"
+            )
+        source = apply(Slice(tuple([(None, m, None) for m in shape])), source)
+    _check_range(what, indices, size[axis], axis)
+    strides = [math.prod(size[a + 1 :]) for a in range(len(size))]
+    start: Any = np.zeros((), np.int64)
+    for a, m in enumerate(shape):
+        if a != axis:
+            start = start + (np.arange(m) * strides[a]).reshape(-1, *[1] * (len(shape) - a - 1))
+    # a lookup, not a product: where it is compiled, an index that is outside is noticed
+    places = take(np.arange(size[axis]) * strides[axis], indices, axis=0) + start
+    return places, broadcast_to(astype(source, x.dtype), shape)
+
+
+def _check_range(what: str, indices: Any, size: int, axis: int) -> None:
+    value = indices.value if isinstance(indices, Variable) else indices
+    if type(value) is Spec or value.size == 0:
+        return
+    if value.min() < -size or value.max() >= size:
+        wrong = value.max() if value.max() >= size else value.min()
+        raise IndexingError(f"{what}: index {wrong} is outside axis {axis} of size {size}")
+
+
+# --- Reducing ------------------------------------------------------------------------------------
+
+
+class ScatterExtremum(Op):
+    """Of x (size,), and of the elements of a source at flat places, the largest or smallest.
+
+    Those that tie, x among them, share the gradient equally.
+    """
+
+    largest: bool
+    states_jvp = False
+
+    @property
+    def name(self) -> str:
+        """`scatter_amax` or `scatter_amin`."""
+        return "scatter_amax" if self.largest else "scatter_amin"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; NaN where there is one."""
+        check_real(self.name, *xs)
+        x, source, places = xs
+        out = x.copy()
+        (np.maximum if self.largest else np.minimum).at(out, places, source)
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """As x."""
+        check_real(self.name, *xs)
+        return Spec(xs[0].shape, xs[0].dtype)
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """Everything."""
+        return None if i == 2 else (0, 1, 2, 3)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` to those that are the extremum."""
+        x, source, places = xs
+        wide = accumulator(y.dtype)  # which counts far enough
+        own = astype(x == y, wide)
+        tied = astype(source == apply(Take(0), y, places), wide)
+        count = own + apply(TakeAdd(0, tuple(x.shape)), tied, places)
+        share = g / (count + (count == 0))
+        bars = share * own, apply(Take(0), share, places) * tied
+        return *[astype(bar, y.dtype) for bar in bars], None
+
+
+def scatter_reduce(
+    x: Any,
+    axis: int,
+    indices: Any,
+    source: Any,
+    reduce: Reduction,
+    *,
+    include_self: bool = True,
+) -> Any:
+    """`x` with the elements of `source` at `indices` along `axis` reduced into it.
+
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
+    Shapes as in `scatter`. `reduce` is sum, prod, mean, amax or amin, of the elements that one
+    index names and, with `include_self`, of the element of x that stands there; what no index names
+    stays. Extrema that tie share the gradient equally. Derivatives of a product are right at zeros,
+    in every order; it takes memory for (elements of x) times (most elements at one index).
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise ConfigError(
+            f"scatter_reduce: reduce is sum, prod, mean, amax or amin, not {reduce!r}"
+        )
+    run = roomy(_reduced) if reduce in ("mean", "prod") else _reduced
+    return run(x, axis, indices, source, reduce, include_self)
+
+
+def _reduced(
+    x: Any, axis: int, indices: Any, source: Any, reduce: Reduction, include_self: bool
+) -> Any:
+    dtype = x.dtype
+    if reduce == "mean" and dtype.kind in "biu":
+        x = astype(x, np.int64)  # a sum may be larger than what its mean fits into
+    places, source = _places("scatter_reduce", x, axis, indices, source)
+    places, source, old = flatten(places), flatten(source), flatten(x)
+    size = (math.prod(x.shape),)
+    ones = np.ones(places.shape, np.int64)
+    count = apply(TakeAdd(0, size), ones, places)
+    if not include_self:
+        old = where(count == 0, old, _neutral(reduce, x.dtype))
+    if reduce in ("amax", "amin"):
+        y = apply(ScatterExtremum(reduce == "amax"), old, source, places)
+    elif reduce == "prod":
+        y = old * _products(source, places, size[0])
+    else:
+        y = old + apply(TakeAdd(0, size), source, places)
+        if reduce == "mean":
+            y = _divided(y, count + 1 if include_self else where(count == 0, 1, count))
+    return astype(reshape(y, tuple(x.shape)), dtype)
+
+
+def _divided(y: Any, count: Any) -> Any:
+    return y / astype(count, y.dtype) if y.dtype.kind in INEXACT else y // count
+
+
+def _neutral(reduce: Reduction, dtype: Any) -> Any:
+    """What changes nothing when it is reduced with others."""
+    if reduce in ("sum", "mean", "prod"):
+        return int(reduce == "prod")
+    lowest = reduce == "amax"
+    if dtype.kind in REAL:
+        return -math.inf if lowest else math.inf
+    return int(np.iinfo(dtype).min if lowest else np.iinfo(dtype).max)
+
+
+def _products(source: Any, places: Any, size: int) -> Any:
+    """The product of the elements at each place: laid out as rows, filled up with ones."""
+    at = value_of(places)
+    if type(at) is Spec:
+        raise TraceError("scatter_reduce: 'prod' needs to know its indices; they are traced here")
+    order = np.argsort(at, stable=True)
+    counts = np.bincount(at, minlength=size)
+    rank = np.arange(int(at.size)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = (size, int(counts.max(initial=0)))
+    table = np.ones(rows, source.dtype)
+    ordered = take(source, order, axis=0)
+    return red.prod(index_put(table, (at[order], rank), ordered), axis=1)
+
+
+def index_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
+    """`x` with the slices of `source` added at `indices` (one axis) along `axis`; equals add up.
+
+    Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+    """
+    axis, indices = _one_axis("index_add", x, axis, indices)
+    shape = (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :])
+    source = _fitting("index_add", source, shape, x)
+    return x + apply(TakeAdd(axis, tuple(x.shape)), source, indices)
+
+
+def index_select(x: Any, axis: int, indices: Any) -> Any:
+    """The slices of `x` at `indices` (one axis) along `axis`: PyTorch's form of `take`.
+
+    Shapes: (*s, axis: n), indices (k) -> (*s, axis: k).
+    """
+    axis, indices = _one_axis("index_select", x, axis, indices)
+    return take(x, indices, axis=axis)
+
+
+# --- Masks, triangles, diagonals -----------------------------------------------------------------
+
+
+def _mask(what: str, mask: Any) -> Any:
+    array = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if array.dtype.kind != "b":
+        raise DtypeError(
+            f"{what}: a mask is bools, not {array.dtype}; compare, or use astype(bool)"
+        )
+    return array
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """`x` with `value` (a number, or without axes) where the bool `mask` holds; both broadcast.
+
+    Shapes: (...), (...) -> (...).
+    The dtype is that of `x`; a value that it cannot hold is refused.
+    """
+    return where(_mask("masked_fill", mask), _filling(value, x.dtype), x)
+
+
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+
+
+def _filling(value: Any, dtype: Any) -> Any:
+    """`value` in that dtype; a number of Python's that fits takes it by itself."""
+    given = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if _RANKS.get(given.kind, 4) > _RANKS[dtype.kind]:
+        raise DtypeError(
+            f"masked_fill: x is {dtype}, which cannot hold {describe(value)}; use astype first"
+        )
+    return astype(value, dtype) if hasattr(value, "dtype") else value
+
+
+def masked_select(x: Any, mask: Any) -> Any:
+    """The elements of `x` where `mask` holds, in row-major order, along one axis.
+
+    Shapes: (...), (...) -> (k).
+    Both broadcast. The size depends on values, so that this cannot be traced.
+    """
+    mask = _mask("masked_select", mask)
+    shape = np.broadcast_shapes(tuple(x.shape), tuple(mask.shape))
+    return getitem(broadcast_to(x, shape), broadcast_to(mask, shape))
+
+
+def tril(x: Any, *, k: int = 0) -> Any:
+    """`x` with zeros above its k-th diagonal. Any dtype, same dtype out.
+
+    Shapes: (..., m, n) -> (..., m, n).
+    """
+    return where(_lower("tril", x, k), x, np.zeros((), x.dtype))
+
+
+def triu(x: Any, *, k: int = 0) -> Any:
+    """`x` with zeros below its k-th diagonal. Any dtype, same dtype out.
+
+    Shapes: (..., m, n) -> (..., m, n).
+    """
+    return where(_lower("triu", x, k - 1), np.zeros((), x.dtype), x)
+
+
+def _lower(what: str, x: Any, k: int) -> Any:
+    if x.ndim < 2:
+        raise ShapeError(f"{what}: needs at least 2 axes, not shape {tuple(x.shape)}")
+    return np.tri(x.shape[-2], x.shape[-1], k, dtype=bool)
+
+
+def diag_embed(x: Any, *, offset: int = 0) -> Any:
+    """Matrices with the last axis of `x` on diagonal number `offset`.
+
+    Shapes: (..., n) -> (..., n + abs(offset), n + abs(offset)).
+    """
+    if x.ndim < 1:
+        raise ShapeError("diag_embed: needs at least 1 axis, not shape ()")
+    before, after = max(-offset, 0), max(offset, 0)
+    rows = pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+    on = np.eye(rows.shape[-1], k=offset, dtype=bool)
+    return where(on, reshape(rows, (*rows.shape, 1)), np.zeros((), x.dtype))
+
+
+# --- Grids, differences --------------------------------------------------------------------------
+
+
+def meshgrid(*xs: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Any, ...]:
+    """Arrays with one axis as coordinates of a grid, each with the grid's shape.
+
+    With "ij" axis i of the grid is that of xs[i]; with "xy" the first two are exchanged.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ConfigError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    if [x for x in xs if x.ndim != 1]:
+        raise ShapeError(
+            f"meshgrid: takes arrays with one axis, not {[tuple(x.shape) for x in xs]}"
+        )
+    axes = list(range(len(xs)))
+    if indexing == "xy":
+        axes[:2] = axes[1::-1]
+    shape = tuple([xs[a].shape[0] for a in axes])
+    placed = [reshape(x, [-1 if a == i else 1 for a in axes]) for i, x in enumerate(xs)]
+    return tuple([broadcast_to(x, shape) for x in placed])
+
+
+def diff(x: Any, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences x[i+1] - x[i] along `axis`, `n` times; of bools, whether they differ.
+
+    Shapes: (*s, axis: m) -> (*s, axis: max(m - n, 0)) if prepend is None and append is None;
+        (*s, axis: m) -> (*s, axis: k).
+    `prepend` and `append` are joined to x along the axis first.
+    """
+    if n < 0:
+        raise ConfigError(f"diff: n is at least 0, not {n}")
+    if n == 0:
+        return x
+    axis = normalize_axis(axis, x.ndim)
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = concat(parts, axis=axis) if len(parts) > 1 else x
+    lead = ((None, None, None),) * axis
+    for _ in range(min(n, x.shape[axis])):  # then nothing is left
+        after = apply(Slice((*lead, (1, None, None))), x)
+        before = apply(Slice((*lead, (None, -1, None))), x)
+        x = ew.not_equal(after, before) if x.dtype.kind == "b" else after - before
+    return x

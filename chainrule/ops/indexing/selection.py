@@ -1,0 +1,446 @@
+"""Choosing elements: by a condition, by integer indices, and the scatters that undo that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.dtypes import alike, float64, weakly
+from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
+from chainrule.graph import Variable, apply, value_of
+from chainrule.op import Need, Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.families import Linear, accumulator, empties, sum_to
+from chainrule.ops.shapes.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
+from chainrule.provenance import location, source_quote, user_line
+
+
+class Where(Linear):
+    """`a` where the condition holds, `b` elsewhere. What is not chosen gets exactly 0."""
+
+    data = (1,)
+
+    @property
+    def name(self) -> str:
+        """`where`."""
+        return "where"
+
+    def eval(self, *xs: Any) -> Any:
+        """The choice, element by element."""
+        condition, a, b = xs
+        _check_holds(a, b)
+        try:
+            return cast(Any, np.where)(condition, a, b)
+        except np.exceptions.DTypePromotionError:  # NumPy knows no such pair with bfloat16
+            return cast(Any, np.where)(condition, *alike(a, b))
+
+    def spec(self, *xs: Any) -> Spec:
+        """Broadcast shape, promoted dtype."""
+        shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
+        empty = empties(xs[1:])
+        _check_holds(*empty)
+        return Spec(shape, weakly(empty, self.eval(np.empty(0, bool), *empty)).dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` where it was chosen."""
+        a = sum_to(where(xs[0], g, 0), xs[1].shape) if need[1] else None
+        b = sum_to(where(xs[0], 0, g), xs[2].shape) if need[2] else None
+        return None, a, b
+
+
+def _check_holds(a: Any, b: Any) -> None:
+    """Raise where a whole number beside integers is none of their dtype: NumPy's `where` cuts it to
+    its bits (300 beside uint8 is 44)."""
+    for n, x in ((a, b), (b, a)):
+        if n.__class__ is int and getattr(x, "dtype", float64).kind in "iu":
+            np.array(n, x.dtype)  # raises
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where `condition` holds, else `b`; all three broadcast. Dtypes of a and b promote.
+
+    Shapes: (...), (...), (...) -> (...).
+    The branch that is not chosen has gradient exactly 0, even where its own derivative is infinite.
+    """
+    return apply(Where(), condition, a, b)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """`x` limited to [min, max]; the gradient at a bound goes to `x`. None stands for no bound.
+
+    Shapes: (...), (...), (...) -> (...).
+    """
+    if min is not None:
+        x = ew.at_least(x, min)
+    return x if max is None else ew.at_most(x, max)
+
+
+# --- Along one axis, by integers -----------------------------------------------------------------
+
+
+class Take(Linear):
+    """Slices of x along `axis` at integer indices of any shape: (.., n, ..), (k, ..) -> (.., k, ..,
+    ..).
+    """
+
+    axis: int
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`take`."""
+        return "take"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; an index outside raises."""
+        return np.take(xs[0], xs[1], axis=self.axis)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The indices' shape in place of the axis."""
+        x, index = xs
+        return Spec((*x.shape[: self.axis], *index.shape, *x.shape[self.axis + 1 :]), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        return apply(TakeAdd(self.axis, xs[0].shape), g, xs[1]), None
+
+
+class TakeAdd(Linear):
+    """Zeros of `shape` with the slices of g added at integer indices: the transpose of `Take`."""
+
+    axis: int
+    shape: Shape
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        g, index = xs
+        out = np.zeros(self.shape, accumulator(g.dtype))
+        key: Any = (*[slice(None)] * self.axis, index)
+        np.add.at(out, key, g)
+        return out.astype(g.dtype, copy=False)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The slices."""
+        return apply(Take(self.axis), g, xs[1]), None
+
+
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
+    """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any
+    shape.
+
+    Shapes: (*s, axis: n), (*i) -> (*i) if axis is None; (*s, axis: n), (*i) -> (*s, axis: *i).
+    """
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a number for one element
+        x, axis = flatten(x), 0
+    return apply(Take(normalize_axis(axis, x.ndim)), x, _integers("take", indices))
+
+
+def _integers(what: str, indices: Any) -> Any:
+    """Indices as an integer array or variable."""
+    array = _as_array(indices)
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{what}: indices must be integers, not {array.dtype}")
+    return array
+
+
+def _as_array(indices: Any) -> Any:
+    """An array or variable itself; lists and numbers as an array (an empty list as integers)."""
+    if isinstance(indices, Variable) or (
+        hasattr(indices, "dtype") and not isinstance(indices, type)
+    ):
+        return indices
+    array = np.asarray(indices)
+    return array if array.size else array.astype(np.int64)
+
+
+class TakeAlong(Linear):
+    """Elements of x along `axis` at indices of the same number of axes; other axes broadcast."""
+
+    axis: int
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`take_along_axis`."""
+        return "take_along_axis"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; an index outside raises."""
+        return np.take_along_axis(xs[0], xs[1], axis=self.axis)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The broadcast shape, with the indices' size along the axis."""
+        x, index = xs
+        if x.ndim != index.ndim:
+            raise ShapeError(f"take_along_axis: {x.shape} and indices {index.shape} differ in axes")
+        hole = [list(s.shape) for s in xs]
+        for h in hole:
+            h[self.axis] = 1
+        shape = list(np.broadcast_shapes(*map(tuple, hole)))
+        shape[self.axis] = index.shape[self.axis]
+        return Spec(tuple(shape), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        return apply(TakeAlongAdd(self.axis, xs[0].shape), g, xs[1]), None
+
+
+class TakeAlongAdd(Linear):
+    """Zeros of `shape` with the elements of g added along `axis`: the transpose of `TakeAlong`."""
+
+    axis: int
+    shape: Shape
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        g, index = xs
+        out = np.zeros(self.shape, accumulator(g.dtype))
+        np.add.at(out, self._places(g.shape, index), g)
+        return out.astype(g.dtype, copy=False)
+
+    def _places(self, shape: Shape, index: Any) -> tuple[Any, ...]:
+        """For each axis the index that every element of g has in the result."""
+        places: list[Any] = []
+        for a, n in enumerate(self.shape):
+            if a == self.axis:
+                places.append(np.broadcast_to(index, shape))
+            else:
+                row = np.arange(n).reshape([-1 if i == a else 1 for i in range(len(shape))])
+                places.append(row)
+        return tuple(places)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The elements."""
+        return apply(TakeAlong(self.axis), g, xs[1]), None
+
+
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+    """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..].
+
+    Shapes: (..., axis: n), (..., axis: k) -> (..., axis: k).
+    """
+    axis = normalize_axis(axis, x.ndim)
+    return apply(TakeAlong(axis), x, _integers("take_along_axis", indices))
+
+
+def gather(x: Any, axis: int, indices: Any) -> Any:
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..], as in PyTorch: the indices' shape comes out.
+
+    Shapes: (*s), indices (*i) -> (*i) with len(i) == len(s).
+    Along other axes the indices may be smaller than `x`, of which that part is taken; nothing
+    broadcasts. In `take_along_axis` they broadcast.
+    """
+    axis, indices = normalize_axis(axis, x.ndim), _integers("gather", indices)
+    part = _part("gather", x.shape, axis, indices)
+    x = x if part is None else apply(Slice(part), x)
+    return apply(TakeAlong(axis), x, indices)
+
+
+def _part(what: str, shape: Shape, axis: int, indices: Any) -> Any:
+    """The key of the part of an array of that shape which indices of this shape speak of; None if
+    it is all."""
+    sizes = tuple(indices.shape)
+    if len(sizes) != len(shape):
+        raise ShapeError(
+            f"{what}: x {tuple(shape)} and indices {sizes} need the same number of axes"
+        )
+    rest = [(m, n) for a, (m, n) in enumerate(zip(sizes, shape, strict=True)) if a != axis]
+    if any(m > n for m, n in rest):
+        raise ShapeError(
+            f"{what}: indices {sizes} are larger than x {tuple(shape)} outside axis {axis}"
+        )
+    if all(m == n for m, n in rest):
+        return None
+    return tuple([(None, None if a == axis else m, None) for a, m in enumerate(sizes)])
+
+
+def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
+    """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up.
+
+    Shapes: (*s), indices (*i), source (*j) -> (*s) with len(i) == len(s) and len(j) == len(s).
+    As in PyTorch nothing broadcasts: along other axes than `axis` the indices may be smaller than
+    `x`, and `source` larger than the indices, of which that part is taken.
+    """
+    axis, indices = normalize_axis(axis, x.ndim), _integers("scatter_add", indices)
+    part, sizes = _part("scatter_add", x.shape, axis, indices), tuple(indices.shape)
+    given = tuple(source.shape)
+    if len(given) != len(sizes) or any(m > n for m, n in zip(sizes, given, strict=True)):
+        raise ShapeError(
+            f"scatter_add: source {given} has not as many elements as the indices {sizes} name; "
+            "give both the same shape"
+        )
+    if given != sizes:
+        source = apply(Slice(tuple([(None, m, None) for m in sizes])), source)
+    shape = (*sizes[:axis], x.shape[axis], *sizes[axis + 1 :])
+    added = apply(TakeAlongAdd(axis, shape), source, indices)
+    return x + (added if part is None else apply(Unslice(part, tuple(x.shape)), added))
+
+
+# --- Indexing with arrays ------------------------------------------------------------------------
+
+_PLACE = "index array"
+
+
+class Index(Linear):
+    """NumPy's indexing with integer or bool arrays; `template` says where they stand in the key."""
+
+    template: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """`getitem`."""
+        return "getitem"
+
+    @property
+    def data(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Every index array."""
+        return tuple(range(2, 2 + self.template.count(_PLACE)))
+
+    def key(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The index as NumPy takes it."""
+        rest = iter(arrays)
+        return tuple(
+            [
+                next(rest) if k == _PLACE else slice(*cast(Shape, k)) if isinstance(k, tuple) else k
+                for k in self.template
+            ]
+        )
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        return xs[0][self.key(xs[1:])]
+
+    def spec(self, *xs: Any) -> Spec:
+        """What NumPy gives; the shape must not depend on the values of a bool array."""
+        if [x for x in xs[1:] if x.dtype.kind == "b"]:
+            line = user_line()
+            raise DtypeError(
+                f"indexing {describe(xs[0])} with a bool array at {location(*line)} gives a shape "
+                "that depends on values; use where(mask, x, 0), which keeps the shape"
+                f"{source_quote(*line)}"
+            )
+        dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
+        zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
+        return Spec(dummy[self.key(zeros)].shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        bar = apply(IndexAdd(self.template, xs[0].shape), g, *xs[1:])
+        return (bar, *[None] * (len(xs) - 1))
+
+
+class IndexAdd(Linear):
+    """Zeros of `shape` with g added at an index with arrays: the transpose of `Index`."""
+
+    template: tuple[Any, ...]
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    @property
+    def data(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Every index array."""
+        return Index(self.template).data
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        out = np.zeros(self.shape, accumulator(xs[0].dtype))
+        np.add.at(out, Index(self.template).key(xs[1:]), xs[0])
+        return out.astype(xs[0].dtype, copy=False)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The elements."""
+        return (apply(Index(self.template), g, *xs[1:]), *[None] * (len(xs) - 1))
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """`x[key]` for everything that NumPy takes as a key: basic, integer and bool arrays, mixed."""
+    template: list[Any] = []
+    arrays: list[Any] = []
+    keys: tuple[Any, ...] = cast(Any, key) if isinstance(key, tuple) else (key,)
+    for k in keys:
+        if isinstance(k, slice):
+            s = cast(Any, k)
+            template.append((_integer(s.start), _integer(s.stop), _integer(s.step)))
+        elif k is None or k is Ellipsis:
+            template.append(k)
+        elif isinstance(k, int | np.integer) and not isinstance(k, bool):
+            template.append(k.__index__())
+        else:
+            template.append(_PLACE)
+            arrays.append(_index_array(k))
+    if not arrays:
+        return apply(Slice(tuple(template)), x)
+    return apply(Index(tuple(template)), x, *arrays)
+
+
+def _integer(k: Any) -> int | None:
+    return None if k is None else k.__index__()
+
+
+def _index_array(k: Any) -> Any:
+    array = _as_array(k)
+    if array.dtype.kind not in "iub":
+        raise DtypeError(f"an index must be integers or bools, not {array.dtype}")
+    return array
+
+
+def nonzero(x: Any) -> tuple[Any, ...]:
+    """For each axis the int64 indices of the elements that are not 0, in row-major order.
+
+    Shapes: (*s) -> [(k)] with len(result) == len(s).
+    """
+    value = value_of(x)
+    if isinstance(value, Spec):
+        line = user_line()
+        raise TraceError(
+            f"nonzero at {location(*line)}: how many elements of {value} are not 0 is not "
+            f"known while it is traced; call it outside, or use where{source_quote(*line)}"
+        )
+    found = np.nonzero(value)
+    wrap = type(x) if isinstance(x, Variable) else np.asarray
+    return tuple([wrap(i) for i in found])  # type: ignore[call-arg]
+
+
+def one_hot(indices: Any, classes: int, *, dtype: Any = np.float32) -> Any:
+    """1 at each index along a new last axis of size `classes`, 0 elsewhere.
+
+    Shapes: (*s) -> (*s, classes).
+    """
+    if classes < 0:
+        raise ConfigError(
+            f"one_hot: there cannot be {classes} classes; where -1 stands for what the indices "
+            "need, as in PyTorch, say int(max(indices)) + 1"
+        )
+    indices = _integers("one_hot", indices)
+    rows = reshape(indices, (*indices.shape, 1)) == np.arange(classes)
+    return rows.astype(dtype)

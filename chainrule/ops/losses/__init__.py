@@ -1,0 +1,1 @@
+"""Losses, made of ops."""

@@ -1,0 +1,121 @@
+"""Normalisation over the batch, over groups of channels, over each example's channels.
+
+x is (N, C, *size) with C channels; `weight` and `bias` are (C,).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from chainrule.errors import ConfigError, ShapeError
+from chainrule.graph import apply
+from chainrule.op import Detach
+from chainrule.ops.complex import squared_size
+from chainrule.ops.networks.composite import standardized
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import reshape
+
+
+class BatchNorm(NamedTuple):
+    """What `batch_norm` gives: the result, and the running statistics as they are now."""
+
+    y: Any
+    running_mean: Any
+    running_var: Any
+
+
+def _check(what: str, x: Any, per_channel: dict[str, Any]) -> None:
+    if x.ndim < 2:
+        raise ShapeError(f"{what}: x is (N, C, ...) with at least 2 axes, not {tuple(x.shape)}")
+    for name, v in per_channel.items():
+        if v is not None and tuple(v.shape) != (x.shape[1],):
+            raise ShapeError(
+                f"{what}: x {tuple(x.shape)} has {x.shape[1]} channels, so {name} has shape "
+                f"({x.shape[1]},), not {tuple(v.shape)}"
+            )
+
+
+def _per_channel(v: Any, ndim: int) -> Any:
+    """(C,) as it broadcasts to (N, C, *size)."""
+    return reshape(v, (-1, *[1] * (ndim - 2)))
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    if weight is not None:
+        y = y * _per_channel(weight, y.ndim)
+    return y if bias is None else y + _per_channel(bias, y.ndim)
+
+
+def batch_norm(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> BatchNorm:
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel, and the running statistics.
+
+    Shapes: (N, C, *s), (C), (C), (C), (C) -> (N, C, *s), (C), (C).
+    In training mean and variance are those of the batch, over all axes but 1, and the running ones
+    come back moved towards them by `momentum` (the variance with correction 1, as in PyTorch),
+    without a gradient. Otherwise they are the running ones, which come back as they are. They are
+    (C,), or None, which stays None. Raises in training on one element per channel.
+    Ioffe & Szegedy 2015, arXiv:1502.03167, algorithm 1.
+    """
+    given = {"running_mean": running_mean, "running_var": running_var}
+    _check("batch_norm", x, {**given, "weight": weight, "bias": bias})
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ConfigError("batch_norm: needs running_mean and running_var unless training=True")
+        centered = x - _per_channel(running_mean, x.ndim)
+        y = centered * (_per_channel(running_var, x.ndim) + eps) ** -0.5
+        return BatchNorm(_affine(y, weight, bias), running_mean, running_var)
+    axes = (0, *range(2, x.ndim))
+    count = math.prod([x.shape[a] for a in axes])
+    if count < 2:
+        raise ShapeError(f"batch_norm: training needs 2 elements a channel; x is {tuple(x.shape)}")
+    centered = x - red.mean(x, axis=axes, keepdims=True)
+    var = red.mean(squared_size(centered), axis=axes, keepdims=True)
+    moved = [
+        _moved(running_mean, red.mean(x, axis=axes), momentum),
+        _moved(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),
+    ]
+    return BatchNorm(_affine(centered * (var + eps) ** -0.5, weight, bias), *moved)
+
+
+def _moved(running: Any, now: Any, momentum: float) -> Any:
+    """The running value moved towards the present one, as a constant."""
+    if running is None:
+        return None
+    return apply(Detach(), (1 - momentum) * running + momentum * now)
+
+
+def group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, *, eps: float = 1e-5
+) -> Any:
+    """Each example's channels in `groups` groups, each with mean 0 and variance 1; times weight.
+
+    Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
+    Same shape and dtype as x. Wu & He 2018, arXiv:1803.08494, section 3.1.
+    """
+    _check("group_norm", x, {"weight": weight, "bias": bias})
+    n, c = x.shape[:2]
+    if groups < 1 or c % groups:
+        raise ShapeError(f"group_norm: {c} channels of x {tuple(x.shape)} in {groups} groups")
+    parts = reshape(x, (n, groups, math.prod(x.shape[1:]) // groups))
+    return _affine(reshape(standardized(parts, eps), tuple(x.shape)), weight, bias)
+
+
+def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """Each channel of each example with mean 0 and variance 1, times weight, plus bias.
+
+    Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
+    Same shape and dtype as x. Ulyanov et al. 2016, arXiv:1607.08022.
+    """
+    _check("instance_norm", x, {"weight": weight, "bias": bias})
+    return group_norm(x, x.shape[1], weight, bias, eps=eps)

@@ -1,0 +1,1 @@
+"""Many elements to fewer: sums, extrema, norms, running results, distances."""

@@ -1,0 +1,1 @@
+"""Elements moved, cut, joined and padded: nothing is computed."""

@@ -1,0 +1,1 @@
+"""Values of rows on arrays and on numbers, and the constants of their formulas."""

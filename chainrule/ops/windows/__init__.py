@@ -1,0 +1,1 @@
+"""Windows that slide over an array: convolution, pooling, resizing, grids."""

@@ -1,0 +1,296 @@
+"""Pooling: the maximum or the mean of each window of x (N, C, *size).
+
+Arguments are PyTorch's. `stride` is the kernel's size unless it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chainrule.dtypes import REAL, rounded_once
+from chainrule.errors import ConfigError, ShapeError
+from chainrule.graph import apply
+from chainrule.op import Need, Op, Spec
+from chainrule.ops.families import Linear
+from chainrule.ops.indexing.selection import take
+from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.shaping import reshape, roomy
+from chainrule.ops.windows.windows import Sizes, Windows, sizes_of
+
+
+class WindowArg(Op):
+    """Where the maximum of each window stands: index in the flattened size. The first of equals.
+
+    The first NaN of a window is its maximum. Padding is never chosen.
+    """
+
+    windows: Windows
+    leading = True
+
+    @property
+    def name(self) -> str:
+        """`max_pool`."""
+        return "max_pool"
+
+    def eval(self, *xs: Any) -> Any:
+        """One comparison of all windows for each kernel place."""
+        (x,), w = xs, self.windows
+        value = w.pad(x, -math.inf if x.dtype.kind in REAL else np.iinfo(x.dtype).min)
+        place = w.pad(np.arange(math.prod(w.size)).reshape(w.size), -1)
+        top: Any = None
+        index: Any = None
+        for key in w.places():
+            v, at = value[key], place[key]
+            if top is None:
+                top, index = v.copy(), np.broadcast_to(at, v.shape).copy()
+                continue
+            better = (v > top) | ((v != v) & (top == top)) | ((index < 0) & (at >= 0))
+            np.copyto(top, v, where=better)
+            np.copyto(index, at, where=better)
+        return index
+
+    def spec(self, *xs: Any) -> Spec:
+        """(..., *out), int64."""
+        lead = xs[0].shape[: -self.windows.ndim]
+        return Spec((*lead, *self.windows.out), np.dtype(np.int64))
+
+    def reads(self, i: int) -> None:
+        """There is no derivative."""
+        return
+
+
+class WindowSum(Linear):
+    """The sum of each window, (..., *size) -> (..., *out); with `back`, its transpose."""
+
+    windows: Windows
+    back: bool
+    leading = True
+
+    @property
+    def name(self) -> str:
+        """`window_sum`."""
+        return "window_sum"
+
+    @rounded_once
+    def eval(self, *xs: Any) -> Any:
+        """One sum of all windows for each kernel place."""
+        (x,), w = xs, self.windows
+        if self.back:
+            return w.spread([x] * math.prod(w.kernel))
+        padded = w.pad(x)
+        first, *rest = w.places()
+        y = padded[first].copy()
+        for key in rest:
+            y += padded[key]
+        return y
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape above, and the input's dtype."""
+        (x,), w = xs, self.windows
+        return Spec((*x.shape[: -w.ndim], *(w.size if self.back else w.out)), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The other direction."""
+        return (apply(WindowSum(self.windows, not self.back), g),)
+
+
+def _windows(
+    what: str,
+    ndim: int,
+    x: Any,
+    kernel: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Any,
+    partial: bool,
+) -> Windows:
+    if x.ndim != ndim + 2:
+        raise ShapeError(f"{what}: x is (N, C, *size) with {ndim + 2} axes, not {tuple(x.shape)}")
+    k, p = sizes_of(what, "kernel", kernel, ndim), sizes_of(what, "padding", padding, ndim, 0)
+    if [1 for n, m in zip(p, k, strict=True) if 2 * n > m]:
+        raise ConfigError(f"{what}: padding {p} is more than half of the kernel {k}")
+    steps = k if stride is None else stride
+    return Windows.over(what, x, k, steps, p, dilation, partial=partial)
+
+
+def _max_pool(x: Any, windows: Windows, return_indices: bool) -> Any:
+    index = apply(WindowArg(windows), x)  # within each (example, channel)
+    y = _at(x, index, windows.ndim)
+    return (y, index) if return_indices else y
+
+
+def _at(x: Any, index: Any, ndim: int) -> Any:
+    """Elements of x (N, C, *size) at places (N, C, *out) of each flattened size."""
+    n, c = int(x.shape[0]), int(x.shape[1])
+    start = (np.arange(n * c) * math.prod(x.shape[2:])).reshape(n, c, *[1] * ndim)
+    flat = reshape(index + start, (-1,))
+    return reshape(take(reshape(x, (-1,)), flat, axis=0), tuple(index.shape))
+
+
+@roomy
+def _avg_pool(
+    x: Any, windows: Windows, padding: Sizes, count_include_pad: bool, divisor: int | None
+) -> Any:
+    x = red.floating(x)
+    total = apply(WindowSum(windows, False), x)
+    if divisor is not None:
+        if type(divisor) is not int or divisor == 0:
+            raise ConfigError(f"avg_pool: divisor_override is an integer, not {divisor!r}")
+        return total / divisor
+    pads = sizes_of("avg_pool", "padding", padding, windows.ndim, 0)
+    asked = tuple([(p, p) for p in pads])
+    if count_include_pad and asked == windows.padding:
+        return total / math.prod(windows.kernel)
+    ones = np.ones(windows.size, x.dtype)
+    if count_include_pad:  # what was asked for counts, what was added for partial windows does not
+        ones = np.pad(ones, asked, constant_values=1)
+        more = [(0, b - p) for (_, b), p in zip(windows.padding, pads, strict=True)]
+        windows = replace(windows, size=ones.shape, padding=tuple(more))
+    return total / WindowSum(windows, False).eval(ones)
+
+
+def max_pool1d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, W) -> (N, C, P), (N, C, P) if return_indices;
+        (N, C, W) -> (N, C, P) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
+    """
+    windows = _windows("max_pool1d", 1, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows, return_indices)
+
+
+def max_pool2d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, H, W) -> (N, C, P, Q), (N, C, P, Q) if return_indices;
+        (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
+    """
+    windows = _windows("max_pool2d", 2, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows, return_indices)
+
+
+def max_pool3d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The maximum of each window of x.
+
+    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R), (N, C, P, Q, R) if return_indices;
+        (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
+        (N, C, *s) -> (N, C, *[
+          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
+    """
+    windows = _windows("max_pool3d", 3, x, kernel, stride, padding, dilation, ceil_mode)
+    return _max_pool(x, windows, return_indices)
+
+
+def avg_pool1d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of each window of x.
+
+    Shapes: (N, C, W) -> (N, C, P) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts.
+    """
+    windows = _windows("avg_pool1d", 1, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, None)
+
+
+def avg_pool2d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of x.
+
+    Shapes: (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
+    place of their number.
+    """
+    windows = _windows("avg_pool2d", 2, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    x: Any,
+    kernel: Sizes,
+    *,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """The mean of each window of x.
+
+    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
+        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
+          + 1 for i, n in enumerate(s)]).
+    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
+    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
+    place of their number.
+    """
+    windows = _windows("avg_pool3d", 3, x, kernel, stride, padding, 1, ceil_mode)
+    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
