@@ -200,6 +200,13 @@ class Subject(abc.ABC):
         return None
 
     @property
+    def functions(self) -> list[Callable[..., object]]:
+        """The functions that the user has written for it, as far as their code is known."""
+        source = self.source
+        codes = [] if source is None else [source, source.forward, source.computing]
+        return [code.function for code in codes if code is not None]
+
+    @property
     def fixed(self) -> str:
         """Why inputs cannot get other shapes ("its parameters have sizes of their own"); empty if
         they can be tried."""

@@ -12,6 +12,7 @@ from chainrule.verify.diagnose.behaviours import behaved
 from chainrule.verify.diagnose.between import turned_between
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.correct import corrected
+from chainrule.verify.diagnose.coupled import coupled
 from chainrule.verify.diagnose.describe import sentences
 from chainrule.verify.diagnose.forward_text import changed_later
 from chainrule.verify.diagnose.guess import Guess, guess
@@ -44,6 +45,7 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     lost,
     along,
     through,
+    coupled,
     region,
     scaled_elements,
     mistaken,

@@ -181,7 +181,24 @@ def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
     found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and name in _written(n)]
     nothing = all(_gives_none(n) for n in found)
     blocks = _meant_for(tree, k) if nothing else []
-    return max(blocks or [n.lineno for n in found], default=0)
+    return max(blocks or [n.lineno for n in (*found, *_calls_given(tree, found, name))], default=0)
+
+
+def _calls_given(tree: ast.AST, made: list[ast.stmt], name: str) -> list[ast.stmt]:
+    """Calls that get an array which was made empty, and are there for what they do: they fill it,
+    as a kernel does."""
+    empty = [n for n in made if isinstance(n, ast.Assign) and _makes_empty(n.value)]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
+    given = [n for n in calls if name in {m.id for m in ast.walk(n) if isinstance(m, ast.Name)}]
+    return given if empty and len(empty) == len(made) else []
+
+
+def _makes_empty(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(attr=f) | ast.Name(id=f)):
+            return f.removeprefix("new_").startswith(("empty", "zeros"))
+        case _:
+            return False
 
 
 def _meant_for(tree: ast.AST, k: int) -> list[int]:

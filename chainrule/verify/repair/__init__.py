@@ -126,6 +126,8 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     named = [finding.name.code] if finding is not None and finding.name.rank < PLAIN else []
     for rule, why in posed.failures.items():
         evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
+    for why in posed.untouched[:1]:
+        evidence.skipped.append(("corrections", why))
     found = [replace(r, misplaced=_is_misplaced(posed, r, named)) for r in found]
     yield from sorted(found, key=lambda r: (not r.whole, r.misplaced, r.cost))
 

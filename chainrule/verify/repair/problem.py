@@ -71,6 +71,8 @@ class Problem:
     them, as where a length is that of four gates."""
     failures: Failures = field(default_factory=Failures)
     """Of rules that raised while it was worked on."""
+    untouched: list[str] = field(default_factory=list[str])
+    """Why some code was not changed."""
     runs: int = 0
     stop: float = inf
     _look: int = field(init=False, default=0)
