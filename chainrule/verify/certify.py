@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.approximate import approximate
-from chainrule.verify.diagnose.cut_text import cut_at, decided_at
 from chainrule.verify.diagnose.edits import refined, stated
+from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import LEVELS, Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped

@@ -219,6 +219,15 @@ class Subject(abc.ABC):
         return ""
 
     @property
+    def settings(self) -> Mapping[str, float]:
+        """Numbers that it keeps and that say how: a slope, a rate."""
+        return {}
+
+    def at_setting(self, name: str, value: float) -> Subject:
+        """The same with another number for a setting."""
+        raise KeyError(name)
+
+    @property
     def own_sizes(self) -> Mapping[int, str]:
         """Lengths that it keeps of its own, and how it does; axes of these keep them, the others
         can be tried."""

@@ -22,7 +22,7 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
 from chainrule.verify.arrays.network import error_with, layers_in
 from chainrule.verify.arrays.watched import Call, Watched, watched_forward
-from chainrule.verify.diagnose.forward_text import function_at, in_place
+from chainrule.verify.diagnose.text.forward import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.reading import place_of

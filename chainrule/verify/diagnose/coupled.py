@@ -39,7 +39,7 @@ def coupled(case: Case) -> Iterator[Guess]:
     left = float(np.linalg.norm(case.A[off] - c * case.N[off])) / case.size
     if left > case.slack(c) or case.explains(c * case.N, c):
         return
-    known = named_factors(case, c, None)
+    known = named_factors(case, c)
     what = "sign" if constants.near(c, -1.0) else "factor"
     says = f"{known[0].text} = {c:.4g}" if known else f"{c:.6g}"
     yield guess(
