@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.approximate import approximate
-from chainrule.verify.diagnose.cut_text import cut_at, decided_at
 from chainrule.verify.diagnose.edits import refined, stated
+from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import LEVELS, Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
@@ -106,7 +106,7 @@ class _Run:
 
     def certify(self, at: int, subject: Subject) -> None:
         """Measure, name, correct; note in the ledger."""
-        written = self.guarded(subject, "reading", lambda: _written(subject)) or []
+        written = self.guarded(subject, "reading", lambda: subject.functions) or []
         with checked_views(written):
             self._certify(at, subject)
 
@@ -122,7 +122,8 @@ class _Run:
             corrected += [few] if few is not None else []
         seconds = time.perf_counter() - start
         shown = [self.with_victims(f) for f in corrected]
-        self.results.append(_Result(at, subject, tuple(shown), bool(_judged(evidence))))
+        judged = bool(evidence.trials and _judged(evidence))
+        self.results.append(_Result(at, subject, tuple(shown), judged))
         self.note(evidence, seconds)
 
     def corrected(self, evidence: Evidence, finding: Finding, start: float) -> Finding:
@@ -194,13 +195,6 @@ class _Run:
             why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
             self.ledger.skipped.append(Skipped(subject.name, why))
             return None
-
-
-def _written(subject: Subject) -> list[Callable[..., object]]:
-    """The functions that a user has written for a subject."""
-    source = subject.source
-    codes = [] if source is None else [source, source.forward, source.computing]
-    return [code.function for code in codes if code is not None]
 
 
 def _spreads(finding: Finding) -> bool:

@@ -25,8 +25,9 @@ def twin(x: Any) -> Any:
     low, high = np.lib.array_utils.byte_bounds(array)
     if high - low > 4 * array.nbytes + 64:  # a view far spread out: its neighbours are not copied
         return array.copy(order="K")
-    memory = np.empty(high - low, np.uint8)
     start = array.__array_interface__["data"][0] - low
+    # Code that takes it for contiguous reads wrong numbers, and no memory of others.
+    memory = np.zeros(max(high - low, start + array.nbytes), np.uint8)
     out: Array = np.ndarray(array.shape, array.dtype, memory, start, array.strides)
     out[...] = array
     out.flags.writeable = array.flags.writeable or 0 not in array.strides

@@ -200,6 +200,13 @@ class Subject(abc.ABC):
         return None
 
     @property
+    def functions(self) -> list[Callable[..., object]]:
+        """The functions that the user has written for it, as far as their code is known."""
+        source = self.source
+        codes = [] if source is None else [source, source.forward, source.computing]
+        return [code.function for code in codes if code is not None]
+
+    @property
     def fixed(self) -> str:
         """Why inputs cannot get other shapes ("its parameters have sizes of their own"); empty if
         they can be tried."""
@@ -210,6 +217,15 @@ class Subject(abc.ABC):
         """Why inputs cannot get other values ("far from here it rounds"); empty if they can be
         tried."""
         return ""
+
+    @property
+    def settings(self) -> Mapping[str, float]:
+        """Numbers that it keeps and that say how: a slope, a rate."""
+        return {}
+
+    def at_setting(self, name: str, value: float) -> Subject:
+        """The same with another number for a setting."""
+        raise KeyError(name)
 
     @property
     def own_sizes(self) -> Mapping[int, str]:

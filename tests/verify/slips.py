@@ -560,7 +560,7 @@ def backward(g, x, W):
 """,
         normal((3, 4), (4, 4)),
         (
-            ("a @ W.T", "a @ W", "transposed"),
+            ("a @ W.T", "a @ W", "transposed *"),
             ("x.T @ a", "(x.T @ a).T", "transposed"),
             ("x.T @ a", "x.T @ g", "wrong_value missing_term *"),
         ),
@@ -582,7 +582,7 @@ def backward(g, z):
         (
             ("g - p * g.sum(axis=-1, keepdims=True)", "g", "missing_term"),
             ("g - p", "g + p", "sign"),
-            ("g - p", "g - z", "wrong_value"),
+            ("g - p", "g - z", "wrong_value *"),
             ("g.sum(axis=-1, keepdims=True)", "g.mean(axis=-1, keepdims=True)", "factor"),
             ("g.sum(axis=-1, keepdims=True)", "g.sum(axis=0, keepdims=True)", "wrong_axis"),
         ),

@@ -10,10 +10,10 @@ import pytest
 
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.diagnose.constants import Symbol, recognise, value_of
-from chainrule.verify.diagnose.forward_text import changes
-from chainrule.verify.diagnose.kept_text import mixups
 from chainrule.verify.diagnose.monomials import fit
-from chainrule.verify.diagnose.source import line_of, overwrites
+from chainrule.verify.diagnose.text.forward import changes
+from chainrule.verify.diagnose.text.overwrites import overwrites
+from chainrule.verify.diagnose.text.source import line_of
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source
 
@@ -149,36 +149,3 @@ def _forward(a: Any, b: Any) -> Any:
 def _backward(g: Any, a: Any, b: Any) -> Any:
     da = g @ b.T
     return da, a.T @ g
-
-
-SAVES = "def forward(ctx, z, t):\n    p = soft(z)\n    ctx.save_for_backward({})\n    return p\n"
-READS = "def backward(ctx, g):\n    p, t = ctx.saved_tensors\n    return g * p\n"
-
-
-@pytest.mark.parametrize(
-    ("kept", "found"),
-    [("z, t", [("z", "p", 3)]), ("p, t", []), ("z, z", []), ("p.detach(), t", [])],
-)
-def test_one_name_kept_and_another_read(
-    kept: str, found: list[tuple[str, str, int]], tmp_path: Path
-) -> None:
-    file = tmp_path / "f.py"
-    file.write_text(SAVES.format(kept), encoding="utf-8")
-    place = Place(str(file), 1)
-    assert [(m.kept, m.read, m.line) for m in mixups(place, source(READS))] == found
-
-
-def test_a_cache_by_another_name_is_no_mixup(tmp_path: Path) -> None:
-    file = tmp_path / "f.py"
-    file.write_text(
-        "def f(x):\n    out = g(x)\n    cache = (out,)\n    return out, cache\n", encoding="utf-8"
-    )
-    reads = source("def b(g, cache):\n    out, = cache\n    return g * out\n")
-    assert mixups(Place(str(file), 1), reads) == []
-
-
-def test_a_name_that_the_forward_does_not_have_is_just_another_name(tmp_path: Path) -> None:
-    file = tmp_path / "f.py"
-    file.write_text(SAVES.format("p, t"), encoding="utf-8")
-    renamed = source(READS.replace("p, t", "probabilities, t"))
-    assert mixups(Place(str(file), 1), renamed) == []

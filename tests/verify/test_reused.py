@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import verify
-from chainrule.verify.arrays import reused
+from chainrule.verify.arrays import interference
 from chainrule.verify.arrays.network import network_of
 from chainrule.verify.finding import Finding, Name
 from tests.sampling import sampled_file
@@ -96,7 +96,7 @@ def explained(net: Any) -> Finding:
     """What becomes of a finding that nothing else explains."""
     whole = network_of(net, (X,)).whole
     before = Finding("error", whole.name, whole.kind, "x", (Name("unnamed", ""),))
-    return reused.explained(whole, [before])[0]
+    return interference.explained(whole, [before])[0]
 
 
 def test_in_a_loop_the_line_that_keeps_is_told() -> None:
@@ -115,7 +115,7 @@ def test_what_else_is_wrong_is_not_explained_by_it() -> None:
         def backward(self, g: Any) -> Any:
             return super().backward(g) / 2
 
-    assert reused.reused(network_of(Halved(*both(Relu())), (X,)).whole)
+    assert list(interference.causes(network_of(Halved(*both(Relu())), (X,)).whole))
     assert explained(Halved(*both(Relu()))).name.code == "unnamed"
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.verify.arrays.members import Way, is_object, walk
 from chainrule.verify.arrays.methods import functions_of
 from chainrule.verify.copies import twins
-from chainrule.verify.diagnose.forward_text import function_at
+from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
 from chainrule.verify.reading import parameters_of, place_of
 from chainrule.verify.streams import replayed

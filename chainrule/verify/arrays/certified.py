@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.alike import certified_after, merged
-from chainrule.verify.arrays import common, overwritten, reused
+from chainrule.verify.arrays import interference
 from chainrule.verify.arrays.network import Network, network_of
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
@@ -42,17 +42,12 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
 def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> list[Finding]:
     """The findings, of which those of a whole whose parts are right say what these do to each
     other."""
-    looks = (overwritten.explained, reused.explained, common.explained)
-    for explained in looks if network.parts else ():
-        try:
-            told = explained(network.whole, findings)
-        except Exception as error:  # Ours, or that of layers which run only once.
-            why = f"what its layers do to each other was not seen: {error}"
-            ledger.skipped.append(Skipped(network.whole.name, why))
-            continue
-        if told != findings:
-            return told
-    return findings
+    try:
+        return interference.explained(network.whole, findings) if network.parts else findings
+    except Exception as error:  # Ours, or that of layers which run only once.
+        why = f"what its layers do to each other was not seen: {error}"
+        ledger.skipped.append(Skipped(network.whole.name, why))
+        return findings
 
 
 def _levels(network: Network) -> list[list[Layer]]:

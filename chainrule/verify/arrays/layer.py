@@ -218,6 +218,17 @@ class Layer(Subject):
         return with_forward(backward, forward, lambda f: replace(self, forward_function=f))
 
     @property
+    def settings(self) -> Mapping[str, float]:
+        """Numbers with a point that the object keeps."""
+        return {str(way): x for way, x in walk(self.owner) if type(x) is float}
+
+    def at_setting(self, name: str, value: float) -> Subject:
+        """The same with another number in the object."""
+        owner = duplicate(self.owner)
+        next(way for way, _ in walk(owner) if str(way) == name).put(owner, value)
+        return replace(self, owner=owner)
+
+    @property
     def own_sizes(self) -> Mapping[int, str]:
         """Whole numbers that an object keeps, and that are lengths: it works for these only."""
         told = [

@@ -1,4 +1,4 @@
-"""A is N with its elements elsewhere: transposed, in another order, summed along another axis."""
+"""A is N with its elements elsewhere: transposed, reshaped, summed along another axis."""
 
 from __future__ import annotations
 
@@ -138,33 +138,6 @@ def _reshape(case: Case, axes: Swap, left: float, back: Array) -> Guess:
         formula=f"swap axes {axes[0]} and {axes[1]} of {name}_bar before it is reshaped",
         mend=mend,
     )
-
-
-def reordered(case: Case) -> Iterator[Guess]:
-    """x_bar has the right numbers at the wrong places: reversed or rolled along an axis."""
-    if not case.whole:
-        return
-    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
-    for axis, extent in enumerate(N.shape):
-        side, at = ("g", axis) if axis < y_axes else (f"{case.input}_bar", axis - y_axes)
-        for words, moved in _moves(N, axis, extent):
-            if case.explains(moved.reshape(case.N.shape)):
-                left = case.left(moved.reshape(case.N.shape))
-                because = f"A equals N {words} along axis {at} of {side}, leaving {left:.0e}"
-                detail = f"elements of {side} are {words} along axis {at}"
-                formula = f"undo it: {side} must not be {words} along axis {at}"
-                for code, rank in (("wrong_value", 8.0), ("region", 8.5)):
-                    yield guess(code, rank, because, detail, left=left, formula=formula)
-                return
-
-
-def _moves(N: Array, axis: int, extent: int) -> Iterator[tuple[str, Array]]:
-    if extent > 1:
-        yield "reversed", np.flip(N, axis)
-    for by in (1, -1) if extent > 2 else ():
-        yield f"shifted by {by}", np.roll(N, by, axis)
-    if extent > 3 and extent % 2 == 0:
-        yield "shifted by half (its halves exchanged)", np.roll(N, extent // 2, axis)
 
 
 def along(case: Case) -> Iterator[Guess]:

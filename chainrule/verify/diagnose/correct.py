@@ -11,6 +11,8 @@ from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.guess import Guess, Mend
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction
+from chainrule.verify.measure import settings
+from chainrule.verify.measure.run import Point, Run
 from chainrule.verify.subject import Array, Subject
 
 _LONG = 0.25
@@ -66,9 +68,8 @@ def derivation(subject: Subject, k: int) -> str:
 def _error(evidence: Evidence, k: int, mend: Mend) -> float | None:
     """Largest relative disagreement of the corrected gradient with differences; None if it cannot
     be computed."""
-    subject = evidence.subject
     worst: float | None = None
-    for xs in _points(evidence, k):
+    for subject, xs in _points(evidence, k):
         try:
             error = _error_at(subject, xs, k, mend)
         except Exception:
@@ -77,12 +78,18 @@ def _error(evidence: Evidence, k: int, mend: Mend) -> float | None:
     return worst
 
 
-def _points(evidence: Evidence, k: int) -> Iterator[tuple[Any, ...]]:
-    """The captured point, unless the forward takes long there, and the shrunk ones."""
-    each = evidence.seconds / max(evidence.evaluations, 1)
+def _points(evidence: Evidence, k: int) -> Iterator[tuple[Subject, tuple[Any, ...]]]:
+    """The captured point, at its own settings and at others, unless the forward takes long there,
+    and the shrunk ones."""
+    subject, each = evidence.subject, evidence.seconds / max(evidence.evaluations, 1)
     if each < _LONG or not evidence.jacobians:
-        yield measure.captured(evidence.subject)
-    yield from [j.xs for j in evidence.jacobians if j.input == k][:2]
+        here = Point("as captured", measure.captured(subject), "captured")
+        yield subject, here.xs
+        for other in settings.points(Run(subject, Evidence(subject)), here):
+            yield subject, other.xs
+        for name, value in settings.kept(subject, here.xs):
+            yield subject.at_setting(name, value), here.xs
+    yield from [(subject, j.xs) for j in evidence.jacobians if j.input == k][:2]
 
 
 def _error_at(subject: Subject, xs: tuple[Any, ...], k: int, mend: Mend) -> float:

@@ -32,8 +32,11 @@ def refined(
             code = "stale"  # a value of its own was changed before it was read
         named = replace(named, names=_with(named.names, code, correction))
     stated = finding.correction if named.name.code == finding.name.code else None
-    formula = "" if stated is None else stated.formula
-    merged = replace(correction, formula=formula or correction.formula)
+    words = [correction.formula] if stated is None else [stated.formula, correction.formula]
+    if stated is not None and not stated.rechecked:  # It was not tried as the edit was.
+        words.reverse()
+    formula = next((w for w in words if w), "")
+    merged = replace(correction, formula=formula)
     return replace(named, correction=merged, place=place or correction.place or finding.place)
 
 

@@ -7,25 +7,22 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from chainrule.verify.diagnose.axes import along, reordered, transposed
+from chainrule.verify.diagnose.axes import along, transposed
 from chainrule.verify.diagnose.behaviours import behaved
-from chainrule.verify.diagnose.between import turned_between
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.correct import corrected
+from chainrule.verify.diagnose.coupled import coupled
 from chainrule.verify.diagnose.describe import sentences
-from chainrule.verify.diagnose.forward_text import changed_later
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
-from chainrule.verify.diagnose.kept_text import kept_another
 from chainrule.verify.diagnose.lost import lost
-from chainrule.verify.diagnose.once_text import kept_by_first_call
 from chainrule.verify.diagnose.paths import through
-from chainrule.verify.diagnose.raw import raw
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
 from chainrule.verify.diagnose.scales import scaled_elements
-from chainrule.verify.diagnose.selection import selected
-from chainrule.verify.diagnose.source import line_of
+from chainrule.verify.diagnose.text.forward import changed_later
+from chainrule.verify.diagnose.text.once import kept_by_first_call
+from chainrule.verify.diagnose.text.source import line_of
 from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
@@ -36,20 +33,16 @@ from chainrule.verify.subject import Subject
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     changed_later,
     kept_by_first_call,
-    kept_another,
     scaled,
     exchanged,
     transposed,
-    turned_between,
     lost,
     along,
     through,
+    coupled,
     region,
     scaled_elements,
     mistaken,
-    selected,
-    reordered,
-    raw,
 )
 """All rules that look at a pair of Jacobians."""
 _NOTES = (*NOTES, "kink")

@@ -15,16 +15,22 @@ import numpy as np
 
 from chainrule.verify.diagnose import constants
 from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.graph import Contribution, Paths, contributions, paths_of, telling
+from chainrule.verify.diagnose.graph import (
+    MOST_EDGES,
+    Contribution,
+    Paths,
+    contributions,
+    paths_of,
+    telling,
+)
 from chainrule.verify.diagnose.graph import path as in_words
 from chainrule.verify.diagnose.guess import Guess, guess
-from chainrule.verify.diagnose.missing import missing
-from chainrule.verify.diagnose.repeats import lines, uses
+from chainrule.verify.diagnose.text.overwrites import Overwrite, overwrites
 from chainrule.verify.subject import Array, Edge
 
 _MANY = 12
 """So many different contributions at most are tried in pairs."""
-_PAIR_WEIGHTS = (0.0, -1.0, 2.0)
+_WEIGHTS = (0.0, -1.0, 2.0)
 
 
 def through(case: Case) -> Iterator[Guess]:
@@ -113,7 +119,7 @@ def _several(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
     for a, b in combinations(list(parts)[:_MANY], 2):
         matrix = np.stack([a.arrives, b.arrives], axis=1)
         solution = cast("Array", np.linalg.lstsq(matrix, paths.difference, rcond=None)[0]) + 1.0
-        near = [min(_PAIR_WEIGHTS, key=lambda w, v=v: abs(w - v)) for v in solution.tolist()]
+        near = [min(_WEIGHTS, key=lambda w, v=v: abs(w - v)) for v in solution.tolist()]
         weights = {a.edge: near[0], b.edge: near[1]}
         rest = paths.difference - matrix @ (solution - 1.0)
         if np.linalg.norm(rest) > 1e-3 * np.linalg.norm(paths.difference):
@@ -144,3 +150,127 @@ def _pair(
             formula=f"undo both with weight 1: {' and '.join([in_words(e) for e in edges])}",
             place=edges[0].place,
         )
+
+
+# One line that runs many times, wrong each time, or all times but one: what loops do.
+
+
+def uses(paths: Paths) -> list[Guess]:
+    """One input used by the same line many times (a loop): only one use, or all but one, counts."""
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for i, edge in enumerate(paths.flow.edges[:MOST_EDGES]):
+        if edge.inputs == frozenset({paths.case.k}):
+            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
+    for group in groups.values():
+        found = _one_of(paths, group) if len(group) > 1 else []
+        if found:
+            return found
+    return []
+
+
+def lines(paths: Paths) -> list[Guess]:
+    """One line that runs many times (a loop), wrong in the same way each time."""
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for i, edge in enumerate(paths.flow.edges[:MOST_EDGES]):
+        if paths.case.k in edge.inputs and edge.place is not None:
+            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
+    for group in groups.values():
+        for w in _WEIGHTS if len(group) > 1 else ():
+            left = paths.left(dict.fromkeys(group, w))
+            if left <= paths.case.slack(2.0):
+                return _each_time(paths, group, w, left)
+    return []
+
+
+def _each_time(paths: Paths, group: Sequence[int], w: float, left: float) -> list[Guess]:
+    edge = paths.flow.edges[group[0]]
+    because = (
+        f"A = N with the path through {in_words(edge)} weighted {w:g} each of the {len(group)} "
+        f"times that it runs, leaving {left:.0e} of the difference"
+    )
+    if w == 0.0:
+        return missing(paths.case, [edge], because, left)
+    code, said = ("sign", "the wrong sign") if w < 0 else ("factor", "the factor 2")
+    return [
+        guess(
+            code,
+            3.4,
+            because,
+            f"what comes through {in_words(edge)} has {said} each time",
+            left=left,
+            formula=f"divide what undoes {in_words(edge)} by {w:g}",
+            place=edge.place,
+        )
+    ]
+
+
+def _one_of(paths: Paths, group: Sequence[int]) -> list[Guess]:
+    for kept, which in ((group[0], "first"), (group[-1], "last")):
+        left = paths.left({i: 0.0 for i in group if i != kept})
+        if left <= paths.case.slack():
+            edge, name = paths.flow.edges[kept], paths.case.input
+            because = (
+                f"{name} is used {len(group)} times by {in_words(edge)}; A is what comes from the "
+                f"{which} use alone, leaving {left:.0e} of the difference"
+            )
+            return [
+                guess(
+                    "overwritten",
+                    2.0,
+                    because,
+                    f"each use of {name} replaces the contribution of the one before",
+                    left=left,
+                    formula=f"add up {name}_bar over all {len(group)} uses (`+=`)",
+                    place=edge.place,
+                )
+            ]
+    return []
+
+
+# Names for a path through which nothing comes back.
+
+
+def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> list[Guess]:
+    """Names for one path, or several, through which nothing comes back."""
+    path = " and ".join(dict.fromkeys([in_words(e) for e in edges]))
+    plural = "s" if len(edges) > 1 else ""
+    written = overwrites(case.subject.source)
+    formula = f"add what comes back through {path} to {case.input}_bar"
+    detail = f"the path{plural} through {path} {'are' if plural else 'is'} missing"
+    place = edges[0].place
+    if case.subject.backward_place is None:
+        because += "; nobody wrote this backward, so that the graph was cut there"
+        formula = f"keep the graph on the path through {path}: no detach(), .data, numpy() on it"
+        return [
+            guess("partly_detached", 2.0, because, detail, left=left, formula=formula, place=place)
+        ]
+    term = guess(
+        "missing_term",
+        3.0,
+        because,
+        detail,
+        left=left,
+        formula=formula,
+        place=place,
+        apart="whether the term was computed and then replaced (`=`), or never computed",
+    )
+    over = guess(
+        "overwritten",
+        2.8 if written else 3.2,
+        _with_line(because, written),
+        f"what comes through {path} is lost",
+        left=left,
+        formula=formula + " (`+=`)",
+        place=place,
+        apart=term.name.apart,
+    )
+    return [term, over]
+
+
+def _with_line(because: str, written: Sequence[Overwrite]) -> str:
+    if not written:
+        return because
+    w = written[0]
+    return (
+        because + f"; `{w.name}` is assigned at line {w.line}, over what line {w.before} put there"
+    )

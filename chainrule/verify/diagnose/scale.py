@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,10 @@ from chainrule.verify.diagnose import constants, measure
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.constants import Constant
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
-from chainrule.verify.diagnose.unheard import unheard
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.measure import sizes
+from chainrule.verify.measure.noise import based
+from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.subject import Array
 
 _FEW = 3
@@ -105,7 +110,7 @@ def _sign(case: Case, c: float) -> Guess:
 
 
 def _factor(case: Case, c: float) -> Iterator[Guess]:
-    fitting = named_factors(case, c, other_ratio(case))
+    fitting = named_factors(case, c)
     if fitting:
         best, *rest = fitting
         yield _recognised(case, c, best, rest)
@@ -160,34 +165,38 @@ def divided(case: Case, c: Constant) -> Mend:
     return mend
 
 
-def named_factors(
-    case: Case, c: float, other: tuple[float, Sequence[Any]] | None
+def named_factors(case: Case, c: float) -> list[Constant]:
+    """What c could be, also by what it is at other points, until one reading is left."""
+    found = constants.recognise(c, constants.symbols(case.subject, case.xs, case.ys, case.k))
+    for xs in _elsewhere(case):
+        if len({f.text for f in found}) < 2:
+            break
+        with suppress(Exception):  # The point is another one; the finding stands without it.
+            found = _fitting_at(case, found, _ratio_at(case, xs), xs)
+    return found
+
+
+def _fitting_at(
+    case: Case, found: Sequence[Constant], value: float, xs: Sequence[Any]
 ) -> list[Constant]:
-    """What c could be, also by what it is at another point, if it was measured there."""
-    fitting = constants.recognise(c, constants.symbols(case.subject, case.xs, case.ys, case.k))
-    if other is None:
-        return fitting
-    value, xs = other
+    """Those of some readings that give what was measured at another point."""
     at_hand = constants.symbols(case.subject, xs, measure.outputs(case.subject, xs), case.k)
-    there = {f.text for f in constants.recognise(value, at_hand)}
     if constants.near(value, 1.0):
-        there = {f.text for f in fitting if _is_one(f, at_hand)}
-    return [f for f in fitting if f.text in there]
+        return [f for f in found if constants.near(abs(constants.value_of(f, at_hand)), 1.0)]
+    there = {f.text for f in constants.recognise(value, at_hand)}
+    return [f for f in found if f.text in there]
 
 
-def _is_one(constant: Constant, at_hand: Sequence[constants.Symbol]) -> bool:
-    return constants.near(abs(constants.value_of(constant, at_hand)), 1.0)
-
-
-def other_ratio(case: Case) -> tuple[float, Sequence[Any]] | None:
-    """How A and N compare at the captured point, and that point; None if it is the same one."""
-    xs = measure.captured(case.subject)
-    if measure.shapes(xs) == measure.shapes(case.xs):
-        return None
-    try:
-        return _ratio_at(case, xs), xs
-    except Exception:
-        return None  # The point is another one; the finding stands without it.
+def _elsewhere(case: Case) -> Iterator[Sequence[Any]]:
+    """Points of other shapes than the case's: the captured one, and one of other lengths."""
+    subject, xs = case.subject, measure.captured(case.subject)
+    if measure.shapes(xs) != measure.shapes(case.xs):
+        yield xs
+    if not subject.fixed:
+        run = Run(subject, Evidence(subject))
+        with suppress(UnusableError):
+            base = based(run, Point("as captured", xs, "captured"))
+            yield from [point.xs for point in islice(sizes.others(run, base), 1)]
 
 
 def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
@@ -199,3 +208,43 @@ def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
     t = x_bar / (float(np.max(np.abs(x_bar), initial=0.0)) or 1.0)
     true, _ = measure.slope(case.subject, xs, case.k, t, gs)
     return measure.inner(x_bar, t) / true
+
+
+# What comes in for one of several outputs has no part in what comes back.
+
+
+def unheard(case: Case) -> Iterator[Guess]:
+    """Guesses where A = 0 for one output, and not for others: another one's cotangent is in its
+    place, or nothing is."""
+    o = case.found.output
+    formula = f"add what comes back from y[{o}] to {case.input}_bar"
+    because = f"A = 0 for y[{o}], and not for other outputs"
+    other = _in_place(case)
+    if other is not None:
+        yield guess(
+            "wrong_value",
+            0.4,
+            f"{because}; A - N of y[{other}] is N of y[{o}]",
+            f"the cotangent of y[{other}] is read where that of y[{o}] belongs",
+            left=case.left(0 * case.N),
+            formula=f"read the cotangent of y[{o}] where that of y[{other}] is read for it",
+        )
+    yield guess(
+        "missing_term",
+        0.5,
+        because,
+        f"the cotangent of y[{o}] has no part in {case.input}_bar",
+        left=case.left(0 * case.N),
+        formula=formula,
+    )
+
+
+def _in_place(case: Case) -> int | None:
+    """The output for which comes back, besides what should, what should for this one."""
+    for found in case.evidence.jacobians:
+        same = found.input == case.k and found.xs is case.xs and found.output != case.found.output
+        if same and found.difference.shape == case.N.shape:
+            rest = float(np.linalg.norm(found.difference - case.N))
+            if rest <= case.slack() * case.size:
+                return found.output
+    return None

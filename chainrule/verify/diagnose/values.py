@@ -13,8 +13,8 @@ import numpy as np
 
 from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.forward_text import has_text
 from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.text.forward import has_text
 from chainrule.verify.subject import Array
 
 _MOST = 160

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure import conduct, points
 from chainrule.verify.measure.noise import Base, based
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError, inexact
-from chainrule.verify.subject import values
+from chainrule.verify.subject import Array, values
 
 _AGAIN = 1e-6
 """Runs may differ by rounding: sums go in another order where memory is aligned differently."""
+_OTHER = 0.1
+"""Relative difference that no rounding explains, not that of half precision."""
 
 
 def captured(run: Run) -> Base:
@@ -22,6 +27,9 @@ def captured(run: Run) -> Base:
     exact = Point("as captured", values(run.subject, np.float64), "captured")
     own = Point("as captured", values(run.subject), "captured")
     try:
+        made = kernels_in(run.subject.functions)
+        if made and _differ(run.forward(exact.xs), run.forward(own.xs)):
+            raise UnusableError(f"a kernel made for one dtype gives other results ({made[0]})")
         base = based(run, exact)
         if _raises(run, base) and not _raises(run, based(run, own)):
             raise UnusableError("the backward does not run in float64")
@@ -35,6 +43,12 @@ def captured(run: Run) -> Base:
                 "the forward gives other results when it is run again: it is random"
             )
     return base
+
+
+def _differ(ys: Sequence[Array], others: Sequence[Array]) -> bool:
+    """Whether results of two dtypes are not the same numbers."""
+    pairs = zip(ys, others, strict=True)
+    return any(a.shape != b.shape or not conduct.apart(a, b) < _OTHER for a, b in pairs)
 
 
 def _raises(run: Run, base: Base) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
@@ -54,7 +55,8 @@ class OtherPoints:
         if not tried:
             run.skip("other sizes", "the forward works at none that was tried")
         smallest = min(found, key=lambda b: sum([y.size for y in b.ys]))
-        for point in (*oblong.points(run, smallest), *windows.points(run, base)):
+        apart = (oblong.points(run, smallest), windows.points(run, base), windows.blocks(run, base))
+        for point in itertools.chain(*apart):
             self._elsewhere(point, "size", right)
         return smallest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,11 @@ class Spoiled(Subject):
         if bar is not None:
             bars[self._k] = np.asarray(bar) * np.asarray(FACTOR).astype(np.asarray(bar).dtype)
         return tuple(bars)
+
+    @property
+    def functions(self) -> list[Callable[..., object]]:
+        """The subject's."""
+        return self._subject.functions
 
     @property
     def fixed(self) -> str:

@@ -1,5 +1,8 @@
-"""The captured point with lengths that windows do not divide: of an image of 6 rows, windows of 3
-at a step of 2 leave out the last one. A backward that counts back from its windows may forget it.
+"""The captured point with lengths that windows and blocks do not divide.
+
+Of an image of 6 rows, windows of 3 at a step of 2 leave out the last one. A backward that counts
+back from its windows may forget it. And a loop over blocks of 64 never runs for 5 rows: what is
+wrong in it, or in what it leaves for the loop behind it, shows for more.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from chainrule.source_text import definition_text
 from chainrule.verify.measure.lengths import LARGEST, free
 from chainrule.verify.measure.meant import counts_windows
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
-from chainrule.verify.measure.sizes import resized, size_of
+from chainrule.verify.measure.sizes import resized, size_of, tried
+from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
 
 _MOST = 2
@@ -34,6 +39,35 @@ def points(run: Run, base: Base) -> Iterator[Point]:
             found += 1
         if found == _MOST:
             return
+
+
+def blocks(run: Run, base: Base) -> Iterator[Point]:
+    """Versions of the point with larger lengths, so that loops over blocks run twice, and leave
+    something over."""
+    for block in sorted(_steps(run))[:_MOST]:
+        short = [n for n in free(run, base) if n <= block]
+        longer = {n: 2 * block + 1 + i for i, n in enumerate(short)}
+        together = list(tried(run, base, longer)) if longer else []
+        yield from together
+        for n, m in longer.items() if not together else ():
+            yield from tried(run, base, {n: m})
+
+
+def _steps(run: Run) -> set[int]:
+    """By how much the counters of loops grow, `range(0, n, 64)`, in forward and backward."""
+    found = set[int]()
+    for f in run.subject.functions:
+        plain = function_of(f)
+        names = {} if plain is None else plain.__globals__
+        for node in ast.walk(tree_of(definition_text(f))):
+            match node:
+                case ast.Call(func=ast.Name(id="range"), args=[_, _, ast.Constant(value=int(n))]):
+                    found.add(n)
+                case ast.Call(func=ast.Name(id="range"), args=[_, _, ast.Name(id=name)]):
+                    found.add(n if isinstance(n := names.get(name), int) else 0)
+                case _:
+                    continue
+    return {n for n in found if n > 1}
 
 
 def _counts_windows(run: Run) -> bool:

@@ -42,7 +42,8 @@ def to_torch(x: Array) -> Tensor:
         return _wrapped(x if usable else x.copy()).clone()
     steps = [s // x.itemsize for s in x.strides]
     span = 1 + sum([(n - 1) * s for n, s in zip(x.shape, steps, strict=True)])
-    memory = np.zeros(span, x.dtype)
+    # Code that takes it for contiguous reads wrong numbers, and no memory of others.
+    memory = np.zeros(max(span, x.size), x.dtype)
     view = np.lib.stride_tricks.as_strided(memory, x.shape, x.strides)
     view[...] = x
     return torch.as_strided(_wrapped(memory), x.shape, steps)

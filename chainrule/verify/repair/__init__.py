@@ -15,7 +15,7 @@ from time import process_time
 from weakref import WeakKeyDictionary
 
 from chainrule.verify.diagnose.edits import PLAIN
-from chainrule.verify.diagnose.forward_text import may_change
+from chainrule.verify.diagnose.text.forward import may_change
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
@@ -59,9 +59,7 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
         found = sorted([r for r in found if k in r.inputs], key=lambda r: len(r.inputs))
     if not found:
         return None
-    best = next((r for r in repairs(evidence) if r.whole and r in found), found[0]).correction
-    stated = finding.correction.formula if finding and finding.correction else ""
-    return replace(best, formula=stated or best.formula)
+    return next((r for r in repairs(evidence) if r.whole and r in found), found[0]).correction
 
 
 _known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
@@ -126,6 +124,8 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     named = [finding.name.code] if finding is not None and finding.name.rank < PLAIN else []
     for rule, why in posed.failures.items():
         evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
+    for why in posed.untouched[:1]:
+        evidence.skipped.append(("corrections", why))
     found = [replace(r, misplaced=_is_misplaced(posed, r, named)) for r in found]
     yield from sorted(found, key=lambda r: (not r.whole, r.misplaced, r.cost))
 

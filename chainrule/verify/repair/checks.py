@@ -18,6 +18,7 @@ import numpy as np
 from chainrule.verify.diagnose.approximate import SMALL
 from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
+from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.code.home import Asked, at_home
@@ -62,6 +63,10 @@ def passed(posed: Problem, search: Search) -> list[Repaired]:
 
 
 def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
+    if kernels := kernels_in([posed.source.function]):
+        why = "memory is handed to code that is not Python: changed code could write anywhere"
+        posed.untouched.append(f"{why} ({kernels[0]})")
+        return
     try:
         first = Draft.of(posed.source)
     except UnreadableError:

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
-from chainrule.verify.measure import oblong, sizes, windows
+from chainrule.verify.measure import oblong, settings, sizes, windows
 from chainrule.verify.measure import points as variation
 from chainrule.verify.measure.captured import Base, captured
 from chainrule.verify.measure.conduct import elsewhere
@@ -24,7 +24,7 @@ from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
 from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 
-_POINTS = 7
+_POINTS, _SETTINGS = 9, 2
 _VARIED = 6
 _FIRST, _OTHERS = 0.8, 0.2
 """Seconds for the gradients at the first point, and at each of the others."""
@@ -71,6 +71,8 @@ class Problem:
     them, as where a length is that of four gates."""
     failures: Failures = field(default_factory=Failures)
     """Of rules that raised while it was worked on."""
+    untouched: list[str] = field(default_factory=list[str])
+    """Why some code was not changed."""
     runs: int = 0
     stop: float = inf
     _look: int = field(init=False, default=0)
@@ -202,14 +204,26 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     points.insert(0 if size <= SMALL else len(points), base.point)
     for k, point in enumerate(points):
         yield from _at(subject, point, layouts=k == 0)
+    yield from _at_settings(run, base.point)
     resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
     varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
     if subject.only_here:
         varied = (variation.nearby(run, base.point) for _ in range(_VARIED))
     sized = resizable and any(b.code == "size" for b in evidence.behaviours)
-    apart = (*oblong.points(run, base), *windows.points(run, base)) if sized else ()
+    made = (oblong.points(run, base), windows.points(run, base), windows.blocks(run, base))
+    apart = itertools.chain(*made) if sized else ()
     for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)
+
+
+def _at_settings(run: Run, point: Point) -> Iterator[Target]:
+    """The point at other settings: what makes up for a mistake at one of them is no correction."""
+    for other in settings.points(run, point):
+        yield from _at(run.subject, other, layouts=False)
+    for name, value in itertools.islice(settings.kept(run.subject, point.xs), _SETTINGS):
+        made = run.subject.at_setting(name, value)
+        for t in _at(made, replace(point, name=f"another {name}"), layouts=False):
+            yield replace(t, setting=(name, value))
 
 
 def _small(run: Run, base: Base, off: Mapping[int, float]) -> list[Point]:

@@ -82,11 +82,14 @@ class Target:
     """Where another call runs before the backward does (see `Subject.interrupted`)."""
     before: tuple[Any, ...] | None = None
     """Where another call has run before this one does (see `Subject.resumed`)."""
+    setting: tuple[str, float] | None = None
+    """A number of the subject's own that is another one here (see `Subject.at_setting`)."""
 
     def run(self, subject: Subject) -> tuple[Array | None, ...] | None:
         """x_bars of a subject, or None if its backward raises."""
         with quiet():
             try:
+                subject = subject if self.setting is None else subject.at_setting(*self.setting)
                 if self.between is not None:
                     return subject.interrupted(self.xs, self.between, self.gs)
                 if self.before is not None:

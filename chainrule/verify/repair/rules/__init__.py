@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.code.fit import ATOM, part
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
@@ -22,12 +24,15 @@ from chainrule.verify.repair.rules import (
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.values.scene import Scene
 
+_IN_ONE, _EVERYWHERE = 0.0, 0.3
+"""How much less likely it is that an edit is needed in all places of a value, and of the code."""
+_PLACES = 5
+
 Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 
 RULES: tuple[Rule, ...] = (
     patterns.patterns,
     atoms.other_array,
-    atoms.other_array_throughout,
     atoms.other_number,
     atoms.other_constant,
     atoms.other_size,
@@ -77,4 +82,36 @@ def edits(
             key = (e.start, e.end, e.text)
             if key not in found or found[key].cost > e.cost:
                 found[key] = e
-    return sorted(found.values(), key=lambda e: (e.cost, len(e.text)))
+    some = [*found.values(), *throughout(scene, list(found.values()))]
+    return sorted(some, key=lambda e: (e.cost, len(e.text)))
+
+
+def throughout(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
+    """Each edit of a part that stands in several places, made in all places of one value, and in
+    all there are: `u * (1 - u)` to `s * (1 - s)`, or one wrong name in two lines."""
+    spans = dict[str, dict[ast.AST, list[tuple[int, int]]]]()
+    for root in scene.roots:
+        for node in ast.walk(root):
+            if isinstance(node, ast.expr) and scene.is_array(node):
+                by_root = spans.setdefault(scene.draft.src(node), {})
+                by_root.setdefault(root, []).append(scene.draft.span(node))
+    done = set[tuple[tuple[tuple[int, int], ...], str]]()
+    for e in found:
+        by_root = spans.get(scene.draft.body[e.start : e.end], {})
+        alone = [some for some in by_root.values() if (e.start, e.end) in some]
+        every = [place for some in by_root.values() for place in some]
+        for places, more in [*[(some, _IN_ONE) for some in alone], (every, _EVERYWHERE)]:
+            key = (tuple(sorted(set(places))), e.text)
+            if 1 < len(key[0]) <= _PLACES and key not in done:
+                done.add(key)
+                yield _joined(scene, e, key[0], more)
+
+
+def _joined(scene: Scene, e: Edit, places: Sequence[tuple[int, int]], more: float) -> Edit:
+    """The edit made in several places, which do not overlap."""
+    body, text, at = scene.draft.body, "", places[0][0]
+    for start, end in places:
+        text += body[at:start] + part(e.text, ATOM)
+        at = end
+    says = f"{e.says}, in {len(places)} places"
+    return Edit(places[0][0], at, text, e.code, e.cost + more, says, e.rule)

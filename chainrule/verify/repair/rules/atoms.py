@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called, number
-from chainrule.verify.repair.code.syntax import is_simple, names_in
+from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain, shape_of
+
+_MAKERS = ("zeros", "empty", "ones", "full", "new_zeros", "broadcast_to")
+"""Functions that are given a whole shape."""
 
 
 def other_array(scene: Scene) -> Iterator[Edit]:
@@ -24,8 +27,8 @@ def other_array(scene: Scene) -> Iterator[Edit]:
         here, shape = scene.draft.src(node), scene.shape(node)
         if node in functions or isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare):
             continue
-        for name, value in scene.arrays_at(node).items() if shape else ():
-            if name != here and shape_of(value) == shape:
+        for name in scene.arrays_like(node) if shape else ():
+            if name != here:
                 far = FAR - RARE if "[" in name or "." in name else 0.0
                 yield scene.put(node, name, _code(scene, node, name), USUAL + far)
         for name in scene.cotangents - {here} if here in scene.cotangents else ():
@@ -46,29 +49,6 @@ def _code(scene: Scene, node: ast.expr, name: str) -> str:
         return "wrong_value"
     ones = isinstance(node, ast.Call) and called(node).endswith("_like")
     return "not_linear" if name in inside and not ones else "ignores_cotangent"
-
-
-def other_array_throughout(scene: Scene) -> Iterator[Edit]:
-    """Another array wherever an expression reads one: `u * (1 - u)` to `s * (1 - s)`."""
-    for root in scene.roots:
-        read = [n for n in ast.walk(root) if isinstance(n, ast.expr) and is_simple(n)]
-        places = dict[str, list[ast.expr]]()
-        for n in [n for n in read if scene.shape(n)]:
-            places.setdefault(scene.draft.src(n), []).append(n)
-        for here, nodes in places.items():
-            for name, value in scene.arrays_at(nodes[0]).items() if len(nodes) > 1 else ():
-                if name != here and shape_of(value) == scene.shape(nodes[0]):
-                    text = _with(scene, root, dict.fromkeys(nodes, name))
-                    yield scene.put(root, text, "wrong_value", USUAL)
-
-
-def _with(scene: Scene, root: ast.expr, names: Mapping[ast.expr, str]) -> str:
-    """The text of an expression with other names in some places."""
-    text, first = scene.draft.src(root), scene.draft.span(root)[0]
-    for n in sorted(names, key=lambda n: -scene.draft.span(n)[0]):
-        start, end = (i - first for i in scene.draft.span(n))
-        text = text[:start] + names[n] + text[end:]
-    return text
 
 
 def other_number(scene: Scene) -> Iterator[Edit]:
@@ -125,6 +105,19 @@ def other_size(scene: Scene) -> Iterator[Edit]:
                 continue
         for text in scene.extents:
             yield scene.put(node, text, code, RARE + (FAR - RARE) * ("shape" not in text))
+    yield from _whole_shapes(scene)
+
+
+def _whole_shapes(scene: Scene) -> Iterator[Edit]:
+    """The shape of an array for lengths that are put together: `zeros((n, 2 * m))`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(args=[ast.Tuple(elts=lengths) as shape, *_]) if called(node) in _MAKERS:
+                for name, value in scene.arrays_at(node).items():
+                    if len(shape_of(value) or ()) == len(lengths):
+                        yield scene.put(shape, f"{name}.shape", "size", USUAL)
+            case _:
+                continue
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:

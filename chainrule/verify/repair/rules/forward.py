@@ -12,7 +12,8 @@ from chainrule.verify.repair.code.dialect import ELEMENTWISE, forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called
 from chainrule.verify.repair.code.syntax import is_simple
-from chainrule.verify.repair.rules.prior import USUAL
+from chainrule.verify.repair.rules.patterns import SMALL
+from chainrule.verify.repair.rules.prior import RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain, shape_of
 from chainrule.verify.trees import tree_of
@@ -81,6 +82,8 @@ def number_of_forward(scene: Scene) -> Iterator[Edit]:
                 near = [(n, k) for n, k in pairs if abs(n * known[k] / here - 1) < _NEAR]
                 for text in [*[f"{n} * {k}" for n, k in near], *others][:_MOST]:
                     yield scene.put(node, text, "wrong_value", USUAL)
+                    if 0 < here < SMALL:  # Below it a series may be used.
+                        yield scene.put(node, text, "precision", RARE)
             case _:
                 continue
 

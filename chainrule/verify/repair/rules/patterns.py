@@ -36,7 +36,7 @@ class Pattern:
         return ast.parse(self.before, mode="eval").body
 
 
-_SMALL = 0.1
+SMALL = 0.1
 """Bounds below which a series is used: what is used above them cancels near zero."""
 ROWS: Final = (
     Pattern("N // K", ("-(-N // K)",), "lengths", SHOWN),
@@ -136,7 +136,7 @@ _KINDS: Final[dict[str, Callable[[Scene, ast.expr], bool]]] = {
     **dict.fromkeys("AB", lambda s, n: s.is_array(n)),
     **dict.fromkeys("CD", lambda s, n: s.shape(n) == () and not s.is_array(n)),
     **dict.fromkeys("NK", lambda s, n: is_count(s.value(n))),
-    "S": lambda s, n: isinstance(v := s.value(n), float) and 0 < v < _SMALL,
+    "S": lambda s, n: isinstance(v := s.value(n), float) and 0 < v < SMALL,
     "O": lambda s, n: isinstance(n, ast.Constant) and n.value in ("A", "F", "K"),
     **dict.fromkeys("XY", lambda s, n: True),
     "M": lambda s, n: _dtype(s, n) == "b",

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from chainrule.verify.diagnose.once_text import Once, kept_once
+from chainrule.verify.diagnose.text.once import Once, kept_once
 from chainrule.verify.repair.code.draft import Draft, Edit
 from chainrule.verify.repair.code.fit import ATOM, UNARY, as_part, part
 from chainrule.verify.repair.code.syntax import names_in

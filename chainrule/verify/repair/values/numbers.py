@@ -26,7 +26,7 @@ from chainrule.verify.trees import tree_of
 
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
-_CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel")
+_CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel", "sum", "count_nonzero", "max")
 _MOST = 60
 _BOUNDS = 12
 _BEST = 6
@@ -69,7 +69,7 @@ def _derived(scene: Scene, base: list[Scalar]) -> Iterator[Scalar]:
         if min(s.value) > 2:
             less = tuple([v - 1 for v in s.value])
             yield Scalar(f"({s.text} - 1)", less, s.cost + 0.4)
-        if "." not in s.text:
+        if all(0 < v < 1 for v in s.value):
             rest = tuple([1 - v for v in s.value])
             yield Scalar(f"(1 - {s.text})", rest, s.cost + 0.3)
 
@@ -84,12 +84,22 @@ def _named(scenes: list[Scene]) -> Iterator[Scalar]:
 
 
 def _literals(scenes: list[Scene]) -> Iterator[Scalar]:
-    """Fractions that stand in the backward or the forward: 0.8, 1e-5, 0.044715."""
+    """Numbers that multiply or divide something in the backward or the forward, and fractions: 0.8,
+    1e-5, 0.044715, the 3 of `y / 3`."""
     texts = [scenes[0].draft.body, *forward_texts(scenes[0].draft.source)]
-    for text in dict.fromkeys([m for t in texts for m in _FRACTION.findall(t)]):
+    found = [m for t in texts for m in (*_FRACTION.findall(t), *_factors_of(t))]
+    for text in dict.fromkeys(found):
         value = float(text)
         if value not in (0.0, 0.5, 1.0, 2.0):
             yield Scalar(text, (value,) * len(scenes), 0.05)
+
+
+def _factors_of(text: str) -> list[str]:
+    """Whole numbers by which something is multiplied or divided."""
+    nodes = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.BinOp)]
+    factors = [n for n in nodes if isinstance(n.op, ast.Mult | ast.Div)]
+    parts = [e for n in factors for e in (n.left, n.right) if isinstance(e, ast.Constant)]
+    return [str(e.value) for e in parts if type(e.value) is int]
 
 
 def _extents(scenes: list[Scene]) -> Iterator[Scalar]:

@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from chainrule.verify.repair.code.fit import ATOM, MUL, part
+from chainrule.verify.repair.code.syntax import reads
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import Visit, plain
 from chainrule.verify.subject import Array
@@ -49,7 +50,8 @@ def named(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str,
 
 def _spread(scene: Scene, arrays: dict[str, Array]) -> Iterator[tuple[str, Array]]:
     """Cotangents that nothing reads with another axis: that of a sum's result, for its terms."""
-    for name in scene.cotangents & arrays.keys() - scene.read:
+    read = {n.id for n in reads(scene.draft)}
+    for name in scene.cotangents & arrays.keys() - read:
         if (x := arrays[name]).ndim:
             axis = ".unsqueeze(-1)" if scene.dialect.torch else "[..., None]"
             yield name + axis, x[..., None]

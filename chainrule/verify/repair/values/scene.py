@@ -119,8 +119,6 @@ class Scene:
         except Exception:  # Whatever a term may do at other sizes, it is only no term then.
             return None
 
-    # What could stand there instead.
-
     @cached_property
     def arrays(self) -> dict[str, Any]:
         """Named arrays within reach, by the text that names them; the function's own first."""
@@ -135,6 +133,13 @@ class Scene:
         if i not in self.seen:
             self.seen[i] = self.arrays_in(scope)
         return self.seen[i]
+
+    def arrays_like(self, node: ast.AST) -> list[str]:
+        """Names of arrays within reach of a node that have its shape, however many others there
+        are."""
+        scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
+        found = {k: scope.get(k, v) for k, v in self._atoms() if owner(k) in scope}
+        return [k for k, v in found.items() if shape_of(v) == self.shape(node)][:MOST]
 
     def arrays_in(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Named arrays, as they are among some local names."""
@@ -278,11 +283,6 @@ class Scene:
         is computed, unless it needs the name more than once. A call that is made for what it does,
         `layer.backward(d * mask)`, is as good a place."""
         return syntax.read_once(self.draft)
-
-    @cached_property
-    def read(self) -> set[str]:
-        """Names that are read somewhere."""
-        return {n.id for n in syntax.reads(self.draft)}
 
     @cached_property
     def unread(self) -> set[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chainrule.verify.diagnose.forward_text import function_at
+from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place

@@ -1,40 +1,18 @@
-"""What the text of a backward says about a mistake that numbers alone leave open."""
+"""The line of a backward that computes a gradient, as far as its text tells."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import cast
 
 from chainrule.verify.arrays.naming import gradient_of
 from chainrule.verify.place import Place
-from chainrule.verify.subject import Source, Subject, wanted
+from chainrule.verify.subject import Subject, wanted
 from chainrule.verify.trees import tree_of
 
 _FORMS = ("reshape", "view", "view_as", "contiguous", "to", "type", "type_as", "astype", "clone")
 """Methods that give a value another form only."""
 _MAKERS = ("zeros", "ones", "empty", "full")
 """Functions that take of a value its shape only."""
-
-
-@dataclass(frozen=True)
-class Overwrite:
-    """An assignment that replaces what an earlier one, or an earlier turn of a loop, computed."""
-
-    name: str
-    line: int
-    before: int
-
-
-def overwrites(source: Source | None) -> list[Overwrite]:
-    """Assignments with `=` to a place that already held something which nobody had read since."""
-    if source is None:
-        return []
-    tree = tree_of(source.text)
-    first = source.first_line - 1
-    found = [*_twice(tree), *_in_loops(tree)]
-    return [Overwrite(o.name, o.line + first, o.before + first) for o in found]
 
 
 def line_of(subject: Subject, k: int | None) -> Place | None:
@@ -181,7 +159,24 @@ def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
     found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and name in _written(n)]
     nothing = all(_gives_none(n) for n in found)
     blocks = _meant_for(tree, k) if nothing else []
-    return max(blocks or [n.lineno for n in found], default=0)
+    return max(blocks or [n.lineno for n in (*found, *_calls_given(tree, found, name))], default=0)
+
+
+def _calls_given(tree: ast.AST, made: list[ast.stmt], name: str) -> list[ast.stmt]:
+    """Calls that get an array which was made empty, and are there for what they do: they fill it,
+    as a kernel does."""
+    empty = [n for n in made if isinstance(n, ast.Assign) and _makes_empty(n.value)]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
+    given = [n for n in calls if name in {m.id for m in ast.walk(n) if isinstance(m, ast.Name)}]
+    return given if empty and len(empty) == len(made) else []
+
+
+def _makes_empty(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(attr=f) | ast.Name(id=f)):
+            return f.removeprefix("new_").startswith(("empty", "zeros"))
+        case _:
+            return False
 
 
 def _meant_for(tree: ast.AST, k: int) -> list[int]:
@@ -231,70 +226,3 @@ def _is_base(target: ast.expr, name: ast.Name) -> bool:
     while isinstance(target, (ast.Subscript, ast.Attribute)):
         target = target.value
     return target is name
-
-
-def _twice(tree: ast.AST) -> Iterator[Overwrite]:
-    """`dx = a` ... `dx = b` in one block, where b and what lies between do not read dx."""
-    for node in ast.walk(tree):
-        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            if isinstance(block, list):
-                yield from _in_block(cast("list[ast.stmt]", block))
-
-
-def _in_block(block: list[ast.stmt]) -> Iterator[Overwrite]:
-    held: dict[str, int] = {}
-    for statement in block:
-        read = _read(statement)
-        for name in [n for n in held if n in read]:
-            del held[name]
-        for name in _assigned(statement):
-            if name in held:
-                yield Overwrite(name, statement.lineno, held[name])
-            held[name] = statement.lineno
-
-
-def _in_loops(tree: ast.AST) -> Iterator[Overwrite]:
-    """`dW = ...` in a loop that neither reads dW nor gives every turn an element of its own."""
-    for loop in ast.walk(tree):
-        if not isinstance(loop, (ast.For, ast.While)):
-            continue
-        counted = _read(loop.target) if isinstance(loop, ast.For) else set[str]()
-        inside = set[str]().union(*[_read(s) for s in loop.body])
-        for statement in loop.body:
-            for name in _assigned(statement):
-                if name not in inside and not counted & _own_index(name):
-                    yield Overwrite(name, statement.lineno, statement.lineno)
-
-
-def _assigned(statement: ast.stmt) -> list[str]:
-    if not isinstance(statement, ast.Assign):
-        return []
-    return [
-        ast.unparse(t)
-        for t in statement.targets
-        if isinstance(t, (ast.Name, ast.Subscript, ast.Attribute))
-    ]
-
-
-def _read(node: ast.AST) -> set[str]:
-    """Texts of all names, attributes and subscripts that are read (or counted by a loop)."""
-    kinds = (ast.Name, ast.Subscript, ast.Attribute)
-    found: set[str] = set()
-    for n in ast.walk(node):
-        if isinstance(n, kinds) and (isinstance(n.ctx, ast.Load) or isinstance(node, kinds)):
-            found.add(ast.unparse(n))
-    if isinstance(node, ast.AugAssign):
-        found.add(ast.unparse(node.target))
-    return found
-
-
-def _own_index(place: str) -> set[str]:
-    """Names that index a place directly: `i` in dx[i], nothing in dx[rows[i]]."""
-    node = ast.parse(place, mode="eval").body
-    if not isinstance(node, ast.Subscript):
-        return set()
-    inner = {
-        id(m) for n in ast.walk(node.slice) if isinstance(n, ast.Subscript) for m in ast.walk(n)
-    }
-    found = [n for n in ast.walk(node.slice) if isinstance(n, ast.Name) and id(n) not in inner]
-    return {n.id for n in found}

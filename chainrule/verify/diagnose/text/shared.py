@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chainrule.verify.diagnose.forward_text import function_at
+from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject
 from chainrule.verify.trees import tree_of

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
 
 _SIZES = ("shape", "size", "ndim", "dtype", "device", "numel", "dim", "itemsize")

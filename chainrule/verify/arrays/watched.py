@@ -1,0 +1,89 @@
+"""One forward of a network under observation: what its layers keep, and who changes it then."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.verify.arrays.layer import Layer
+from chainrule.verify.arrays.members import Way, attributes, walk
+from chainrule.verify.arrays.network import layers_in, run_told
+from chainrule.verify.arrays.values import is_float
+from chainrule.verify.subject import Array
+from chainrule.verify.where import Line, here
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a layer's forward."""
+
+    way: Way
+    layer: Any
+    line: Line | None
+    left: dict[str, Any]
+    """What the layer holds after it; of lists what they hold then."""
+    new: dict[str, Any]
+    """What of it the call has given another value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """An array that a layer holds after its call, and a copy of it."""
+
+    layer: Way
+    name: str
+    array: Array
+    before: Array
+
+
+@dataclass(eq=False)
+class Watched:
+    """What was seen in one forward of a network."""
+
+    calls: list[Call] = field(default_factory=list[Call])
+    spaces: dict[Any, dict[str, Any]] = field(default_factory=dict[Any, dict[str, Any]])
+    """What stood in each class before its first layer ran."""
+    kept: list[Kept] = field(default_factory=list[Kept])
+    written: list[tuple[Kept, Call]] = field(default_factory=list[tuple[Kept, Call]])
+    """Arrays that another layer's call has changed since they were kept."""
+
+    def around(self, way: Way, layer: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """A forward that is watched."""
+
+        @functools.wraps(forward)
+        def instead(*args: Any, **kwargs: Any) -> Any:
+            self.spaces.setdefault(type(layer), dict(vars(type(layer))))
+            at, first = here(), dict(attributes(layer))
+            result = forward(*args, **kwargs)
+            left = {k: _now(x) for k, x in attributes(layer).items()}
+            new = {k: x for k, x in attributes(layer).items() if first.get(k) is not x}
+            self.calls.append(Call(way, layer, at, left, new))
+            if not layers_in(layer):  # What holds layers changes what these change.
+                self._changed(self.calls[-1])
+            return result
+
+        return instead
+
+    def _changed(self, call: Call) -> None:
+        others = [k for k in self.kept if k.layer != call.way]
+        changed = [k for k in others if not np.array_equal(k.array, k.before, equal_nan=True)]
+        self.written += [(k, call) for k in changed]
+        held = [(str(n), x) for n, x in walk(call.layer) if is_float(x) and np.ndim(x)]
+        self.kept = [k for k in others if k not in changed]
+        self.kept += [Kept(call.way, n, x, np.array(x)) for n, x in held]
+
+
+def _now(x: Any) -> Any:
+    """What a list holds now, for calls may add to it; anything else as it is."""
+    return list(cast("list[Any]", x)) if isinstance(x, list) else x
+
+
+def watched_forward(whole: Layer) -> Watched:
+    """What one forward of a network shows."""
+    watched = Watched()
+    run_told(whole, watched.around)
+    return watched

@@ -1,0 +1,54 @@
+"""Elements that meet in a sum or a mean: what couples them has another factor than it must.
+
+Where y has the shape of x, elements of N off its diagonal are what elements do to each other. If
+those of A are a multiple of them, and those on the diagonal are not, one term is wrong, and the
+term that goes element by element is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.diagnose import constants
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.scale import named_factors, ratio
+
+_FEW = 6
+"""Fewer elements off the diagonal are multiples of others too easily."""
+_NOTHING = 1e-6
+"""A factor that is none: the term is missing, which other rules tell."""
+
+
+def coupled(case: Case) -> Iterator[Guess]:
+    """A guess for a factor, or a sign, of what couples elements."""
+    if not case.whole or case.found.y_shape != case.found.x_shape or np.iscomplexobj(case.A):
+        return
+    between = ~np.eye(*case.N.shape, dtype=bool)
+    off = between & ~case.tiny_N
+    c = ratio(case.A[off], case.N[off]) if int(np.sum(off)) >= _FEW else None
+    if (
+        c is None
+        or constants.near(c, 1.0)
+        or abs(c) < _NOTHING
+        or not case.tiny_A[between & ~off].all()
+    ):
+        return
+    left = float(np.linalg.norm(case.A[off] - c * case.N[off])) / case.size
+    if left > case.slack(c) or case.explains(c * case.N, c):
+        return
+    known = named_factors(case, c)
+    what = "sign" if constants.near(c, -1.0) else "factor"
+    says = f"{known[0].text} = {c:.4g}" if known else f"{c:.6g}"
+    yield guess(
+        what,
+        5.2 if what == "sign" or known else 11.5,
+        f"off the diagonal A = {c:.6g} N, on it not, leaving {left:.0e} of the difference",
+        f"what couples the elements of {case.input} has "
+        + ("the wrong sign" if what == "sign" else f"the factor {says}"),
+        left=left,
+        formula=f"{'turn the sign of' if what == 'sign' else f'divide by {says}'} the term of "
+        f"{case.input}_bar that sums over elements",
+    )

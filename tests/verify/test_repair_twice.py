@@ -1,0 +1,123 @@
+"""One edit in several places, one wrong name among many, numbers that an object's class keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule import verify
+from tests.sampling import sampled
+
+rng = np.random.default_rng(8)
+
+
+def corrected(report: verify.Report) -> str:
+    """What the code becomes; all findings are mended."""
+    assert report.findings, str(report)
+    for finding in report.findings:
+        assert finding.correction is not None and finding.correction.rechecked, str(report)
+    correction = report.findings[0].correction
+    assert correction is not None
+    return correction.after
+
+
+def forked(x: Any, a: Any, b: Any) -> Any:
+    s = np.tanh(x)
+    u = s * s
+    return u * a, u * b
+
+
+def forked_backward(g1: Any, g2: Any, x: Any, a: Any, b: Any) -> Any:
+    s = np.tanh(x)
+    u = s * s
+    dx = g1 * a * 2 * u * (1 - s * s)
+    dx += g2 * b * 2 * u * (1 - s * s)
+    return dx, g1 * u, g2 * u
+
+
+def test_one_wrong_name_in_two_lines() -> None:
+    after = corrected(verify.pair(forked, forked_backward, *rng.normal(size=(3, 3, 4))))
+    assert after.count("2 * s * (1 - s * s)") == 2
+
+
+def cell(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+    n = h.shape[1]
+    a = x @ w + h @ u + b
+    i, f = 1 / (1 + np.exp(-a[:, :n])), 1 / (1 + np.exp(-a[:, n : 2 * n]))
+    o, z = 1 / (1 + np.exp(-a[:, 2 * n : 3 * n])), np.tanh(a[:, 3 * n :])
+    new = f * c + i * z
+    return o * np.tanh(new), new
+
+
+LSTM = """
+import numpy as np
+
+def backward(dh, dnew, x, h, c, w, u, b):
+    n = h.shape[1]
+    a = x @ w + h @ u + b
+    a_i = a[:, :n]
+    a_f = a[:, n : 2 * n]
+    a_o = a[:, 2 * n : 3 * n]
+    a_z = a[:, 3 * n :]
+    i = 1 / (1 + np.exp(-a_i))
+    f = 1 / (1 + np.exp(-a_f))
+    o = 1 / (1 + np.exp(-a_o))
+    z = np.tanh(a_z)
+    new = f * c + i * z
+    t = np.tanh(new)
+    do = dh * t
+    dt = dh * o
+    dc = dnew + dt * (1 - t**2)
+    di = dc * z
+    df = dc * c
+    dz = dc * i
+    dc_before = dc * f
+    da_i = di * i * (1 - i)
+    da_f = df * f * (1 - f)
+    da_o = do * o * (1 - o)
+    da_z = dz * (1 - z**2)
+    da = np.concatenate([da_i, da_f, da_o, da_z], axis=1)
+    dx = da @ w.T
+    dh_before = da @ u.T
+    dw = x.T @ da
+    du = h.T @ da
+    db = da.sum(axis=0)
+    return dx, dh_before, dc_before, dw, du, db
+"""
+
+
+@sampled(one_in=2)
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("df = dc * c", "df = dc * z"), ("da_o = do * o * (1 - o)", "da_o = do * f * (1 - f)")],
+)
+def test_one_wrong_name_in_a_long_backward(right: str, wrong: str, tmp_path: Any) -> None:
+    from tests.verify.repair_cases import module
+
+    made = module(LSTM.replace(right, wrong), tmp_path, 91_000 + len(wrong))
+    args = [rng.normal(size=s) for s in ((3, 4), (3, 2), (3, 2), (4, 8), (2, 8), (8,))]
+    assert corrected(verify.pair(cell, made.backward, *args)).strip() == right
+
+
+class Ratio:
+    bound = 0.05
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        far = np.where(np.abs(x) > self.bound, x, 1)
+        series = 1 + x / 2 + x**2 / 6 + x**3 / 24 + x**4 / 120
+        return np.where(np.abs(x) > self.bound, np.expm1(far) / far, series)
+
+    def backward(self, g: Any) -> Any:
+        x, limit = self.x, 5e-5
+        far = np.where(np.abs(x) > limit, x, 1)
+        slope = (far * np.exp(far) - np.expm1(far)) / far**2
+        series = 0.5 + x / 3 + x**2 / 8 + x**3 / 30 + x**4 / 144
+        return g * np.where(np.abs(x) > limit, slope, series)
+
+
+def test_a_bound_has_the_name_that_the_class_gives_it() -> None:
+    x = np.array([[1.5, -0.7, 3e-3], [2e-3, -6e-3, 2.0]], np.float32)
+    assert "self.bound" in corrected(verify.pair(Ratio(), x))
