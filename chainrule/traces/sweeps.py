@@ -61,7 +61,7 @@ class SweepRecorder:
         with watching(
             Watch(
                 on_sweep_start=self._start_sweep,
-                on_vjp=self._on_vjp,
+                on_vjp=self._note_rule,
                 on_sweep_end=self._end_sweep,
             )
         ):
