@@ -19,7 +19,7 @@ from chainrule.compile.wasm.target import WASM
 MODULES: Final = ("ops", "network2", "network4", "values2", "values4", "gpt")
 """The op table; networks of up to two and up to four hidden layers, their steps and their values;
 microgpt."""
-_BESIDE: Final = ("network2", "network4", "values2", "values4")
+_BESIDE: Final = ("network2", "network4")
 """Compiled by a second process, beside the rest, which takes as long."""
 _FOLDERS: Final = ("", "data", "models", "nn", "optim", "studio")
 """Folders of the package that modules depend on, beside the compiler and the ops."""
