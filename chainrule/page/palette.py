@@ -40,11 +40,11 @@ NOT_FINITE: Final = "#000000"
 
 
 def diverging(depth: float, *, below: bool) -> str:
-    """The colour of a number of a matrix: white at depth 0, at 1 strong blue below zero and strong
-    red above; the same on any ground.
+    """The colour of a number of a matrix: white at depth 0, at 1 strong blue above zero and strong
+    orange below; the same on any ground.
 
-    >>> diverging(0.0, below=True), diverging(1.0, below=False)
-    ('#ffffff', '#ff3232')
+    >>> diverging(0.0, below=True), diverging(1.0, below=True), diverging(1.0, below=False)
+    ('#ffffff', '#ff8432', '#3232ff')
     """
-    pale = f"{round(255 - 205 * depth):02x}"
-    return f"#{pale}{pale}ff" if below else f"#ff{pale}{pale}"
+    pale, middle = (f"{round(255 - share * depth):02x}" for share in (205, 123))
+    return f"#ff{middle}{pale}" if below else f"#{pale}{pale}ff"

@@ -6,12 +6,17 @@ average is the sum of the first over the sum of the second, for shards of any si
 Sums of blocks of micro-batches are kept on a stack, as a binary counter keeps its ones: two blocks
 of one size become a block of twice that size. So micro-batches are added in a fixed binary tree,
 and a worker that has an aligned block of them, as many as a power of two, holds one of its nodes.
+
+The first micro-batch of a step goes into memory that the other workers see, where there is such
+memory: it becomes the lowest block, into which the others are added. If it is the only one, its
+weight waits for the exchange, which reads the vectors anyway.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from sys import getrefcount
 from typing import Any, cast, final
@@ -26,8 +31,30 @@ from chainrule.tensors import Tensor
 
 FACTS = 2
 """Float64 numbers before one for each parameter: the weight, and the loss times the weight."""
-Sums = list[Array]
-"""The facts, then a vector for each dtype."""
+ALIGNMENT = 64
+Allocate = Callable[[int], Array]
+"""So many bytes of memory."""
+
+
+@final
+@dataclass
+class Sums:
+    """A weighted sum of gradients: facts, and a vector for each dtype, to multiply by `scale`."""
+
+    facts: Array
+    vectors: list[Array]
+    scale: float = 1.0
+
+    @property
+    def arrays(self) -> list[Array]:
+        """All numbers: the facts first."""
+        return [self.facts, *self.vectors]
+
+    def add(self, upper: Sums) -> None:
+        """Add the sum of the sibling block; both have their weights in them."""
+        with np.errstate(all="ignore"):
+            for a, b in zip(self.arrays, upper.arrays, strict=True):
+                np.add(a, b, out=a)
 
 
 def wide(dtype: Any) -> np.dtype[Any]:
@@ -40,9 +67,13 @@ def wide(dtype: Any) -> np.dtype[Any]:
 
 @final
 class Layout:
-    """Where the gradients of parameters, by name, stand in one vector for each dtype."""
+    """Where the gradients of parameters, by name, stand in one vector for each dtype.
 
-    def __init__(self, named: Mapping[str, Tensor]) -> None:
+    The vectors of one micro-batch are parts of one block of memory. `allocate` makes that of the
+    first micro-batch of a step.
+    """
+
+    def __init__(self, named: Mapping[str, Tensor], allocate: Allocate | None = None) -> None:
         self.named = dict(named)
         ends: dict[np.dtype[Any], int] = {}
         self.places: list[tuple[np.dtype[Any], slice]] = []
@@ -52,52 +83,83 @@ class Layout:
             ends[dtype] = start + p.size * (2 if p.dtype.kind == "c" else 1)
             self.places.append((dtype, slice(start, ends[dtype])))
         self.sizes = ends
-        self._memory = {dtype: list[Array]() for dtype in ends}
+        self._first = _Blocks(allocate or _private)
+        self._others = _Blocks(_private)
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
         """Which tensors these are."""
         return tuple([id(p) for p in self.named.values()])
 
-    def take(self, weight: float, loss: float) -> Sums:
+    def take(self, weight: float, loss: float, *, first: bool, alone: bool) -> Sums:
         """The weighted gradients of one micro-batch; the parameters have none afterwards.
 
-        What weighs 0 adds nothing, whatever its gradients are.
+        What weighs 0 adds nothing, whatever its gradients are. `first`: it is the first one of a
+        step; `alone`: the only one, so that its weight can wait.
         """
         facts = np.zeros(FACTS + len(self.named))
-        vectors = {dtype: self._vector(dtype) for dtype in self.sizes}
+        vectors = self._vectors(self._first if first else self._others)
+        factor = 1.0 if alone else weight
         for i, (p, (dtype, place)) in enumerate(zip(self.named.values(), self.places, strict=True)):
             g, out = p.grad, vectors[dtype][place]
             if g is None or weight == 0:
                 out[...] = 0
             else:
                 facts[FACTS + i] = 1
-                with np.errstate(all="ignore"):  # an infinite gradient stays one
-                    np.multiply(_real(g.value), weight, out=out, dtype=dtype, casting="same_kind")
+                _scaled(_real(g.value), factor, out)
             p.grad = None
         if weight:
             facts[:FACTS] = weight, weight * loss
-        return [facts, *vectors.values()]
+        return Sums(facts, list(vectors.values()), weight if alone and weight else 1.0)
 
-    def put(self, sums: Sums) -> None:
-        """Give the parameters the average gradients. Who has none in any micro-batch gets none."""
-        facts, *vectors = sums
-        with np.errstate(all="ignore"):
-            for v in vectors:
-                np.divide(v, facts[0], out=v, dtype=v.dtype, casting="same_kind")
-        by_dtype = dict(zip(self.sizes, vectors, strict=True))
+    def put(self, average: Sums) -> None:
+        """Give the parameters their gradients. Who has none in any micro-batch gets none."""
+        vectors = dict(zip(self.sizes, average.vectors, strict=True))
         for i, (p, (dtype, place)) in enumerate(zip(self.named.values(), self.places, strict=True)):
-            if facts[FACTS + i]:
-                p.grad = variable(_like(by_dtype[dtype][place], p))
+            if average.facts[FACTS + i]:
+                p.grad = variable(_like(vectors[dtype][place], p))
 
-    def _vector(self, dtype: np.dtype[Any]) -> Array:
-        """Memory that nobody else sees: a gradient may still be a view of an older vector."""
-        memory = self._memory[dtype]
+    def _vectors(self, blocks: _Blocks) -> dict[np.dtype[Any], Array]:
+        ends: dict[np.dtype[Any], int] = {}
+        end = 0
+        for dtype, size in self.sizes.items():
+            end = -(-end // ALIGNMENT) * ALIGNMENT + size * dtype.itemsize
+            ends[dtype] = end
+        block = blocks.free(end)
+        return {
+            dtype: block[ends[dtype] - size * dtype.itemsize : ends[dtype]].view(dtype)
+            for dtype, size in self.sizes.items()
+        }
+
+
+@final
+class _Blocks:
+    """Blocks of memory of one size, to use again."""
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+        self._memory: list[Array] = []
+
+    def free(self, size: int) -> Array:
+        """A block that nobody else sees: a gradient may still be a view of an older one."""
+        memory = self._memory
         for i in range(len(memory)):
             if getrefcount(memory[i]) == _ALONE:
                 return memory[i]
-        memory.append(np.empty(self.sizes[dtype], dtype))
+        memory.append(self._allocate(size))
         return memory[-1]
+
+
+def _private(size: int) -> Array:
+    return np.empty(size, np.uint8)
+
+
+def _scaled(g: Array, factor: float, out: Array) -> None:
+    if factor == 1:
+        np.copyto(out, g, casting="same_kind")
+        return
+    with np.errstate(all="ignore"):  # an infinite gradient stays one
+        np.multiply(g, factor, out=out, dtype=out.dtype, casting="same_kind")
 
 
 _probe = [np.empty(0)]
@@ -129,7 +191,7 @@ class Subtree:
         self.count += 1
         size = 1
         while self._blocks and self._blocks[-1][0] == size:
-            sums = _add(self._blocks.pop()[1], sums)
+            sums = _added(self._blocks.pop()[1], sums)
             size *= 2
         self._blocks.append((size, sums))
 
@@ -137,15 +199,13 @@ class Subtree:
         """The sum of all; the stack is empty afterwards."""
         _, sums = self._blocks.pop()
         while self._blocks:
-            sums = _add(self._blocks.pop()[1], sums)
+            sums = _added(self._blocks.pop()[1], sums)
         self.count = 0
         return sums
 
 
-def _add(lower: Sums, upper: Sums) -> Sums:
-    with np.errstate(all="ignore"):
-        for a, b in zip(lower, upper, strict=True):
-            np.add(a, b, out=a)
+def _added(lower: Sums, upper: Sums) -> Sums:
+    lower.add(upper)
     return lower
 
 

@@ -21,7 +21,7 @@ from chainrule.nn.base.module import Module
 from chainrule.op import Array
 from chainrule.parallel import checkpoint, faults, shards, tree
 from chainrule.parallel.calls import Call, Part, parts_of
-from chainrule.parallel.gradients import Layout, Subtree, Sums, all_of, finite_weight
+from chainrule.parallel.gradients import Layout, Subtree, all_of, finite_weight
 from chainrule.parallel.place import Place
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.provenance import location, user_line
@@ -109,8 +109,9 @@ class Group:
             raise ConfigError(
                 f"add_gradients: this step has its {each} micro-batches: call average_gradients"
             )
-        value = loss.item() if isinstance(loss, Tensor) else loss
-        self._subtree.add(self._place_of(of).take(finite_weight(weight), float(value)))
+        value = float(loss.item() if isinstance(loss, Tensor) else loss)
+        layout, first = self._place_of(of), self._subtree.count == 0
+        self._subtree.add(layout.take(finite_weight(weight), value, first=first, alone=each == 1))
 
     def average_gradients(self, of: Any, weight: Any = 1.0, loss: Any = 0.0) -> float:
         """Give the parameters the average of all workers' gradients; the average of the losses.
@@ -129,13 +130,14 @@ class Group:
                 f"average_gradients: {self._subtree.count} of this worker's {each} micro-batches "
                 "were added: call add_gradients after the backward pass of each"
             )
-        sums: Sums = self._subtree.total()
-        self._reduce(self._call("average_gradients", parts_of([*layout.named.items()])), sums)
-        facts = sums[0]
-        if not facts[0]:
+        sums = self._subtree.total()
+        call = self._call("average_gradients", parts_of([*layout.named.items()]))
+        self._reduce(call, sums.arrays, scale=sums.scale)
+        weight, loss = sums.facts[:2]
+        if not weight:
             raise ConfigError("average_gradients: all weights are 0: there is no average")
         layout.put(sums)
-        return float(facts[1] / facts[0])
+        return float(loss / weight)
 
     def _place_of(self, of: Any) -> Layout:
         named = all_of(of)
@@ -143,7 +145,8 @@ class Group:
         if self._layout is None or self._layout.ids != ids:
             if self._subtree.count:
                 raise ConfigError("add_gradients: a step's micro-batches have the same parameters")
-            self._layout = Layout(dict(named))
+            shared = self._wire and self._wire.shared
+            self._layout = Layout(dict(named), shared.allocate if shared else None)
         return self._layout
 
     # --- everything else
@@ -245,15 +248,24 @@ class Group:
         self._calls += 1
         return Call(self._calls, name, location(*user_line()), parts, anywhere)
 
-    def _reduce(self, call: Call, arrays: Sequence[Array], combine: Any = np.add) -> None:
-        if self._wire is None or self._board is None:
-            return
-        try:
-            with np.errstate(all="ignore"):
-                differ = partial(self._board.diverged, call)
-                tree.reduce(self._wire, arrays, combine, call.digest, differ)
-        except LostError as error:
-            raise self._failure(call, error) from error
+    def _reduce(
+        self,
+        call: Call,
+        arrays: Sequence[Array],
+        combine: Any = np.add,
+        *,
+        scale: float | None = None,
+    ) -> None:
+        """`tree.reduce`, with the errors of this group."""
+        with np.errstate(all="ignore"):
+            if self._wire is None or self._board is None:
+                tree.finish(arrays, scale)
+                return
+            differ = partial(self._board.diverged, call)
+            try:
+                tree.reduce(self._wire, arrays, combine, call.digest, differ, scale)
+            except LostError as error:
+                raise self._failure(call, error) from error
 
     def _hand_on(self, call: Call, arrays: Sequence[Array]) -> None:
         """Give all workers worker 0's arrays."""

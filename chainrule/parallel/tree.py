@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from chainrule.op import Array
+from chainrule.parallel.shared import NOTES
 from chainrule.parallel.wire import Wire
 
 INLINE = 1 << 14
-"""Bytes of small arrays that go with the first message of a round, behind the digest."""
+"""Bytes of small arrays that go with the first message of a round, behind digest and notes."""
 LARGE = 1 << 16
 """Bytes from which halving pays: it sends less, in twice as many messages."""
 Combine = Callable[..., object]
@@ -36,16 +37,50 @@ def reduce(
     combine: Combine,
     digest: Array,
     differ: Callable[[int], Exception],
+    scale: float | None = None,
 ) -> None:
     """Give every worker the tree of all workers' `arrays`, in place. Shapes: [(n_i)].
 
     In each round partners first compare what they are about to do, which `digest` stands for; if
     it is another partner's, `differ(partner)` is raised.
+
+    With a `scale` it is a weighted average: the first array begins with this worker's weight; the
+    others are multiplied by `scale` before they are added, and divided by the sum of weights.
     """
-    small, whole, large = _sorted(wire, arrays)
-    halved = [] if wire.shared else large
-    if wire.shared and large:
-        wire.shared.put(large)
+    shared = wire.shared
+    small, whole, large = _sorted(wire, arrays, averaged=scale is not None)
+    halved = [] if shared else large
+    sent = [a for a in arrays if not shared or not any(a is b for b in large)]
+    if scale is not None and scale != 1:
+        for a in sent[1:]:
+            np.multiply(a, scale, out=a, casting="same_kind")
+    notes: list[Array] = []
+    if shared and large:
+        notes = [shared.put(large, 1.0 if scale is None else scale)]
+    _rounds(wire, (notes, small, whole, halved), combine, digest, differ)
+    if shared and large:  # everybody has put its part: the rounds have seen to it
+        shared.add(large, notes[0], combine, None if scale is None else arrays[0][0])
+        meet(wire)
+        shared.take(large)
+    finish(sent, scale)
+
+
+def finish(arrays: Sequence[Array], scale: float | None) -> None:
+    """Divide arrays by the sum of weights that the first one begins with, if there are weights."""
+    if scale is not None:
+        for a in arrays[1:]:
+            np.divide(a, arrays[0][0], out=a, dtype=a.dtype, casting="same_kind")
+
+
+def _rounds(
+    wire: Wire,
+    arrays: tuple[list[Array], list[Array], list[Array], list[Array]],
+    combine: Combine,
+    digest: Array,
+    differ: Callable[[int], Exception],
+) -> None:
+    """Reduce arrays by messages: notes, which are summed; small ones; whole ones; halved ones."""
+    notes, small, whole, halved = arrays
     spans = [(0, a.size) for a in halved]
     trail: list[tuple[int, list[Span], list[Span]]] = []
     distance = 1
@@ -53,19 +88,17 @@ def reduce(
         source, targets = partners(wire.rank, wire.size, distance)
         low = wire.rank & distance == 0
         if source is not None:
-            others = _begin(wire, digest, small, source, targets, differ)
+            others = _begin(wire, digest, [*notes, *small], source, targets, differ)
             others += _swap_whole(wire, whole, source, targets)
-            for mine, other in zip([*small, *whole], others, strict=True):
+            for mine, other in zip(notes, others[: len(notes)], strict=True):
+                mine += other
+            for mine, other in zip([*small, *whole], others[len(notes) :], strict=True):
                 _combine(combine, low, mine, other)
         if halved:
             assert source is not None
             spans, given = _halve(wire, halved, spans, combine, distance)
             trail.append((source, spans, given))
         distance *= 2
-    if wire.shared and large:  # everybody has put its part: the rounds have seen to it
-        wire.shared.add(large, combine)
-        meet(wire)
-        wire.shared.take(large)
     for peer, mine, theirs in reversed(trail):
         sends = [(peer, a[i:j]) for a, (i, j) in zip(halved, mine, strict=True)]
         wire.swap(sends, [(peer, a[i:j]) for a, (i, j) in zip(halved, theirs, strict=True)])
@@ -82,18 +115,23 @@ def meet(wire: Wire) -> None:
         distance *= 2
 
 
-def _sorted(wire: Wire, arrays: Sequence[Array]) -> tuple[list[Array], list[Array], list[Array]]:
-    """Those that go with the first message, those that are sent as they are, and large ones."""
+def _sorted(
+    wire: Wire, arrays: Sequence[Array], *, averaged: bool
+) -> tuple[list[Array], list[Array], list[Array]]:
+    """Those that go with the first message, those that are sent as they are, and large ones.
+
+    Of an average the first array is never a large one: it says what the others are divided by.
+    """
     small: list[Array] = []
     whole: list[Array] = []
     large: list[Array] = []
     divides = wire.shared is not None or wire.size & (wire.size - 1) == 0
     room = INLINE
-    for a in arrays:
+    for i, a in enumerate(arrays):
         if a.nbytes <= room:
             room -= a.nbytes
             small.append(a)
-        elif divides and a.nbytes >= LARGE:
+        elif divides and a.nbytes >= LARGE and (i or not averaged):
             large.append(a)
         else:
             whole.append(a)
@@ -112,7 +150,7 @@ def _begin(
 
     A message has one size, whatever is in it: whoever is about to do something else can read it.
     """
-    message = np.zeros(digest.size + INLINE, np.uint8)
+    message = np.zeros(digest.size + 8 * NOTES * wire.size + INLINE, np.uint8)
     parts = [digest, *[a.view(np.uint8) for a in small]]
     content = np.concatenate(parts)
     message[: content.size] = content

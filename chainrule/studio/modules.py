@@ -16,8 +16,9 @@ from typing import Any, Final
 from chainrule.compile.runtime import cache
 from chainrule.compile.wasm.target import WASM
 
-MODULES: Final = ("ops", "network2", "network4", "gpt")
-"""The op table; networks of up to two and up to four hidden layers; microgpt."""
+MODULES: Final = ("ops", "network2", "network4", "values2", "values4", "gpt")
+"""The op table; networks of up to two and up to four hidden layers, their steps and their values;
+microgpt."""
 _BESIDE: Final = ("network2", "network4")
 """Compiled by a second process, beside the rest, which takes as long."""
 _FOLDERS: Final = ("", "data", "models", "nn", "optim", "studio")
@@ -69,12 +70,14 @@ def write_modules(folder: Path, names: Sequence[str]) -> None:
     """Compile modules, each to a file of its name."""
     from chainrule.studio.op_table import table_module
     from chainrule.studio.training_gpt import gpt_module
-    from chainrule.studio.training_network import network_module
+    from chainrule.studio.training_network import network_module, values_module
 
     makers: dict[str, Callable[[], Any]] = {
         "ops": lambda: table_module(folder),
         "network2": lambda: network_module(folder, 2),
         "network4": lambda: network_module(folder, 4),
+        "values2": lambda: values_module(folder, 2),
+        "values4": lambda: values_module(folder, 4),
         "gpt": lambda: gpt_module(folder),
     }
     for m in names:

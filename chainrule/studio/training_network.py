@@ -1,4 +1,5 @@
-"""One training step of a network on points, for all settings of the page in one program.
+"""Networks on points, for all settings of the page in two programs: a training step, and a forward
+pass alone, which is what surfaces and losses need.
 
 A module has `layers` hidden layers of `WIDTH` units each, which read `WIDTH` features. What is
 chosen in the page are numbers that a call reads, so nothing is compiled again:
@@ -47,26 +48,40 @@ def network_step(layers: int) -> Callable[..., Any]:
     mean, square = cr.tensor(np.zeros(count)), cr.tensor(np.zeros(count))
 
     def step(x: Any, y: Any, mask: Any, skip: Any, squared: Any, activation: Any, update: Any):
-        # x (B, WIDTH), y (B), mask (layers, WIDTH), skip (layers)
-        hidden, exponentials = [x], list[Any]()
-        for l in range(layers):
-            weight, bias = _layer(theta, l)
-            z = hidden[-1] @ weight + bias
-            e = cr.exp(cr.clip(activation["slope"] * z, -_LIMIT, _LIMIT))
-            value = _activate(z, e, activation)
-            hidden.append(mask[l] * value + skip[l] * hidden[-1])
-            exponentials.append(e)
-        last = count - WIDTH - 1
-        output = hidden[-1] @ theta[last:-1] + theta[-1]
-        loss = cr.mean(cr.where(squared > 0.5, (output - y) ** 2, cr.softplus(output) - y * output))
+        loss, _, _, exponentials = _forward(theta, x, y, mask, skip, squared, activation)
         theta.grad = None
         loss.backward()
         _update(theta, mean, square, update)
-        # exponentials are results, so that the backward pass reads them and computes none again
-        units, exponential = cr.stack(hidden[1:]), cr.stack(exponentials)
-        return loss, output, units, exponential
+        # exponentials are a result, so that the backward pass reads them and computes none again
+        exponential = cr.stack(exponentials)
+        return loss, exponential
 
     return step
+
+
+def network_values(
+    theta: Any, x: Any, y: Any, mask: Any, skip: Any, squared: Any, activation: Any
+) -> Any:
+    """The loss, the output (B) and the units (layers, B, WIDTH) of a network."""
+    loss, output, hidden, _ = _forward(theta, x, y, mask, skip, squared, activation)
+    units = cr.stack(hidden)
+    return loss, output, units
+
+
+def _forward(theta: Any, x: Any, y: Any, mask: Any, skip: Any, squared: Any, activation: Any):
+    # x (B, WIDTH), y (B), mask (layers, WIDTH), skip (layers)
+    hidden, exponentials = [x], list[Any]()
+    for l in range(mask.shape[0]):
+        weight, bias = _layer(theta, l)
+        z = hidden[-1] @ weight + bias
+        e = cr.exp(cr.clip(activation["slope"] * z, -_LIMIT, _LIMIT))
+        value = _activate(z, e, activation)
+        hidden.append(mask[l] * value + skip[l] * hidden[-1])
+        exponentials.append(e)
+    last = theta.shape[0] - WIDTH - 1
+    output = hidden[-1] @ theta[last:-1] + theta[-1]
+    loss = cr.mean(cr.where(squared > 0.5, (output - y) ** 2, cr.softplus(output) - y * output))
+    return loss, output, hidden[1:], exponentials
 
 
 def _layer(theta: Any, l: int) -> tuple[Any, Any]:
@@ -92,14 +107,25 @@ def _update(theta: Any, mean: Any, square: Any, u: Any) -> None:
 
 
 def network_module(folder: Path, layers: int) -> Path:
-    """Write the module of networks of up to so many hidden layers."""
-    step = cr.jit(network_step(layers), dynamic={"x": ("B", None), "y": ("B",)})
-    zero = np.float64(0)
-    arguments = {
-        "x": np.zeros((5, WIDTH)), "y": np.zeros(5), "mask": np.zeros((layers, WIDTH)),
-        "skip": np.ones(layers), "squared": np.asarray(zero),
-        "activation": {name: np.asarray(zero) for name in ACTIVATION},
-        "update": {name: np.asarray(zero) for name in OPTIMIZER},
-    }  # fmt: skip
-    file = folder / f"network{layers}.wasm"
-    return step.to_wasm(file, *arguments.values(), largest={"B": POINTS})
+    """Write the module that trains networks of up to so many hidden layers."""
+    arguments = _arguments(layers)
+    update = {name: np.array(0.0) for name in OPTIMIZER}
+    return _write(folder / f"network{layers}.wasm", network_step(layers), [*arguments, update])
+
+
+def values_module(folder: Path, layers: int) -> Path:
+    """Write the module of `network_values`."""
+    theta = np.zeros(parameter_count(layers))
+    return _write(folder / f"values{layers}.wasm", network_values, [theta, *_arguments(layers)])
+
+
+def _arguments(layers: int) -> list[Any]:
+    """x, y, mask, skip, squared, activation"""
+    activation = {name: np.array(0.0) for name in ACTIVATION}
+    return [np.zeros((5, WIDTH)), np.zeros(5), np.zeros((layers, WIDTH)), np.ones(layers),
+            np.array(0.0), activation]  # fmt: skip
+
+
+def _write(file: Path, f: Callable[..., Any], arguments: list[Any]) -> Path:
+    compiled = cr.jit(f, dynamic={"x": ("B", None), "y": ("B",)})
+    return compiled.to_wasm(file, *arguments, largest={"B": POINTS})

@@ -21,6 +21,8 @@ import pytest
 
 from parallel.running import PATIENCE, ROOT, environment
 
+OUTPUT = "output.txt"
+"""What a command writes: nobody reads a pipe meanwhile, and a full one would stop its processes."""
 MAY_END = "may-end"
 """A file without which no worker takes its last step."""
 
@@ -46,25 +48,25 @@ def why_no_network() -> str:
 
 
 @contextmanager
-def apart(command: list[str], folder: Path, **more: str) -> Iterator[subprocess.Popen[str]]:
+def apart(command: list[str], folder: Path, **more: str) -> Iterator[Running]:
     """Run a command in a network namespace with a loopback only, and a home of its own.
 
-    Its workers take their last step after `finish` was called. None of its processes is left.
+    Its workers take their last step after `finish`. None of its processes is left.
     """
     if why_no_network():
         pytest.skip(why_no_network())
     script = 'ip link set lo up && exec "$0" "$@"'
     folders = {"HOME": str(folder), "TMPDIR": str(folder), "LAST_STEP_AFTER": str(folder / MAY_END)}
-    running = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", script, *command],
-        env=environment(PYTHONWARNINGS="default", **folders, **more),
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
-        start_new_session=True,
-    )  # fmt: skip
+    with (folder / OUTPUT).open("wb") as output:
+        running = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", script, *command],
+            env=environment(PYTHONWARNINGS="default", **folders, **more),
+            cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
     try:
-        yield running
+        yield Running(running, folder)
     finally:
-        output_of(running)
+        end(running)
 
 
 def lines(log: Path) -> list[Line]:
@@ -76,7 +78,7 @@ def lines(log: Path) -> list[Line]:
 
 
 def kill_at_random(
-    running: subprocess.Popen[str], log: Path, kills: int, seed: int, size: int = 2
+    running: Running, log: Path, kills: int, seed: int, size: int = 2
 ) -> list[float]:
     """Kill a random worker again and again; how long each time until the next step was taken."""
     rng = random.Random(seed)
@@ -90,37 +92,52 @@ def kill_at_random(
         try:
             os.kill(victim, signal.SIGKILL)
         except ProcessLookupError:
-            raise AssertionError(f"a worker ended by itself: {output_of(running)}") from None
+            raise AssertionError(f"a worker ended by itself: {running.output}") from None
         dead |= {line.process for line in lines(log)}
         delays.append(min([line.at for line in _wait(running, log, dead, size)]) - killed)
     return delays
 
 
-def _wait(running: subprocess.Popen[str], log: Path, dead: set[int], size: int) -> list[Line]:
+def _wait(running: Running, log: Path, dead: set[int], size: int) -> list[Line]:
     """The first step of each worker of a new attempt."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
         fresh = {line.rank: line for line in reversed(lines(log)) if line.process not in dead}
         if len(fresh) == size:
             return list(fresh.values())
-        assert running.poll() is None, output_of(running)
+        assert running.process.poll() is None, running.output
         time.sleep(0.02)
-    raise AssertionError(f"no step in time: {output_of(running)}")
+    raise AssertionError(f"no step in time: {running.output}")
 
 
-def output_of(running: subprocess.Popen[str]) -> str:
-    """What is left of a command's output, after all its processes were ended."""
-    if running.poll() is None:
-        os.killpg(running.pid, signal.SIGKILL)
-    return "" if running.stdout is None or running.stdout.closed else running.communicate()[0]
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all its processes, if it runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
-def finish(running: subprocess.Popen[str], folder: Path) -> str:
-    """Let its workers end; what it wrote, after it has ended well."""
-    (folder / MAY_END).touch()
-    try:
-        out, _ = running.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(output_of(running)) from None
-    assert running.returncode == 0, out
-    return out
+class Running(NamedTuple):
+    """A command that runs, and the folder that is its home."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    @property
+    def output(self) -> str:
+        """What it has written so far."""
+        return (self.folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
+
+    def wait(self) -> tuple[int, str]:
+        """Wait for its end; its exit code, and what it wrote."""
+        try:
+            return self.process.wait(PATIENCE), self.output
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.output) from None
+
+    def finish(self) -> str:
+        """Let its workers end; what it wrote, after it has ended well."""
+        (self.folder / MAY_END).touch()
+        code, out = self.wait()
+        assert code == 0, out
+        return out

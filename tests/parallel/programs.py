@@ -23,6 +23,8 @@ from chainrule import nn, optim, parallel
 ROWS = 23
 """Of a batch: not even for any number of workers."""
 TIMEOUT = 20.0
+WIDTH = 1000
+"""So that the gradients are large arrays, which workers exchange in memory that they share."""
 
 
 class Net(nn.Module):
@@ -30,8 +32,8 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         generator = cr.Generator(1)
-        self.a = nn.Linear(16, 300, generator=generator)
-        self.b = nn.Linear(300, 4, generator=generator)
+        self.a = nn.Linear(16, WIDTH, generator=generator)
+        self.b = nn.Linear(WIDTH, 4, generator=generator)
         self.unused = cr.tensor(np.ones(3, np.float32), requires_grad=True)
         self.scale = cr.tensor(np.ones(4), requires_grad=True)
 
@@ -109,6 +111,8 @@ def train(steps: str, compiled: str = "", folder: str = "") -> Any:
     """Train; in how many micro-batches, the environment says."""
     count = int(os.environ.get("MICRO_BATCHES", "4"))
     with parallel.group(micro_batches=count, timeout=TIMEOUT) as group:
+        if os.environ.get("MEMORY") == "apart" and group._wire is not None:
+            group._wire.shared = None
         return trained(group, int(steps), folder, bool(compiled))
 
 
@@ -208,7 +212,7 @@ def _hang(group: Any, model: Any) -> None:
 
 
 def _wider(group: Any, model: Any) -> None:
-    model.a.weight = cr.tensor(np.ones((8, 300), np.float32), requires_grad=True)
+    model.a.weight = cr.tensor(np.ones((8, WIDTH), np.float32), requires_grad=True)
     group.average_gradients(model)
 
 

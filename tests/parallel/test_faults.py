@@ -17,8 +17,8 @@ SAYS = {
     "die": r"worker {last} of {size} is gone .*average_gradients at .*programs.py:\d+: what was",
     "hang": r"worker {last} of {size} did not come to average_gradients at .*programs.py:\d+ "
     r"\(call 3\) within 2 s, and hangs",
-    "wider": r"a.weight is float32 \(300, 16\) for worker {before} at .*programs.py:\d+, but "
-    r"a.weight is float32 \(8, 300\) for worker {last} at .*programs.py:\d+",
+    "wider": r"a.weight is float32 \(1000, 16\) for worker {before} at .*programs.py:\d+, but "
+    r"a.weight is float32 \(8, 1000\) for worker {last} at .*programs.py:\d+",
     "other call": r"worker {before} at .*programs.py:\d+ is in average_gradients \(call 3\), "
     r"worker {last} at .*programs.py:\d+ in all_reduce sum \(call 3\)",
     "fewer": r"unused is float32 \(3,\) for worker {before} at .*, but scale is float64 \(4,\) for "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parallel.killing import apart, finish, kill_at_random
+from parallel.killing import apart, kill_at_random
 from parallel.running import ROOT, Nursery
 
 QUICK = {
@@ -35,7 +35,7 @@ def test_killed_workers_go_on_to_the_same_bits(
     command = [sys.executable, str(program), str(steps), str(tmp_path)]
     with apart(command, tmp_path, **QUICK, PYTHONPATH=path) as running:
         delays = kill_at_random(running, tmp_path / "log.txt", kills, seed=11)
-        finish(running, tmp_path)
+        running.finish()
     for rank in range(2):
         said = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
         assert said == {name: unbroken[name] for name in ("losses", "digest")}

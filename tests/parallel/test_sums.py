@@ -26,6 +26,11 @@ def test_workers_train_to_the_same_bits(workers: Nursery, compiled: str):
     assert all(said["traces"] == ([1, 1] if compiled else []) for said in told)
 
 
+def test_so_they_do_without_memory_that_they_share(workers: Nursery):
+    told = [workers.run(n, "train", "3", MEMORY="apart") for n in (1, 2, 4)]
+    assert all(said == told[0][0] for some in told for said in some)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("compiled", ["", "compiled"])
 def test_a_gpt_of_ten_million_numbers(workers: Nursery, compiled: str):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parallel.killing import apart, finish, kill_at_random
-from parallel.running import PATIENCE, PROGRAMS, Nursery
+from parallel.killing import apart, kill_at_random
+from parallel.running import PROGRAMS, Nursery
 
 TORCHRUN = [
     *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
@@ -28,7 +28,7 @@ def test_killed_workers_go_on_to_the_same_bits(
     command = [*TORCHRUN, str(PROGRAMS), "train", str(steps), "", str(folder)]
     with apart(command, tmp_path, PAUSE="0.05") as running:
         delays = kill_at_random(running, folder / "log.txt", kills, seed=7)
-        out = finish(running, tmp_path)
+        out = running.finish()
     lines = out.replace('{"losses', '\n{"losses').splitlines()  # workers write beside each other
     told = [json.loads(line) for line in lines if line.startswith('{"losses')]
     assert len(told) == 2, out
@@ -40,6 +40,6 @@ def test_killed_workers_go_on_to_the_same_bits(
 def test_a_fault_ends_the_run_with_its_sentence(tmp_path: Path):
     command = [*TORCHRUN[:-4], *("--max-restarts", "0"), str(PROGRAMS), "fault", "wider"]
     with apart(command, tmp_path) as running:
-        out, _ = running.communicate(timeout=PATIENCE)
-    assert running.returncode != 0
-    assert "a.weight is float32 (300, 16) for worker 0 at" in out
+        code, out = running.wait()
+    assert code != 0
+    assert "a.weight is float32 (1000, 16) for worker 0 at" in out

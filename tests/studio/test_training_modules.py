@@ -45,8 +45,8 @@ def run_node(folder: Path, script: str, **values: Any) -> Any:
     head = [f'import * as {n} from "{(WEB / n).as_uri()}.mjs";' for n in names]
     head += ['import {load} from "./chainrule.mjs";', 'import fs from "node:fs";']
     head += [f"const {name} = {json.dumps(v)};" for name, v in values.items()]
-    head += ["const modules = Object.fromEntries(['network2', 'network4', 'gpt'].map((n) => "
-             "[n, fs.readFileSync(`${n}.wasm`)]));",
+    head += [f"const modules = Object.fromEntries({[n for n in MODULES if n != 'ops']}.map((n) =>"
+             " [n, fs.readFileSync(`${n}.wasm`)]));",
              "const print = (x) => console.log(JSON.stringify(x));"]  # fmt: skip
     (folder / "script.mjs").write_text("\n".join([*head, script]), encoding="utf-8")
     done = subprocess.run([str(NODE), "script.mjs"], cwd=folder, capture_output=True, text=True)

@@ -79,10 +79,10 @@ def test_words_in_backticks_are_code_and_no_backtick_is_left():
 def test_a_legend_says_what_every_colour_is():
     page = whole().to_html()
     legend = page[page.index("<h2>colours</h2>") :]
-    for word in ("WRONG", "LOOK", "note", ">-<", ">+<", "blue below 0", "red above 0", "NaN"):
+    for word in ("WRONG", "LOOK", "note", ">-<", ">+<", "blue above 0", "orange below 0", "NaN"):
         assert word in legend
     fills = set(re.findall(r'fill="(#\w+)"', page))
-    strongest = {"#3232ff", "#ff3232", "#000000"}
+    strongest = {"#3232ff", "#ff8432", "#000000"}
     assert strongest & fills <= set(re.findall(r"#\w+", legend)) and "#000000" in fills
     plain = dataclasses.replace(whole().findings[0], heat=None)
     assert "Jacobian:" not in Report("f", (plain,), Ledger()).to_html()

@@ -31,8 +31,8 @@ class NetworkPage extends TrainingPage {
     this.table = table;
     this.openTrace = openTrace;
     this.points = this.splitOfPoints();
-    const {network2, network4} = modules;
-    this.open("network", data.loader, {network2, network4});
+    const {network2, network4, values2, values4} = modules;
+    this.open("network", data.loader, {network2, network4, values2, values4});
   }
 
   // --- frames ----------------------------------------------------------------------------

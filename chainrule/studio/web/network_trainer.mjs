@@ -57,11 +57,14 @@ export function optimizerNumbers({optimizer, rate, decay}, t) {
 
 export class NetworkTrainer {
   static async make(load, modules) {
-    const each = async (name) => [await load(modules[name]), await load(modules[name])];
-    return new NetworkTrainer({2: await each("network2"), 4: await each("network4")});
+    const pair = async (layers) => [
+      await load(modules[`network${layers}`]),
+      await load(modules[`values${layers}`]),
+    ];
+    return new NetworkTrainer({2: await pair(2), 4: await pair(4)});
   }
 
-  // `pairs`: by how many layers a module has, one that trains and one for passes that change nothing.
+  // `pairs`: by how many layers a module has, one that trains and one that gives values alone.
   constructor(pairs) {
     this.engines = {};
     for (const [capacity, pair] of Object.entries(pairs))
@@ -107,7 +110,7 @@ export class NetworkTrainer {
     for (const name of ["theta", "mean", "square", "theta.grad"]) arrays[name].fill(0);
     this.layout.write(arrays.theta, weights);
     this.origin = {step: this.step, weights, fresh: this.step === 0};
-    this.applySettings(this.engine);
+    this.applySettings();
   }
 
   // Other settings or points while it runs; weights stay where there is a place for them.
@@ -125,20 +128,23 @@ export class NetworkTrainer {
     this.startFrom(initialWeights(settings, random, old));
   }
 
-  // The settings as the module's inputs
-  applySettings({arrays}) {
+  // The settings as the modules' inputs
+  applySettings() {
     const {widths, residual, activation, squared} = this.settings;
-    const {mask, skip} = arrays;
-    mask.fill(0);
-    skip.fill(1);
-    widths.forEach((n, l) => {
-      mask.fill(1, l * 16, l * 16 + n);
-      skip[l] = residual && l > 0 && widths[l - 1] === n ? 1 : 0;
-    });
-    arrays.squared[0] = squared ? 1 : 0;
-    for (const [name, v] of Object.entries(activationNumbers(activation)))
-      arrays[`activation.${name}`][0] = v;
-    arrays.x.fill(0);
+    for (const module of [this.engine, this.looker]) {
+      const {arrays} = module;
+      arrays.mask.fill(0);
+      arrays.skip.fill(1);
+      widths.forEach((n, l) => {
+        arrays.mask.fill(1, l * 16, l * 16 + n);
+        arrays.skip[l] = residual && l > 0 && widths[l - 1] === n ? 1 : 0;
+      });
+      arrays.squared[0] = squared ? 1 : 0;
+      for (const [name, v] of Object.entries(activationNumbers(activation)))
+        arrays[`activation.${name}`][0] = v;
+      arrays.x.fill(0);
+      module.filled = null;
+    }
   }
 
   // --- training -----------------------------------------------------------------------------
@@ -172,11 +178,17 @@ export class NetworkTrainer {
     if (this.order?.key !== key) {
       const rows =
         size === n
-          ? Array.from({length: n}, (_, i) => i)
+          ? this.allRows(n)
           : permutation(n, this.settings.seed + 104729 + epoch);
       this.order = {key, rows};
     }
-    return this.order.rows.slice((k % per) * size, (k % per) * size + size);
+    const {rows} = this.order;
+    return size === n ? rows : rows.slice((k % per) * size, (k % per) * size + size);
+  }
+
+  allRows(n) {
+    if (this.rows?.length !== n) this.rows = Array.from({length: n}, (_, i) => i);
+    return this.rows;
   }
 
   get stepsPerEpoch() {
@@ -184,8 +196,12 @@ export class NetworkTrainer {
     return Math.floor(n / Math.min(this.settings.batch, n));
   }
 
-  fill(engine, {x, y}, rows) {
+  // Rows of points as a module's inputs, unless they are there from the call before.
+  fill(engine, points, rows) {
+    if (engine.filled?.points === points && engine.filled.rows === rows) return;
+    engine.filled = {points, rows};
     const to = engine.arrays;
+    const {x, y} = points;
     engine.size[0] = BigInt(rows.length);
     for (let i = 0; i < rows.length; i++) {
       to.x[16 * i] = x[2 * rows[i]];
@@ -196,17 +212,11 @@ export class NetworkTrainer {
 
   // --- looking ------------------------------------------------------------------------------
 
-  // A forward pass that changes nothing
-  look({x, y}) {
+  // Losses and units of points, with the weights as they are
+  look(points) {
     const {looker} = this;
     looker.arrays.theta.set(this.engine.arrays.theta);
-    this.applySettings(looker);
-    looker.arrays["update.rate"][0] = 0;
-    this.fill(
-      looker,
-      {x, y},
-      Array.from({length: y.length}, (_, i) => i),
-    );
+    this.fill(looker, points, this.allRows(points.y.length));
     looker.run();
     return looker.arrays;
   }
@@ -221,26 +231,24 @@ export class NetworkTrainer {
     return this.layout.norms(this.engine.arrays["theta.grad"], this.settings.widths.length);
   }
 
-  // Output and units at a grid of size * size points, rows from top to bottom.
+  // Output and units at a grid of size * size points, rows from top to bottom, at most 1,024 in all.
+  // They stand in the module's memory, up to its next call.
   surface(size, plane) {
-    const output = new Float32Array(size * size);
-    const depth = this.settings.widths.length;
-    const units = Array.from({length: depth}, () => new Float32Array(size * size * 16));
-    const rows = Math.floor(1024 / size);
-    for (let top = 0; top < size; top += rows) {
-      const count = Math.min(rows, size - top) * size;
-      const x = new Float64Array(2 * count);
-      for (let i = 0; i < count; i++) {
+    if (this.grid?.size !== size || this.grid.plane !== plane) {
+      const x = new Float64Array(2 * size * size);
+      for (let i = 0; i < size * size; i++) {
         x[2 * i] = plane * ((2 * ((i % size) + 0.5)) / size - 1);
-        x[2 * i + 1] = plane * (1 - (2 * (top + Math.floor(i / size) + 0.5)) / size);
+        x[2 * i + 1] = plane * (1 - (2 * (Math.floor(i / size) + 0.5)) / size);
       }
-      const found = this.look({x, y: new Float64Array(count)});
-      output.set(found.output.subarray(0, count), top * size);
-      units.forEach((u, l) =>
-        u.set(found.units.subarray(l * count * 16, (l + 1) * count * 16), top * size * 16),
-      );
+      this.grid = {size, plane, points: {x, y: new Float64Array(size * size)}};
     }
-    return {size, output, units};
+    const {output, units} = this.look(this.grid.points);
+    const each = size * size * 16;
+    return {
+      size,
+      output: output.subarray(0, size * size),
+      units: this.settings.widths.map((_, l) => units.subarray(l * each, (l + 1) * each)),
+    };
   }
 
   // --- curves, snapshots --------------------------------------------------------------------
@@ -264,7 +272,7 @@ export class NetworkTrainer {
     const {arrays, ...state} = found;
     Object.assign(this, state);
     for (const [name, values] of Object.entries(arrays)) this.engine.arrays[name].set(values);
-    this.applySettings(this.engine);
+    this.applySettings();
     this.curve.keep((s) => s < this.step);
     return this.settings;
   }

@@ -36,7 +36,8 @@ export class TensorPanel {
     this.summary = h("p", {class: "t-note"});
     this.element = panel(
       "Any tensor, or its gradient",
-      "A name and a slice, such as h.0.attn.wq.grad[:, :2] or wte[:8]. Arrow keys move in the map.",
+      "A name and a slice, such as h.0.attn.wq.grad[:, :2] or wte[:8]. Blue is above zero, orange " +
+        "below. Arrow keys move in the map.",
       h("div", {class: "t-selector"}, this.selector, this.list),
       this.error,
       this.map,

@@ -1,4 +1,4 @@
-// Small pictures of arrays: blue below zero, red above, as deep as the number is large in its array.
+// Small pictures of arrays: blue above zero, orange below, as deep as the number is large in its array.
 import {isArray, sizeOf} from "./arrays.mjs";
 
 export const THUMBNAIL = 36; // pixels of the longer side on the screen
@@ -14,8 +14,9 @@ export const largestOf = (array) => {
 
 export function shadeOf(x, top) {
   if (!Number.isFinite(x)) return [0, 0, 0];
-  const pale = Math.round(255 - 130 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
-  return x < 0 ? [pale, pale, 255] : [255, pale, pale];
+  const depth = Math.sqrt(Math.min(1, Math.abs(x) / top));
+  const pale = Math.round(255 - 130 * depth);
+  return x < 0 ? [255, Math.round(255 - 78 * depth), pale] : [pale, pale, 255];
 }
 
 // {url} of the first matrix of an array; null of a number, and of an array that was not kept.

@@ -29,27 +29,32 @@ export function networkFrame(trainer, ask) {
 // the output a quarter of the points, one picture after the other; all points of the `large` unit, or
 // of the output.
 export function surfaceShades({size, output, units}, {widths, squared}, large) {
-  const shade = (v) => Math.max(0, Math.min(255, Math.round((v + 1) * 127.5)));
-  const ofOutput = squared ? (z) => shade(z) : (z) => shade(2 / (1 + Math.exp(-z)) - 1);
+  // Every `each`-th of the numbers at `first`, `first + stride`, … in both directions, times `scale`
+  const paint = (to, at, {values, first, stride, scale}, each) => {
+    for (let i = 0; i < size; i += each)
+      for (let j = 0; j < size; j += each) {
+        const v = values[first + stride * (i * size + j)] * scale;
+        to[at++] = v <= -1 ? 0 : v >= 1 ? 255 : (v + 1) * 127.5 + 0.5;
+      }
+  };
   // Scaled so that its picture uses all shades
   const unit = (l, j) => {
+    const values = units[l];
     let most = 1;
-    for (let i = j; i < units[l].length; i += 48) most = Math.max(most, Math.abs(units[l][i]));
-    return (i) => shade(units[l][16 * i + j] / most);
+    for (let i = j; i < values.length; i += 48) most = Math.max(most, Math.abs(values[i]));
+    return {values, first: j, stride: 16, scale: 1 / most};
   };
-  const all = [
-    ...widths.flatMap((n, l) => Array.from({length: n}, (_, j) => unit(l, j))),
-    (i) => ofOutput(output[i]),
-  ];
+  const shown = squared ? output : output.map((z) => 2 / (1 + Math.exp(-z)) - 1);
+  const ofOutput = {values: shown, first: 0, stride: 1, scale: 1};
+  const all = widths.flatMap((n, l) => Array.from({length: n}, (_, j) => unit(l, j)));
+  all.push(ofOutput);
   const n = size / 2;
   const pictures = new Uint8Array(all.length * n * n);
-  all.forEach((f, k) => {
-    for (let at = 0; at < n * n; at++)
-      pictures[k * n * n + at] = f(2 * (at % n) + 2 * Math.floor(at / n) * size);
-  });
+  all.forEach((content, k) => paint(pictures, k * n * n, content, 2));
   const isUnit = large?.[0] > 0 && units[large[0] - 1];
-  const shadeAt = isUnit ? unit(large[0] - 1, large[1]) : all.at(-1);
-  return {size, pictures, large: Uint8Array.from({length: size * size}, (_, i) => shadeAt(i))};
+  const whole = new Uint8Array(size * size);
+  paint(whole, 0, isUnit ? unit(large[0] - 1, large[1]) : ofOutput, 1);
+  return {size, pictures, large: whole};
 }
 
 export function gptFrame(trainer, ask) {

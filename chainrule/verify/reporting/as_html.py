@@ -1,7 +1,7 @@
 """A report as one HTML page that needs nothing else: no font, no server. Scripts only add to it.
 
-The Jacobians are drawn as SVG: blue below zero, red above, the stronger the further from it; a cell
-tells its number when pointed at. A notebook shows the same parts.
+The Jacobians are drawn as SVG: blue above zero, orange below, the stronger the further from it; a
+cell tells its number when pointed at. A notebook shows the same parts.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _legend(findings: Sequence[Finding]) -> str:
                 (1.0, False, "+")]  # fmt: skip
         scale = "".join([_key(diverging(depth, below=below)) for depth, below, _ in keys])
         rows += [
-            (scale, "a number of a Jacobian: blue below 0, white at 0, red above 0; the stronger, "
-                    "the further from 0, up to the strongest number under the picture"),
+            (scale, "a number of a Jacobian: blue above 0, white at 0, orange below 0; the "
+                    "stronger, the further from 0, up to the strongest number under the picture"),
             (_key(NOT_FINITE), "NaN or infinite"),
         ]  # fmt: skip
     body = "".join([f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in rows])
