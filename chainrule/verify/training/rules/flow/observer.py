@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts import units
 from chainrule.verify.training.facts.followed import Followed
@@ -29,12 +28,10 @@ from chainrule.verify.training.facts.layers import (
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import checked
-from chainrule.verify.training.rules.flow.calls import is_steep
-from chainrule.verify.training.rules.flow.flat import is_short
-from chainrule.verify.training.rules.flow.table import SMALL, judge
+from chainrule.verify.training.rules.flow.model import SMALL, Model, is_short, is_steep
+from chainrule.verify.training.rules.flow.rows import ROWS
 from chainrule.verify.where import here
 
 STEPS = 3
@@ -54,6 +51,7 @@ class Flow(Part):
     """Finds `vanishing`, `exploding` and `dead`, with a table of all layers."""
 
     title = "flow of gradients"
+    rows = ROWS
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
@@ -71,23 +69,12 @@ class Flow(Part):
         self._last = STEPS
         self._before: dict[int, Any] = {}
         self._within = False  # a backward pass
+        self._judged: list[Model] = []
         self._settled: set[int] = set()  # modules of models of which nothing can be said any more
-
-    def listens(self) -> Handlers:
-        """Layers, activations, backward passes and steps."""
-        return {
-            events.Entered: self._entered,
-            events.Passed: self._passed,
-            events.Applied: self._applied,
-            events.Activated: self._activated,
-            events.BackwardBegins: self._begins,
-            events.BackwardEnds: self._ends,
-            events.StepBegins: self._stepping,
-            events.StepEnds: self._stepped,
-        }
 
     # --- layers
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         self._weights.entered(e)
         if not e.depth and not self._steps and self._made:
@@ -95,6 +82,7 @@ class Flow(Part):
             if behind & self._made:
                 self._chained.add(id(e.module))
 
+    @on(events.Passed)
     def _passed(self, e: events.Passed) -> None:
         if id(e.module) in self._settled:
             return
@@ -136,6 +124,7 @@ class Flow(Part):
 
         return arrives
 
+    @on(events.Applied)
     def _applied(self, e: events.Applied) -> None:
         """A weight by itself, or the bias of what made `x`."""
         if self._within:
@@ -152,6 +141,7 @@ class Flow(Part):
             if e.engine.listen(e.y, self._hook(e.engine, layer)):
                 self._remember(e.y, layer.order)
 
+    @on(events.Activated)
     def _activated(self, e: events.Activated) -> None:
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
@@ -167,14 +157,17 @@ class Flow(Part):
         made = [(serial, order) for serial, order in self._nodes.items() if serial in nodes]
         return max(made)[1] if made else None
 
+    @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self._within = True
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         self._within = False
 
     # --- steps
 
+    @on(events.StepBegins)
     def _stepping(self, e: events.StepBegins) -> None:
         if self._steps >= self._last or e.closure:
             return
@@ -204,6 +197,7 @@ class Flow(Part):
             if own:
                 layer.sizes.append(_length([sizes[key] for key in own]))
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         if self._steps >= self._last:
             return
@@ -249,30 +243,33 @@ class Flow(Part):
                 layer.updates.append(_length(own))
         self._before = {}
 
-    # --- findings
+    # --- cases
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """At most one of a kind for each model."""
+    def seen(self) -> Sequence[str]:
+        """How many layers, in how many steps."""
+        return [f"{len(self._layers)} layers in {self._steps} steps"] if self._steps else []
+
+    def settle(self, ledger: Ledger) -> None:
+        """What is to be judged: models, finer where that shows something, and weights in none."""
         if not self._steps:
-            return []
+            return
         self._names.renew()
-        how = f"{len(self._layers)} layers in {self._steps} steps"
-        checked(ledger, self.title, how)
-        found: list[Finding] = []
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
             own = [w for w in weights if self._names.has(w.what)]
-            some = self._judged(name, finer(layers, own), named)
-            found += some or self._judged(name, layers, named)
+            fine = self._model(name, finer(layers, own), named)
+            self._judged.append(fine if fine.is_found else self._model(name, layers, named))
         loose = [w for w in weights if not self._names.has(w.what)]
-        return found + self._judged("training loop", loose, {})
+        self._judged.append(self._model("training loop", loose, {}))
 
-    def _judged(
-        self, name: str, layers: Sequence[Layer], named: Mapping[int, str]
-    ) -> list[Finding]:
+    def models(self) -> Sequence[Model]:
+        """Those that rows judge."""
+        return self._judged
+
+    def _model(self, name: str, layers: Sequence[Layer], named: Mapping[int, str]) -> Model:
         rows = [self._row(layer, named) for layer in layers]
         orders = {layer.order for layer in layers}
-        return judge(name, rows, [u for u in self._units if u.order in orders])
+        return Model(name, rows, [u for u in self._units if u.order in orders])
 
     def _models(self) -> Iterator[tuple[str, list[Layer], dict[int, str]]]:
         """Models, their layers in the order in which these ran first, and what modules are called
