@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, ClassVar, TypeVar, final
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar, cast, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
@@ -145,11 +146,15 @@ class Bus:
         self._handlers[kind] = [r for r in self._handlers.get(kind, ()) if r[0] is not part]
 
 
+_heard: dict[FunctionType, tuple[type, ...]] = {}
+"""By method of a part: the kinds of events that it hears."""
+
+
 def on(*kinds: type) -> Callable[[F], F]:
     """Lets a method of a part hear events of some kinds."""
 
     def mark(f: F) -> F:
-        f.hears = kinds  # pyright: ignore[reportFunctionMemberAccess]
+        _heard[cast("FunctionType", f)] = kinds
         return f
 
     return mark
@@ -186,7 +191,7 @@ class Part(Observer):
         return {
             kind: getattr(self, name)
             for name, f in vars(type(self)).items()
-            for kind in getattr(f, "hears", ())
+            for kind in (_heard.get(f, ()) if isinstance(f, FunctionType) else ())
         }
 
     @final

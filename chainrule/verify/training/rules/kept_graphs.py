@@ -82,6 +82,8 @@ def _first(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:5]))
 
 
+_INNER = 6
+"""Steps in which layers within models are looked at: who keeps their results does so at once."""
 _TWICE = ("a second time", "modified by an inplace operation")
 """What a backward pass says when an old graph is used again."""
 
@@ -176,6 +178,8 @@ class Kept(Part):
                 line.alive = _held(line) if line.holder or not line.inner else ()
         self._look_at_sums()
         self._step += 1
+        if self._step == _INNER:
+            self._bus.unhear(self, events.Passed)
 
     def _look_at_sums(self) -> None:
         """What a variable holds of both steps before this one: an average that is made of

@@ -114,7 +114,7 @@ class Coverage(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self.facts = Seen(Names(), before=WeakValueDictionary(_trained))
+        self.facts = Seen(self.history.names, before=WeakValueDictionary(_trained))
         self._root: Any = None
 
     def _of(self, optimizer: Any) -> Steps:
@@ -158,7 +158,6 @@ class Coverage(Part):
             seen.silent.add(id(module))
             return
         if e.depth == 0:
-            seen.names.add(e.engine, module)
             seen.unheld.entered(e, seen.names)
             self._root = module
             if id(module) not in seen.called:
@@ -210,4 +209,4 @@ class Coverage(Part):
         """Models may have got other parts; without a step nothing can be said of any."""
         self.facts.names.renew()
         if not self.seen():
-            self.facts = Seen(Names())
+            self.facts = Seen(self.history.names)

@@ -25,7 +25,6 @@ from chainrule.verify.training.facts.layers import (
     finer,
     ordered,
 )
-from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -55,7 +54,6 @@ class Flow(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._names = Names()
         self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
@@ -86,10 +84,8 @@ class Flow(Part):
     def _passed(self, e: events.Passed) -> None:
         if id(e.module) in self._settled:
             return
-        if e.depth == 0:
-            self._names.add(e.engine, e.module)
-            if not self._steps:
-                self._made |= {age(y) for y in tensors(e.output)} - {0}
+        if e.depth == 0 and not self._steps:
+            self._made |= {age(y) for y in tensors(e.output)} - {0}
         layer = self._layer(e)
         if layer is None:
             return
@@ -208,7 +204,7 @@ class Flow(Part):
                 layer.norms.append(_length(layer.arriving))
                 layer.turns.append(tuple(layer.arriving))
                 layer.arriving = []
-        for engine, root in self._names.roots.values():
+        for engine, root in self.history.names.roots.values():
             self._settle(engine, root)
         if not self._steps:
             self._groups = self._called_in_turn()
@@ -253,13 +249,13 @@ class Flow(Part):
         """What is to be judged: models, finer where that shows something, and weights in none."""
         if not self._steps:
             return
-        self._names.renew()
+        self.history.names.renew()
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
-            own = [w for w in weights if self._names.has(w.what)]
+            own = [w for w in weights if self.history.names.has(w.what)]
             fine = self._model(name, finer(layers, own), named)
             self._judged.append(fine if fine.is_found else self._model(name, layers, named))
-        loose = [w for w in weights if not self._names.has(w.what)]
+        loose = [w for w in weights if not self.history.names.has(w.what)]
         self._judged.append(self._model("training loop", loose, {}))
 
     def models(self) -> Sequence[Model]:
@@ -274,16 +270,16 @@ class Flow(Part):
     def _models(self) -> Iterator[tuple[str, list[Layer], dict[int, str]]]:
         """Models, their layers in the order in which these ran first, and what modules are called
         by id, where that is not as for a model."""
-        every = {key: self._inside(*row) for key, row in self._names.roots.items()}
+        every = {key: self._inside(*row) for key, row in self.history.names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
             yield group.name, ordered(some), dict(group.labels)
         for key, layers in every.items():
-            yield type(self._names.roots[key][1]).__name__, layers, {}
+            yield type(self.history.names.roots[key][1]).__name__, layers, {}
 
     def _called_in_turn(self) -> list[Group]:
         """Small models that the program keeps together and calls one after the other."""
-        roots = self._names.roots.values()
+        roots = self.history.names.roots.values()
         small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
         groups = together(small) if len(self._chained) >= _FLOW - 1 else []
         return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
@@ -295,11 +291,11 @@ class Flow(Part):
 
     def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
-        engine = next((engine for engine, _ in self._names.roots.values()), None)
+        engine = next((engine for engine, _ in self.history.names.roots.values()), None)
         if not layer.op:
-            name = named.get(id(layer.what)) or self._names.module(layer.what)
-        elif self._names.has(layer.what):
-            name = self._names.param(layer.what)
+            name = named.get(id(layer.what)) or self.history.names.module(layer.what)
+        elif self.history.names.has(layer.what):
+            name = self.history.names.param(layer.what)
         else:
             name = f"{layer.op} {layer.order + 1}"
         return Row(
