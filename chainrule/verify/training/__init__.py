@@ -1,8 +1,8 @@
 """Mistakes of training loops, found while they run: resets, accumulation, parameters that are left
 out, graphs that stay, the first NaN, layers without gradient, numbers that are too small.
 
-Taps (`torchtap.py`, `owntap.py`, ...) publish what happens as events; parts listen, each for one
-kind of mistake. No framework is imported before its taps are made.
+Taps (`record/`) publish what happens as events; parts listen and collect facts, which rows of
+mistakes read (`rules/`). No framework is imported before its taps are made.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ def own_observers() -> list[Observer]:
 
 def torch_parts() -> tuple[list[Part], TorchTap]:
     """The parts for PyTorch, and the tap that can be told of what was there before."""
+    from chainrule.verify.training.record.scalers import ScalerTap, torch_library
     from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import TorchTap
     from chainrule.verify.training.record.torch_modules import ModuleTap
     from chainrule.verify.training.record.torch_ops import OpTap
-    from chainrule.verify.training.record.torch_scalers import AmpTap
     from chainrule.verify.training.rules.hooks import Hooks
 
     main = TorchTap()
     hooks = HookTap(main)
-    bus = Bus([main, AmpTap(main), ModuleTap(main), OpTap(main), hooks])
+    bus = Bus([main, ScalerTap(main, torch_library), ModuleTap(main), OpTap(main), hooks])
     return [*[part(bus) for part in _PARTS], Hooks(bus, hooks)], main
 
 
 def own_parts() -> tuple[list[Part], OwnTap]:
     """The parts for chainrule, and the tap that can be told of what was there before."""
     from chainrule.verify.training.record.native_loop import OwnTap
-    from chainrule.verify.training.record.native_scalers import OwnAmpTap
+    from chainrule.verify.training.record.scalers import ScalerTap, native_library
     from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
     main = OwnTap()
-    bus = Bus([main, OwnAmpTap(main)])
+    bus = Bus([main, ScalerTap(main, native_library)])
     return [
         part(bus)
         for part in (
