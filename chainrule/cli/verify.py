@@ -20,6 +20,10 @@ from chainrule.cli.files import CommandError
 from chainrule.cli.options import whole
 from chainrule.verify.reporting.report import Report, joined
 
+STEPS = 3
+"""Steps that are observed in full."""
+WINDOW = 60
+"""Steps that are looked at for what shows late, if nobody says how many."""
 HELP = "run a training script and say which gradient is wrong, where, and what to do"
 EXAMPLES = """examples:
   chainrule verify train.py --lr 0.1            as `python train.py --lr 0.1`, observed for 3 steps
@@ -36,7 +40,8 @@ exit code:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options. What follows the script is the script's."""
     add = parser.add_argument
-    add("--steps", type=whole, default=3, metavar="N", help="training steps to observe (3)")
+    help = f"training steps to observe (3, and up to {WINDOW} for what shows late)"
+    add("--steps", type=whole, metavar="N", help=help)
     add("--stop", action="store_true", help="end the script after the report")
     add("--json", metavar="FILE", help="write the report as JSON; - is stdout")
     add("--sarif", metavar="FILE", help="write the report as SARIF, for code review")
@@ -47,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def command(asked: Mapping[str, Any], console: Console) -> int:
     """Verify what was asked; the exit code."""
-    if asked["steps"] < 1:
+    if asked["steps"] is not None and asked["steps"] < 1:
         raise CommandError(f"--steps {asked['steps']}: observe at least one step")
     name: str = asked["target"]
     verify = _one if ":" in name and not Path(name).is_file() else _script
@@ -66,7 +71,8 @@ def _script(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], Non
     outcome = script.run(
         script.target(name),
         asked["args"],
-        steps=asked["steps"],
+        steps=asked["steps"] or STEPS,
+        window=0 if asked["steps"] else WINDOW,
         stop=asked["stop"],
         deliver=deliver,
         own=script.OWN,

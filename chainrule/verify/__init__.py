@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["Report", "assert_gradients", "check", "function", "model", "pair", "watching"]
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Let a notebook know `%%verify`, after `%load_ext chainrule.verify`."""
+    from chainrule.verify.notebook import load
+
+    load(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name == "Report":  # loaded when somebody asks for it: it can draw
         from chainrule.verify.reporting.report import Report

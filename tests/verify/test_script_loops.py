@@ -212,8 +212,7 @@ def test_gradients_that_make_grow_what_is_to_fall_have_the_wrong_sign(tmp_path: 
     text = MOMENTUM.replace("d = 2 * (out - y)", "d = 2 * (y - out)")
     found, _, _ = looked_at(tmp_path, text)
     assert {f.name.code for f in found} == {"sign"} and len(found) == 3
-    place = found[0].place  # where the difference is formed, or where it is taken off
-    assert place is not None and any(t in place.text for t in ("(y - out)", "- 0.05 * grads[k]"))
+    assert found[0].place is not None and "(y - out)" in found[0].place.text
 
 
 def test_a_term_of_the_loss_that_one_gradient_lacks_is_no_decay_of_the_others(

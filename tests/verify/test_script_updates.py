@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from chainrule.verify.script.byhand.updates import LEAVE, rewritten, updates_in
+from chainrule.verify.script.byhand.updates import LEAVE, handing_on, rewritten, updates_in
 
 UPDATES = {
     "W -= lr * dW": "dW",
@@ -73,3 +73,13 @@ def test_a_rewritten_update_hands_over_and_leaves_its_parameter() -> None:
 def test_only_some_targets_are_rewritten() -> None:
     text = ast.unparse(rewritten(ast.parse("W -= lr * dW\nz -= lr * dz"), {"W"}))
     assert text.splitlines()[1] == "z -= lr * dz" and LEAVE in text
+
+
+def test_a_momentum_that_goes_down_hands_a_gradient_on() -> None:
+    text = "v = mu * v - lr * dW\nW += v"
+    assert [ast.unparse(n) for n in handing_on(ast.parse(text))] == [
+        "W += v",
+        "v = mu * v - lr * dW",
+    ]
+    up = ast.parse(text.replace("- lr", "+ lr"))  # its own sign may be what is wrong
+    assert [ast.unparse(n) for n in handing_on(up)] == ["W += v"]

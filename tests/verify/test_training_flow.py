@@ -6,6 +6,7 @@ import math
 import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.training.facts.layers import Row
-from chainrule.verify.training.rules.flow.table import judge
+from chainrule.verify.training.rules.flow.model import Model
+from chainrule.verify.training.rules.flow.rows import ROWS
 from tests.sampling import sampled_file
 from tests.verify import training_wrong
 from tests.verify.test_training_right import observed
@@ -285,5 +287,6 @@ def test_a_gradient_that_ends_as_infinity_has_exploded():
         Row(f"{i}", "Linear", i, None, (g, g if math.isinf(later) else later, later), (), (), ())
         for i, (g, later) in enumerate(zip(sizes, [math.inf] * 3 + sizes[3:], strict=True))
     ]
-    (finding,) = judge("Net", rows, [])
+    facts = SimpleNamespace(models=lambda: [Model("Net", rows, [])])
+    (finding,) = [f for row in ROWS for f in row.findings(facts)]
     assert finding.name.code == "exploding" and "0" in finding.input

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from chainrule.verify.patches import Patches
-from chainrule.verify.training.rules.order import PATIENCE
+from chainrule.verify.training.rules.scales import PATIENCE
 from chainrule.verify.where import Line, here
 
 OFTEN = 4

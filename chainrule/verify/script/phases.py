@@ -3,7 +3,8 @@ head. Each is observed for its first few steps.
 
 The first phase is the script as it starts. Another one begins when an optimizer is made on a line
 on which none was made before: a search over learning rates makes all of its optimizers on one line,
-and is one phase. Between phases nothing is watched but the making of optimizers.
+and is one phase. It ends the look at later steps of the phase before. Between phases nothing is
+watched but the making of optimizers.
 """
 
 from __future__ import annotations
@@ -73,8 +74,13 @@ class Phases:
         if self.last.clock.seen or not self.reports:
             self.reports.append(report)
             self._deliver(report)
+        self.waits(True)
+
+    def waits(self, on: bool) -> None:
+        """Wait for an optimizer with which the next phase begins, or no longer."""
+        self._patches.undo()
         self._lines |= self.last.clock.made_at
-        if self._is_over or len(self.sessions) >= self._most:
+        if not on or self._is_over or len(self.sessions) >= self._most:
             return
         for kind in _optimizers():
             self._patches.put(kind, "__init__", lambda init, kind=kind: self._watched(kind, init))
@@ -82,6 +88,7 @@ class Phases:
     def _watched(self, kind: Any, init: Any) -> Any:
         def observed(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             if self._patches.on and self._is_new():
+                self.last.finish()
                 self._patches.undo()
                 self.begin(placed(here()))
                 kind.__init__(optimizer, *args, **kwargs)  # as the new session watches it

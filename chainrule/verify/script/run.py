@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -58,6 +58,7 @@ def run(
     own: Makers = (),
     torch: Makers = (),
     loop: tuple[Makers, Makers] = ((), ()),
+    window: int = 0,
 ) -> Outcome:
     """Run `target` and report on it.
 
@@ -72,10 +73,13 @@ def run(
         torch: What makes those for PyTorch's.
         loop: The ones of both that look at training loops. If there are any, corrections of the
             loop are tried: the changed script is run once more (see `Again`).
+        window: How many steps are looked at for what shows late (see `Session`).
     """
-    way = _Way(target, args, steps, own, torch, loop)
+    way = _Way(target, args, steps, own, torch, loop, window)
     phases = Phases(
-        lambda number, at, ended: way.session(number, at, ended, stop and number == phase),
+        lambda number, at, ended: way.session(
+            number, at, ended, stop and number == phase, phases.waits
+        ),
         deliver,
         phase if stop else MOST,
     )
@@ -85,7 +89,7 @@ def run(
         last = phases.last
         if not last.clock.seen and last is phases.sessions[0]:
             last.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
-        phases.end(_missing(last), code)
+        phases.end(last.missing, code)
         sys.stdout.flush()
     report = joined(target.name, phases.reports)
     is_seen = any(s.is_seen for s in phases.sessions)
@@ -103,16 +107,23 @@ class _Way:
     own: Makers
     torch: Makers
     loop: tuple[Makers, Makers]
+    window: int = 0
     since: float = field(default_factory=time.perf_counter)
 
     def session(
-        self, number: int, at: Place | None, ended: Callable[[Report], None], stop: bool
+        self,
+        number: int,
+        at: Place | None,
+        ended: Callable[[Report], None],
+        stop: bool,
+        waits: Callable[[bool], None],
     ) -> Session:
         """That of a phase, which begins with an optimizer made `at` a place."""
 
         def once_more(edited: Target) -> tuple[int, Codes]:
+            steps = max(self.steps, made.clock.last)  # what showed late shows as late again
             with uncompiled():
-                outcome = self._again(edited, number, *self.loop)
+                outcome = replace(self, steps=steps)._again(edited, number, *self.loop)
             return _code(outcome, number), codes(outcome.phases[-1].findings)
 
         def in_python() -> Seen:
@@ -123,10 +134,12 @@ class _Way:
         name = self.target.name
         what = name if at is None else f"{name} from line {at.line} on"
         again = Again(self.target, once_more) if any(self.loop) else None
-        return Session(
+        made = Session(
             what, self.steps, ended, own=self.own, torch=self.torch, stop=stop,
-            since=self.since, again=again, compiled=Uncompiled(in_python),
+            since=self.since, again=again, compiled=Uncompiled(in_python), window=self.window,
+            waits=waits,
         )  # fmt: skip
+        return made
 
     def _again(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
         return run(
@@ -146,15 +159,6 @@ def _layers(namespace: dict[str, Any]) -> list[str]:
     classes = [x for x in namespace.values() if isinstance(x, type) and x.__module__ == "__main__"]
     both = ("forward", "backward")
     return [c.__name__ for c in classes if all(callable(getattr(c, f, None)) for f in both)]
-
-
-def _missing(session: Session) -> str:
-    done = session.clock.last
-    if done >= session.steps:
-        return ""
-    if not session.clock.seen:
-        return "no training step was seen"
-    return f"the script ended after {done} of {session.steps} steps"
 
 
 def _executed(target: Target, namespace: dict[str, Any]) -> int:

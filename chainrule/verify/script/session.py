@@ -40,6 +40,8 @@ LOOKED_FOR = (
     "chainrule.verify.pair(layer, x)"
 )
 """What would have been a training step."""
+SPARE = 2.0
+"""Seconds that the look at later steps may take, which only sees what costs little to see."""
 
 
 class Stop(BaseException):
@@ -48,6 +50,10 @@ class Stop(BaseException):
 
 class Session:
     """Observes from `start` until `steps` steps are done or `finish` is called.
+
+    What is only heard of (resets, numbers, modes) is looked at for up to `window` steps, as long as
+    these take no more than `SPARE` seconds: a log that saturates, a layer that dies, a model that
+    is replaced show late.
 
     Args:
         what: The script, as the user called it.
@@ -58,6 +64,8 @@ class Session:
         stop: Whether `Stop` is raised in the script after the last observed step.
         again: How the script is run once more, to try corrections; None if it is not.
         compiled: How it is run once more to look at what it compiles; None if it is not.
+        window: How many steps are looked at in all.
+        waits: Is told when more steps than `steps` are looked at, and when that ends.
     """
 
     def __init__(
@@ -72,6 +80,8 @@ class Session:
         again: Again | None = None,
         compiled: Uncompiled | None = None,
         since: float | None = None,
+        window: int = 0,
+        waits: Callable[[bool], None] = lambda waits: None,
     ) -> None:
         self.what = what
         self.steps = steps
@@ -92,11 +102,24 @@ class Session:
         self._pid = os.getpid()
         self._over = False
         self._since = time.perf_counter() if since is None else since
+        self._window = max(steps, window)
+        self._waits = waits
+        self._spare = 0.0
 
     @property
     def is_seen(self) -> bool:
         """Whether there was anything that could be verified."""
         return self.clock.seen or bool(self.ledger.checked)
+
+    @property
+    def missing(self) -> str:
+        """What was not seen, if this was all."""
+        done = self.clock.last
+        if done >= self.steps:
+            return ""
+        if not self.clock.seen:
+            return "no training step was seen"
+        return f"the script ended after {done} of {self.steps} steps"
 
     def start(self) -> None:
         """Put everything in place."""
@@ -117,6 +140,7 @@ class Session:
         self._over = True
         start = time.perf_counter()
         self._arrival.leave()
+        self._waits(False)
         if why:
             self.ledger.skipped.append(Skipped(self.what, why))
         self._outer.undo()
@@ -203,10 +227,18 @@ class Session:
             if not self._guarded(_name(observer), lambda o=observer: o.step_done(step)):
                 self._observers.remove(observer)
                 self._guarded(_name(observer), observer.stop)
-        if step >= self.steps:
+        if step >= self.steps and self._has_seen_enough(step):
             self.finish()
             if self._stop:
                 raise Stop
+
+    def _has_seen_enough(self, step: int) -> bool:
+        """Whether a step, of those after the full look, is the last one."""
+        now = time.perf_counter()
+        if not self._spare:
+            self._spare = now + SPARE
+            self._waits(self._window > step)
+        return step >= self._window or now > self._spare
 
     def _guarded(self, who: str, run: Callable[[], object]) -> bool:
         """Whether `run` ended well; otherwise the ledger says why not."""

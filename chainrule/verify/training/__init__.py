@@ -1,8 +1,8 @@
 """Mistakes of training loops, found while they run: resets, accumulation, parameters that are left
 out, graphs that stay, the first NaN, layers without gradient, numbers that are too small.
 
-Taps (`torchtap.py`, `owntap.py`, ...) publish what happens as events; parts listen, each for one
-kind of mistake. No framework is imported before its taps are made.
+Taps (`record/`) publish what happens as events; parts listen and collect facts, which rows of
+mistakes read (`rules/`). No framework is imported before its taps are made.
 """
 
 from __future__ import annotations
@@ -13,26 +13,21 @@ from typing import TYPE_CHECKING
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
-from chainrule.verify.training.rules.assigned import Assigned
-from chainrule.verify.training.rules.by_hand import ByHand
 from chainrule.verify.training.rules.clipping import Clipping
-from chainrule.verify.training.rules.closures import Redrawn
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.death import Died
 from chainrule.verify.training.rules.detached import Cut
 from chainrule.verify.training.rules.flow.observer import Flow
+from chainrule.verify.training.rules.given import Assigned, Closures
 from chainrule.verify.training.rules.kept_graphs import Kept
-from chainrule.verify.training.rules.late import Late
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
-from chainrule.verify.training.rules.order import Order
+from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
 from chainrule.verify.training.rules.precision import Precision
-from chainrule.verify.training.rules.recounted import Counted
-from chainrule.verify.training.rules.resets import Resets
+from chainrule.verify.training.rules.resets import ByHand, Resets
+from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.shapes import Shapes
-from chainrule.verify.training.rules.strays import Strays
-from chainrule.verify.training.rules.wasted import Passes
 
 if TYPE_CHECKING:
     from chainrule.verify.training.record.native_loop import OwnTap
@@ -41,9 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes, Clipping,
-    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn, Shapes,
-    Assigned,
+    Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -60,31 +54,31 @@ def own_observers() -> list[Observer]:
 
 def torch_parts() -> tuple[list[Part], TorchTap]:
     """The parts for PyTorch, and the tap that can be told of what was there before."""
+    from chainrule.verify.training.record.scalers import ScalerTap, torch_library
     from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import TorchTap
     from chainrule.verify.training.record.torch_modules import ModuleTap
     from chainrule.verify.training.record.torch_ops import OpTap
-    from chainrule.verify.training.record.torch_scalers import AmpTap
     from chainrule.verify.training.rules.hooks import Hooks
 
     main = TorchTap()
     hooks = HookTap(main)
-    bus = Bus([main, AmpTap(main), ModuleTap(main), OpTap(main), hooks])
+    bus = Bus([main, ScalerTap(main, torch_library), ModuleTap(main), OpTap(main), hooks])
     return [*[part(bus) for part in _PARTS], Hooks(bus, hooks)], main
 
 
 def own_parts() -> tuple[list[Part], OwnTap]:
     """The parts for chainrule, and the tap that can be told of what was there before."""
     from chainrule.verify.training.record.native_loop import OwnTap
-    from chainrule.verify.training.record.native_scalers import OwnAmpTap
+    from chainrule.verify.training.record.scalers import ScalerTap, native_library
     from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
     main = OwnTap()
-    bus = Bus([main, OwnAmpTap(main)])
+    bus = Bus([main, ScalerTap(main, native_library)])
     return [
         part(bus)
         for part in (
-            Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes,
+            Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes,
             Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
         )
     ], main  # fmt: skip

@@ -24,7 +24,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.script.backwards.decided import decided, numbers
-from chainrule.verify.script.remedies.cuts import not_reentrant
+from chainrule.verify.script.remedies.rewrites import NOT_REENTRANT
 from chainrule.verify.training.facts.names import listed, parameter_names
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import Frames, frames, users_line
@@ -202,7 +202,7 @@ def unconnected(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
         f"result has no graph: {names} get nothing of the loss"
     )
     kind = "torch.utils.checkpoint"
-    edit = not_reentrant(place)
+    edit = NOT_REENTRANT.at(place)
     return finding(
         "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=kind, edit=edit
     )

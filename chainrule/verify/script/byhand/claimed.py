@@ -28,11 +28,12 @@ Claimed: TypeAlias = tuple[ast.expr, int, bool]
 
 
 def claimed(
-    target: ast.expr, step: ast.expr, sign: int, before: Sequence[ast.stmt]
+    target: ast.expr, step: ast.expr, sign: int, before: Sequence[ast.stmt], through: list[ast.stmt]
 ) -> ast.expr | None:
     """The gradient by which a step changes its target; None if it has no rate, and nothing in it is
-    called like a gradient. `before`: the statements that stand before it in its block."""
-    found = _gradient(step, sign, before, _FOLLOWED)
+    called like a gradient. `before`: the statements that stand before it in its block. `through`
+    gets those of them that it is followed through."""
+    found = _gradient(step, sign, before, through)
     if found is None or _RATE.search(_last(target)):
         return None
     gradient, sign, has_rate = found
@@ -42,20 +43,24 @@ def claimed(
     return ast.copy_location(made, step)
 
 
-def _gradient(step: ast.expr, sign: int, before: Sequence[ast.stmt], most: int) -> Claimed | None:
+def _gradient(
+    step: ast.expr, sign: int, before: Sequence[ast.stmt], through: list[ast.stmt]
+) -> Claimed | None:
     """The gradient in a step."""
     match step:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _gradient(operand, -sign, before, most)
+            return _gradient(operand, -sign, before, through)
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, left=left, right=right):
-            one, other = (_gradient(x, 1, before, most) for x in (left, right))
+            one, other = (_gradient(x, 1, before, through) for x in (left, right))
             turned = -1 if isinstance(op, ast.Sub) else 1
             return _sum(step, sign, one, other, turned)
         case _:
             core, turned, has_rate = _without_rate(step)
     sign *= turned
-    if is_held(core) and most and (source := _defined(core, before)) is not None:
-        further = _gradient(source[0], sign * source[1], source[2], most - 1)
+    source = _defined(core, before) if len(through) < _FOLLOWED and is_held(core) else None
+    if source is not None:
+        through.append(before[len(source[2])])
+        further = _gradient(source[0], sign * source[1], source[2], through)
         if further is not None:
             return further[0], further[1], True
         return source[0], sign * source[1], has_rate

@@ -28,7 +28,7 @@ def compiled(text: bytes, file: str) -> CodeType:
     """The code of a script that tells of its turns; `SyntaxError` and `ValueError` as of
     `compile`."""
     tree = compile(text, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    return compile(_telling(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
+    return compile(telling(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def loop_at(tree: ast.AST, line: int) -> Loop | None:
     return next((n for n in _loops(tree) if n.lineno == line), None)
 
 
-def _telling(tree: ast.Module) -> ast.Module:
+def telling(tree: ast.Module) -> ast.Module:
     """A copy whose loops tell of their turns, if an update may be in one of these."""
     if not any(True for _ in updates_in(tree)):
         return tree

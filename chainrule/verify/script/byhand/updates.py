@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -37,6 +37,8 @@ class Update:
     gradient: ast.expr
     index: ast.expr | None = None
     """Of the elements that are changed, where `np.add.at` changes them."""
+    through: tuple[ast.stmt, ...] = ()
+    """Statements between the two, as that of a momentum."""
 
     @property
     def written(self) -> str:
@@ -64,9 +66,13 @@ def rewritten(tree: Tree, targets: Container[str] | None = None) -> Tree:
 
 
 def handing_on(tree: ast.AST) -> list[ast.stmt]:
-    """Statements that are updates by what stands elsewhere, `W -= lr * dW`."""
-    found = [(node, u.gradient) for node, u, _ in _found(tree)]
-    return [n for n, g in found if isinstance(n, ast.stmt) and is_held(_positive(g))]
+    """Statements that are updates by what stands elsewhere, `W -= lr * dW`; with those through
+    which that goes down, `v = mu * v - lr * dW`."""
+    found: list[ast.stmt] = []
+    for node, u, _ in _found(tree):
+        if isinstance(node, ast.stmt) and is_held(_positive(u.gradient)):
+            found += [node, *(u.through if is_held(u.gradient) else ())]
+    return found
 
 
 def _positive(node: ast.expr) -> ast.expr:
@@ -208,7 +214,7 @@ def _of_call(call: ast.Call, before: Sequence[ast.stmt]) -> Update | None:
             args=[target, index, value],
         ):
             found = _update(target, value, _ATS[name], before)
-            return None if found is None else Update(found.target, found.gradient, index)
+            return None if found is None else replace(found, index=index)
         case ast.Call(func=ast.Attribute(value=target, attr=("add_" | "sub_") as name), args=[v]):
             sign = 1 if name == "add_" else -1
             for word in call.keywords:
@@ -239,5 +245,6 @@ def _update(
     """What a step is an update by; None if it is none."""
     if isinstance(target, ast.Attribute) and target.attr == "data":
         target = target.value
-    gradient = claimed(target, step, sign, before)
-    return None if gradient is None else Update(target, gradient)
+    through = list[ast.stmt]()
+    gradient = claimed(target, step, sign, before, through)
+    return None if gradient is None else Update(target, gradient, through=tuple(through))

@@ -12,9 +12,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.script.remedies.counts import over_all
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
-from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
 from chainrule.verify.script.remedies.hooks import apart, returned
-from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.memory import kept_apart, unshared
 from chainrule.verify.script.remedies.order import (
     carried,
@@ -24,7 +22,6 @@ from chainrule.verify.script.remedies.order import (
     reset_gone,
     reset_late,
     reset_used,
-    same_numbers,
     unscaled,
 )
 from chainrule.verify.script.remedies.parts import (
@@ -35,7 +32,20 @@ from chainrule.verify.script.remedies.parts import (
     given_other,
     registered,
 )
-from chainrule.verify.script.remedies.smooth import in_torch, straight
+from chainrule.verify.script.remedies.rewrites import (
+    DRAWN,
+    FINER,
+    LEAKY,
+    SAME_NUMBERS,
+    SCALED,
+    STEEP,
+    STRAIGHT,
+    SWITCHED_ON,
+    USUAL_SCALE,
+    WIDER,
+    ZEROED,
+)
+from chainrule.verify.script.remedies.smooth import in_torch
 from chainrule.verify.training.text.edits import Edit
 
 _Remedy = Callable[[Finding], Iterator[Edit | None]]
@@ -43,20 +53,20 @@ _Remedy = Callable[[Finding], Iterator[Edit | None]]
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "detached": (joined, in_torch),
     "first_bad": (domain, bounded),
-    "vanishing": (steeper,),
-    "exploding": (drawn,),
-    "dead": (opened,),
-    "underflow": (switched_on, wider),
-    "scaler_skips": (usual_scale, domain, wider),
-    "lost_updates": (finer,),
+    "vanishing": (*DRAWN, SCALED, STEEP),
+    "exploding": (*DRAWN, SCALED),
+    "dead": (ZEROED, LEAKY),
+    "underflow": (SWITCHED_ON, WIDER, FINER),
+    "scaler_skips": (USUAL_SCALE, domain, WIDER, FINER),
+    "lost_updates": (FINER,),
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),
     "scheduled_first": (later,),
     "unseen_change": (kept_apart, changed_late, unshared),
-    "recomputed": (same_numbers,),
+    "recomputed": (SAME_NUMBERS,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
     "accumulation": (over_all,),
-    "no_gradient": (straight, given_other),
+    "no_gradient": (STRAIGHT, given_other),
     "not_reset": (reset_used,),
     "reset_misplaced": (reset_gone, reset_late),
     "graph_kept": (carried,),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.source import SIMPLE, Piece, Source, called, nodes
+from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
 from chainrule.verify.training.text.edits import Edit
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
@@ -49,61 +49,6 @@ def switched_on(place: Place | None) -> Edit | None:
                 new[maker.lineno - 1] = None
                 return source.edited(new)
     return None
-
-
-def derived_again(place: Place | None) -> Edit | None:
-    """A call of `torch.autograd.grad` with create_graph=True."""
-
-    def again(source: Source, call: ast.Call) -> ast.expr | None:
-        return _with(call, {"create_graph": True}, "retain_graph") if len(call.args) < 4 else None
-
-    return _rewritten(place, "grad", again)
-
-
-def not_reentrant(place: Place | None) -> Edit | None:
-    """A checkpoint with `use_reentrant=False`."""
-    return _rewritten(place, "checkpoint", lambda _, call: _with(call, {"use_reentrant": False}))
-
-
-def scaled_noise(place: Place | None) -> Edit | None:
-    """A call of `torch.normal(mean, std)` as mean plus deviation times noise of its own."""
-
-    def drawn(source: Source, call: ast.Call) -> ast.expr | None:
-        given = dict(zip(("mean", "std"), call.args, strict=False))
-        given |= {k.arg: k.value for k in call.keywords if k.arg is not None}
-        if set(given) != {"mean", "std"}:
-            return None
-        mean, std = given["mean"], given["std"]
-        like = mean if isinstance(std, ast.Constant) else std
-        module = source.text(call.func).removesuffix("normal")
-        noise = ast.parse(f"{module}randn_like({source.text(like)})", mode="eval").body
-        return ast.BinOp(mean, ast.Add(), ast.BinOp(std, ast.Mult(), noise))
-
-    return _rewritten(place, "normal", drawn)
-
-
-def _rewritten(
-    place: Place | None, name: str, new: Callable[[Source, ast.Call], ast.expr | None]
-) -> Edit | None:
-    """The innermost call of that name around a place as something else, where `new` has it."""
-    source = Source.at(place)
-    if source is None:
-        return None
-    for call in [n for n in source.around(ast.Call) if called(n) == name]:
-        if (node := new(source, call)) is not None:
-            whole = any(getattr(s, "value", None) is call for s in source.around(*SIMPLE))
-            within = isinstance(node, ast.BinOp) and not whole
-            return source.with_pieces(
-                [(call, f"({source.text(node)})" if within else source.text(node))]
-            )
-    return None
-
-
-def _with(call: ast.Call, settings: Mapping[str, bool], *gone: str) -> ast.Call:
-    """A call with these settings, and without those that are `gone`."""
-    others = [k for k in call.keywords if k.arg not in (*settings, *gone)]
-    said = [ast.keyword(name, ast.Constant(value=value)) for name, value in settings.items()]
-    return ast.Call(call.func, call.args, [*others, *said])
 
 
 def _is_off(node: ast.expr) -> bool:

@@ -72,20 +72,6 @@ def _is_shared(node: ast.expr) -> bool:
     return data or called(node) in ("numpy", "detach")
 
 
-def same_numbers(finding: Finding) -> Iterator[Edit | None]:
-    """Checkpoints that draw the same random numbers again."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
-    fixed = [
-        (k.value, "True")
-        for n in nodes(source.tree, ast.Call)
-        for k in n.keywords
-        if k.arg == "preserve_rng_state"
-    ]
-    yield source.with_pieces(fixed)
-
-
 def reset_late(finding: Finding) -> Iterator[Edit | None]:
     """What resets gradients, by hand too, behind the step."""
     source = Source.at(finding.place)

@@ -1,5 +1,4 @@
-"""Values that lose their graph in NumPy, in numbers, or in a call without a slope: the same lines
-in PyTorch, and gradients that go straight through."""
+"""Values that lose their graph in NumPy or in numbers: the same lines in PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ _COME = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "float", "Tens
 _OTHERS = {"np", "numpy", "math"}
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}
 _METHODS = {"max": "amax", "min": "amin"}
-_STEPS = {"round", "sign", "floor", "ceil", "trunc"}
 
 
 def in_torch(finding: Finding) -> Iterator[Edit | None]:
@@ -72,32 +70,3 @@ class _Torch(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """A module of numbers."""
         return ast.Name("torch", node.ctx) if node.id in _OTHERS else node
-
-
-def straight(finding: Finding) -> Iterator[Edit | None]:
-    """The gradient of a step goes straight through; that of a choice or a comparison, to what is
-    chosen from."""
-    if (found := statement_at(finding.place)) is None:
-        return
-    source, first = found
-    for call in nodes(first, ast.Call):
-        soft = _soft(call)
-        if soft:
-            hard = ast.unparse(call)
-            yield source.with_pieces([(call, f"({soft} + ({hard} - {soft}).detach())")])
-
-
-def _soft(call: ast.Call) -> str:
-    """What a call is a step of; empty if it is none."""
-    f = call.func
-    if called(call) in _STEPS:
-        method = isinstance(f, ast.Attribute) and not call.args
-        return ast.unparse(f.value if method and isinstance(f, ast.Attribute) else call.args[0])
-    if called(call) == "float" and isinstance(f, ast.Attribute):
-        if isinstance(f.value, ast.Compare):
-            return f"({ast.unparse(f.value.left)})"
-        picks = nodes(f.value, ast.Call, lambda n: called(n) == "argmax" and len(n.args) == 1)
-        if called(f.value) == "one_hot" and picks and isinstance(picks[0].func, ast.Attribute):
-            scores, axis = ast.unparse(picks[0].func.value), ast.unparse(picks[0].args[0])
-            return f"torch.softmax({scores}, {axis})"
-    return ""

@@ -14,7 +14,8 @@ from chainrule.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.cuts import derived_again, scaled_noise, switched_on
+from chainrule.verify.script.remedies.cuts import switched_on
+from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
 from chainrule.verify.script.step.costs import Root, Seen, Step
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.text.edits import Edit
@@ -183,7 +184,7 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
 
 
 _EDITS: dict[str, Callable[[Place], Edit | None]] = {
-    "no_grad": switched_on, "grad": derived_again, "draw": scaled_noise
+    "no_grad": switched_on, "grad": DERIVED_AGAIN.at, "draw": SCALED_NOISE.at
 }  # fmt: skip
 
 

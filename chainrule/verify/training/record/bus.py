@@ -1,4 +1,6 @@
-"""Bus and Part: what taps publish reaches the parts; a part that fails is dropped, nobody else."""
+"""Bus and Part: hooks publish events, each part collects the facts of some kinds of mistakes.
+
+A part that fails is dropped, and nobody else."""
 
 from __future__ import annotations
 
@@ -7,14 +9,17 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, final
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar, cast, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.facts.history import History
 from chainrule.verify.training.facts.ranges import Blame
+from chainrule.verify.training.rules.finding import Row, checked
 
+F = TypeVar("F", bound=Callable[..., Any])
 Handlers = Mapping[type, Callable[[Any], None]]
 
 
@@ -141,11 +146,26 @@ class Bus:
         self._handlers[kind] = [r for r in self._handlers.get(kind, ()) if r[0] is not part]
 
 
+_heard: dict[FunctionType, tuple[type, ...]] = {}
+"""By method of a part: the kinds of events that it hears."""
+
+
+def on(*kinds: type) -> Callable[[F], F]:
+    """Lets a method of a part hear events of some kinds."""
+
+    def mark(f: F) -> F:
+        _heard[cast("FunctionType", f)] = kinds
+        return f
+
+    return mark
+
+
 class Part(Observer):
-    """One kind of mistake, found from events."""
+    """Facts that are collected from events, and the rows of mistakes that read them."""
 
     title: str
     """What is looked at, for the ledger: "resets of gradients"."""
+    rows: ClassVar[Sequence[Row]] = ()
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -153,13 +173,26 @@ class Part(Observer):
         self.seconds = 0.0
         """Spent on what was heard."""
 
-    @abc.abstractmethod
-    def listens(self) -> Handlers:
-        """Which events are wanted, and what they are given to."""
+    @property
+    def history(self) -> History:
+        """Where gradients come from, and what things are called."""
+        return self._bus.history
 
-    @abc.abstractmethod
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """What was found in all that was heard."""
+    def seen(self) -> Sequence[str]:
+        """What the ledger says of it, once it has seen anything: "3 steps"."""
+        return ()
+
+    def settle(self, ledger: Ledger) -> None:
+        """What is left to be done before rows read the facts."""
+
+    @final
+    def listens(self) -> Handlers:
+        """Methods that were marked, by the kinds of events that they hear."""
+        return {
+            kind: getattr(self, name)
+            for name, f in vars(type(self)).items()
+            for kind in (_heard.get(f, ()) if isinstance(f, FunctionType) else ())
+        }
 
     @final
     def failed(self, error: Exception) -> None:
@@ -187,13 +220,19 @@ class Part(Observer):
             ledger.skipped.append(Skipped(*self._bus.notes.pop()))
         try:
             if self._error is None:
-                before = len(ledger.checked)
-                found = self.found(ledger)
-                new = [replace(row, seconds=self.seconds) for row in ledger.checked[before:]]
-                ledger.checked[before:] = new
-                return found
+                return self._reported(ledger)
         except Exception as error:
             self._error = error
         why = f"an error of the verifier: {type(self._error).__name__}: {self._error}"
         ledger.skipped.append(Skipped(self.title, why))
         return []
+
+    def _reported(self, ledger: Ledger) -> list[Finding]:
+        self.settle(ledger)
+        before = len(ledger.checked)
+        for how in self.seen():
+            checked(ledger, self.title, how)
+        found = [f for row in self.rows for f in row.findings(self)]
+        new = [replace(row, seconds=self.seconds) for row in ledger.checked[before:]]
+        ledger.checked[before:] = new
+        return found

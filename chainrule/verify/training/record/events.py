@@ -44,7 +44,7 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class _AtOptimizer(abc.ABC):
+class AtOptimizer(abc.ABC):
     """What was done with an optimizer, at a line of the user's."""
 
     engine: Engine
@@ -64,7 +64,7 @@ class _AtOptimizer(abc.ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Built(_AtOptimizer):
+class Built(AtOptimizer):
     """An optimizer was made."""
 
 
@@ -141,7 +141,7 @@ class BackwardEnds:
     error: BaseException | None = None
 
 
-def _norms(event: _AtOptimizer) -> Mapping[int, float]:
+def _norms(event: AtOptimizer) -> Mapping[int, float]:
     """Norms of the gradients of an optimizer's parameters, by id of the parameter."""
     held = [p for p in event.params if p.grad is not None]
     norms = event.engine.norms([p.grad for p in held])
@@ -149,7 +149,7 @@ def _norms(event: _AtOptimizer) -> Mapping[int, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class StepBegins(_AtOptimizer):
+class StepBegins(AtOptimizer):
     """An optimizer is about to take a step. With a closure, gradients come only now."""
 
     closure: bool
@@ -161,7 +161,7 @@ class StepBegins(_AtOptimizer):
 
 
 @dataclass(frozen=True, eq=False)
-class ClosureEnds(_AtOptimizer):
+class ClosureEnds(AtOptimizer):
     """A closure that an optimizer called has returned."""
 
     code: CodeType | None = None
@@ -171,7 +171,7 @@ class ClosureEnds(_AtOptimizer):
 
 
 @dataclass(frozen=True, eq=False)
-class StepEnds(_AtOptimizer):
+class StepEnds(AtOptimizer):
     """An optimizer has taken a step."""
 
     begin: StepBegins | None = None

@@ -74,6 +74,11 @@ class OwnTap(Tap):
     def _on(self) -> bool:
         return self._patched.on and tracer() is None
 
+    def tell(self, event: Any) -> None:
+        """Publish an event; nothing where values are not known."""
+        if tracer() is None:
+            self._bus.tell(event)
+
     def knows(self, optimizer: Any) -> None:
         """Tell of an optimizer that was there before."""
         self._known.update({id(p): p for p in self._engine.params(optimizer)})

@@ -1,23 +1,134 @@
-"""Accumulation: several backward passes for one step, as a loop of training does them.
-
-What is said of them stands in `accumulated.py`.
-"""
+"""Accumulation: several backward passes for one step; their divisor, resets, clipping."""
 
 from __future__ import annotations
 
+import ast
 import math
+from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any, final
 
-from chainrule.verify.finding import Finding
+from chainrule.source_text import source_line
 from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.place import Place
 from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.holders import age, node_of, tensors
+from chainrule.verify.training.facts.micro import Groups, Micro
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.accumulated import Micro, Row, UnreadError, judged
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.accumulated import Accumulated, near
+from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.text import edits
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import tree_of_file
 
 _CUTS = ("detach", "detach_", "data")
+_MATTERS = 0.1
+"""Relative difference of the gradients from which on a mean of means is more than a note."""
+
+
+def _of(kind: str) -> Callable[[Accumulation], Iterator[Accumulated]]:
+    return lambda part: (c for c in part.cases() if c.kind == kind)
+
+
+_ROWS = (
+    Row(
+        "accumulation",
+        _of("clipped often"),
+        "{k} backward passes go before each step, and what they have added up so far is clipped "
+        "after each of them: each clipping shrinks the passes before it once more",
+        "clip once for every step, behind the last backward pass",
+        place=lambda c: c.clipped_at,
+    ),
+    Row(
+        "reset_misplaced",
+        _of("dropped"),
+        lambda c: (
+            f"{c.usual_drop[0]} backward passes go before each step, and the gradients are reset "
+            f"in front of each of them: {c.usual_drop[0] - 1} of {c.usual_drop[0]} gradients are "
+            "dropped"
+        ),
+        "reset once for every step: behind optimizer.step(), not in front of each backward pass",
+        lambda c: "error" if near(*c.usual_drop) else "warning",
+        place=lambda c: c.zeroed_at or c.place,
+        detail=lambda c: (
+            f"the loss is divided by {c.usual_drop[1]:g}, as if all {c.usual_drop[0]} counted"
+            if near(*c.usual_drop)
+            else ""
+        ),
+        edit=lambda c: edits.moved_behind(c.zeroed_at, c.stepped_at),
+    ),
+    Row(
+        "accumulation",
+        _of("mean of means"),
+        lambda c: (
+            f"each of {c.first_size} backward passes for a step is that of a mean over its own "
+            f"elements, of which there are {', '.join([f'{n:g}' for n in c.counts])} in the first "
+            f"step, divided by {c.first_size}: few count as much as many. The gradient of the mean "
+            f"over all is another one: they differ by {median(c.offs):.0%}"
+        ),
+        'add up sums (reduction="sum") and divide each by the number of elements in all passes for '
+        "the step",
+        lambda c: "warning" if median(c.offs) >= _MATTERS and not c.is_single else "note",
+        detail=lambda c: (
+            "each pass is of one example: their mean may be what is meant" if c.is_single else ""
+        ),
+    ),
+    Row(
+        "accumulation",
+        _of("left over"),
+        lambda c: (
+            f"{c.k} backward passes go into each step, and at the end of an epoch "
+            f"{', '.join(map(str, c.left_over))} are left over, which a reset drops: these batches "
+            "train nothing"
+        ),
+        "step for the last, shorter group of an epoch, too, and divide it by its own size, if they "
+        "are not dropped on purpose",
+        "note",
+        (lambda c: not c.left_over,),
+        place=lambda c: c.reset_at,
+    ),
+    Row(
+        "accumulation",
+        _of("early"),
+        "backward passes for each step: {listed}; all divided by {k}: the first step comes after "
+        "one of {k}, and what is left at the end of an epoch is lost",
+        "step after every {k} backward passes: `if (i + 1) % {k} == 0`",
+        place=lambda c: _decided(c.stepped_at)[0],
+        edit=lambda c: _decided(c.stepped_at)[1],
+    ),
+    Row(
+        "accumulation",
+        _of("uneven"),
+        "backward passes for each step: {listed}; all divided by {k}",
+        lambda c: (
+            "step (or reset) at the end of the epoch, too, so that nothing is left over"
+            if c.is_larger
+            else "divide the last group of an epoch by its own size"
+        ),
+        lambda c: "warning" if c.is_larger else "note",
+        detail=lambda c: (
+            f"a step has used {c.largest} of them: what was left over was neither used nor reset"
+            if c.is_larger
+            else f"a group of {c.largest} is divided by {c.k}: its step is {c.largest}/{c.k} as "
+            "long"
+        ),
+    ),
+    Row(
+        "accumulation",
+        _of("divisor"),
+        lambda c: (
+            f"{c.k} backward passes are added up for each step, each of a mean over its batch; the "
+            f"loss is {'not divided' if near(c.by, 1) else f'divided by {c.by:g}'}: the gradient "
+            f"is {c.k / c.by:.4g} times the mean's"
+        ),
+        "divide the loss by the number of backward passes: (loss / {k}).backward()",
+        lambda c: "error" if c.is_surely_wrong else "warning",
+        place=lambda c: c.place if c.divided is None else c.divided.place,
+        detail="the divisor is {by:g}, the number of backward passes {k}",
+        edit=lambda c: c.divided,
+    ),
+)
 
 
 @final
@@ -25,44 +136,44 @@ class Accumulation(Part):
     """Finds `accumulation`, and resets within an accumulation."""
 
     title = "accumulation of gradients"
+    rows = _ROWS
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, Groups] = {}
         self._newest = -1  # serial numbers begin with 0
         self._cut = Followed[int](self._attend)
         """Values that were cut from a graph, and the serial number of the node that made them."""
         self._chained = False
         self._single = False
 
-    def listens(self) -> Handlers:
-        """Steps and backward passes, and what changes gradients besides."""
-        return {
-            events.Built: self._built,
-            events.OpRan: self._ran,
-            events.Entered: self._entered,
-            events.BackwardEnds: self._ends,
-            events.Clipped: self._clipped,
-            events.Unscaled: self._unscaled,
-            events.ScalerStepped: self._skipped,
-            events.Zeroed: self._zeroed,
-            events.StepBegins: self._steps,
-            events.StepEnds: self._stepped,
-        }
+    def settle(self, ledger: Ledger) -> None:
+        """Note those whose losses cannot be read."""
+        why = "how the loss was scaled cannot be read from its graph"
+        rows = [row for row in self._rows.values() if row.is_unread]
+        ledger.skipped += [Skipped(self.title, why) for _ in rows]
 
+    def cases(self) -> Iterator[Accumulated]:
+        """Accumulations that can be judged."""
+        for row in self._rows.values():
+            if row.is_accumulation and not row.is_unread:
+                yield Accumulated(row)
+
+    def _row(self, optimizer: Any) -> Groups:
+        return self._rows.setdefault(id(optimizer), Groups(optimizer))
+
+    @on(events.Built)
     def _built(self, e: events.Built) -> None:
-        self._rows[id(e.optimizer)] = Row(e.optimizer)
+        self._rows[id(e.optimizer)] = Groups(e.optimizer)
 
-    def _row(self, optimizer: Any) -> Row:
-        return self._rows.setdefault(id(optimizer), Row(optimizer))
-
+    @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
         if e.name in _CUTS:
             for x, y in zip(e.inputs, e.outputs, strict=False):
                 if x is y or node_of(x) is not None:
                     self._cut.put(y, 0 if x is y else age(x))
         elif self._cut and not self._chained and e.linked:
-            self._chained = any(self._is_carried(x) for x in e.inputs)
+            self._chained = any(map(self._is_carried, e.inputs))
 
     def _attend(self) -> None:
         """What reads a value that was cut may be ordinary."""
@@ -73,53 +184,55 @@ class Accumulation(Part):
         serial = self._cut.of(x)
         return serial is not None and serial <= self._newest
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         if e.recording and not e.depth:
             self._single = any(len(x.shape) < 2 or x.shape[0] == 1 for x in tensors(e.inputs))
-        if e.recording and self._cut and any(self._is_carried(x) for x in tensors(e.inputs)):
+        if e.recording and self._cut and any(map(self._is_carried, tensors(e.inputs))):
             self._chained = True
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
-        begin = e.begin
+        begin, engine = e.begin, e.begin.engine
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)
-        trainers = self._bus.history.trainers
+        share = None if begin.scale is None else begin.scale.share
         for key, row in self._rows.items():
-            mine = [id(p) for p in begin.engine.params(row.optimizer)]
-            own = e.touched.intersection(mine)
+            params = engine.params(row.optimizer)
+            own = e.touched.intersection(map(id, params))
             if own:
-                first = key in trainers and trainers[key].is_empty
+                trainer = self.history.trainers.get(key)
+                first = trainer is not None and trainer.is_empty
                 row.group.append(Micro(
                     begin.site, begin.place, begin.scale, own, alone, first, self._chained,
                     self._single,
                 ))  # fmt: skip
-                share = None if begin.scale is None else begin.scale.share
-                params = begin.engine.params(row.optimizer)
-                row.weighed.add(begin.engine, params, share, first)
-            row.looks = {key: e.tokens[key] for key in mine if key in e.tokens}
+                row.weighed.add(engine, params, share, first)
+            row.look(engine)
         self._chained = False
         self._attend()
 
+    @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
         own = {id(p) for p in e.params}
         for row in self._rows.values():
-            row.looks = _looks(e.engine, row.optimizer)
+            row.look(e.engine)
             bounded = math.isfinite(e.bound)  # others only want to know the norm
             if bounded and any(id(p) in own for p in e.engine.params(row.optimizer)):
                 row.clips.add(len(row.group))
                 row.clipped_at = e.place
 
+    @on(events.Unscaled)
     def _unscaled(self, e: events.Unscaled) -> None:
-        row = self._row(e.optimizer)
-        row.looks = _looks(e.engine, row.optimizer)
+        self._row(e.optimizer).look(e.engine)
 
+    @on(events.ScalerStepped)
     def _skipped(self, e: events.ScalerStepped) -> None:
         """A step that a scaler has left out: its gradients were for that one."""
         if e.skipped:
-            row = self._row(e.optimizer)
-            row.group = []
-            row.clips.clear()
+            self._row(e.optimizer).drop()
 
+    @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
         own = {id(p) for p in e.params}
         for row in self._rows.values():
@@ -127,36 +240,28 @@ class Accumulation(Part):
                 row.zeroed_at = e.place
                 row.dropped_at |= {e.place} if row.group else set()
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         row = self._row(e.optimizer)
         row.stepped_at = e.place
-        row.changed |= e.closure or row.looks != e.tokens
+        row.is_changed |= e.closure or row.looks != e.tokens
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
-        row = self._row(e.optimizer)
-        if row.group:
-            row.groups.append(tuple(row.group))
-            row.weighed.step(len(row.group))
-            kept = not any(m.first for m in row.group[1:])
-            row.often.append(kept and row.clips.issuperset(range(1, len(row.group) + 1)))
-        row.group = []
-        row.clips.clear()
+        self._row(e.optimizer).step()
 
-    # --- findings
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """At most one for each optimizer."""
-        found: list[Finding] = []
-        for row in self._rows.values():
-            if row.changed or len(row.groups) < 2:
+def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
+    """The `if i % n == 0:` around a line, and the same for `i + 1`; the line itself without one."""
+    for n in ast.walk(tree_of_file(at.file)) if at is not None else ():
+        match n:
+            case ast.If(test=ast.Compare(left=ast.BinOp(left=count, op=ast.Mod()), ops=[ast.Eq()])):
+                inside = n.lineno <= at.line <= (n.end_lineno or n.lineno) if at else False
+            case _:
                 continue
-            try:
-                found += judged(row)
-            except UnreadError as error:
-                ledger.skipped.append(Skipped(self.title, str(error)))
-        return found
-
-
-def _looks(engine: Engine, optimizer: Any) -> dict[int, tuple[int, ...]]:
-    params = engine.params(optimizer)
-    return {id(p): engine.token(p.grad) for p in params if p.grad is not None}
+        if inside and at is not None and count.lineno == count.end_lineno:
+            place = Place(at.file, count.lineno, at.function)
+            text = source_line(at.file, count.lineno)
+            first, last = count.col_offset, count.end_col_offset or 0
+            return place, Edit(text, f"{text[:first]}({text[first:last]} + 1){text[last:]}", place)
+    return at, None

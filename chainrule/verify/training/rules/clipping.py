@@ -4,23 +4,22 @@ the bound while it is still multiplied by a number that the loss was multiplied 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 
 _LARGE = 8.0
-"""A scale; smaller factors are weights of losses."""
+"""A scale by hand; smaller factors are weights of losses."""
 _EXACT = 1e-3
 _TIMES = 2
-"""So often it must have been in vain."""
+"""So often clipping must have been in vain."""
 
 
 @dataclass(eq=False)
@@ -41,12 +40,31 @@ class _Clip:
 
 
 @dataclass(eq=False)
-class _Row:
-    """What is known of a line."""
+class _Idle:
+    """A line that bounds nothing."""
 
+    place: Place
     when: str
     added_at: Place | None
     count: int = 0
+
+
+class _Scaled(NamedTuple):
+    """A line that bounds gradients which are divided afterwards."""
+
+    place: Place
+    count: int
+    scale: float
+
+
+_WHY = {
+    "early": "nothing was bounded by this, since there were no gradients yet: the backward pass "
+    "made them afterwards",
+    "other": "nothing was bounded by this: its parameters have no gradients, and no optimizer that "
+    "takes steps has them",
+    "late": "nothing was bounded by this, since the step had used the gradients already",
+    "between": "a backward pass after this has added to the gradients that it had bounded",
+}
 
 
 @final
@@ -54,6 +72,26 @@ class Clipping(Part):
     """Finds `clip_idle`, and `clip_scaled` where the program scales its losses by hand."""
 
     title = "clipping of gradients"
+    rows = (
+        Row(
+            "clip_idle",
+            lambda f: f.idle(),
+            lambda c: f"in {c.count} steps {_WHY[c.when]}",
+            "clip between the last backward pass and the step, the parameters that it trains",
+            unless=(lambda c: c.count < _TIMES,),
+            edit=lambda c: edits.moved_behind(c.place, c.added_at) if c.when == "between" else None,
+        ),
+        Row(
+            "clip_scaled",
+            lambda f: [_Scaled(at, *row) for at, row in f.scaled.items()],
+            "in {count} steps gradients were clipped, and divided by {scale:g} afterwards, by "
+            "which the loss had been multiplied: the bound is {scale:g} times smaller than what "
+            "they are compared with",
+            "divide the gradients first, and clip them then",
+            "error",
+            (lambda c: c.count < _TIMES,),
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
@@ -61,22 +99,28 @@ class Clipping(Part):
         self._spent: set[int] = set()  # parameters whose gradients a step has used
         self._clips = 0
         self._scale = 1.0  # of the last loss
-        self._scaled: dict[Place, tuple[int, float]] = {}
-        self._rows: dict[Place, _Row] = {}
+        self.scaled: dict[Place, tuple[int, float]] = {}
+        self._rows: dict[Place, _Idle] = {}
         self._trained: set[int] = set()
         self._strange: list[_Clip] = []  # of parameters without gradients, of nobody who steps
         self._useful: set[Place | None] = set()  # lines that did bound something
 
-    def listens(self) -> Handlers:
-        """Clipping, and what comes before and after it."""
-        return {
-            events.Clipped: self._clipped,
-            events.BackwardEnds: self._ended,
-            events.StepBegins: self._steps,
-            events.StepEnds: self._stepped,
-            events.Zeroed: self._zeroed,
-        }
+    def seen(self) -> Sequence[str]:
+        """How often something was clipped."""
+        return [f"{self._clips} calls"] if self._clips else []
 
+    def idle(self) -> list[_Idle]:
+        """Lines that bound nothing; those, too, of what nobody trains."""
+        strange = Counter([c.place for c in self._strange if self._is_others(c)])
+        others = [_Idle(at, "other", None, n) for at, n in strange.items() if at is not None]
+        return [*self._rows.values(), *others]
+
+    def _is_others(self, clip: _Clip) -> bool:
+        """Whether nobody trains what it bounds, and its line bounded nothing else."""
+        trained = clip.passed or bool(clip.params & self._trained)
+        return not trained and clip.place not in self._useful
+
+    @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
         self._clips += 1
         ids = frozenset(map(id, e.params))
@@ -85,11 +129,12 @@ class Clipping(Part):
         if not any(norms):
             self._open.append(_Clip(ids, e.place, "early"))
         else:
-            clip = _Clip(ids, e.place, "late" if ids <= self._spent else "in time")
-            clip.norms, clip.scale = dict(zip(map(id, held), norms, strict=True)), self._scale
-            self._open.append(clip)
+            by = dict(zip(map(id, held), norms, strict=True))
+            when = "late" if ids <= self._spent else "in time"
+            self._open.append(_Clip(ids, e.place, when, norms=by, scale=self._scale))
             self._useful.add(e.place)
 
+    @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
         self._spent -= e.touched
         scale = e.begin.scale
@@ -98,20 +143,19 @@ class Clipping(Part):
             if clip.params & e.touched:
                 clip.passed, clip.added_at = True, e.begin.place
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         """The gradients are what they were behind the clipping, or were divided since then."""
         for clip in self._open:
             if clip.scale < _LARGE or clip.when != "in time" or clip.passed or clip.place is None:
                 continue
-            ratios = [
-                n / now
-                for key, n in clip.norms.items()
-                if n > 0 and (now := e.gradients.get(key, 0.0)) > 0
-            ]
+            now = {key: g for key, g in e.gradients.items() if g > 0}
+            ratios = [n / now[key] for key, n in clip.norms.items() if n > 0 and key in now]
             if ratios and all(abs(r / clip.scale - 1) < _EXACT for r in ratios):
-                count, _ = self._scaled.get(clip.place, (0, 1.0))
-                self._scaled[clip.place] = count + 1, clip.scale
+                count, _ = self.scaled.get(clip.place, (0, 1.0))
+                self.scaled[clip.place] = count + 1, clip.scale
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         own = {id(p) for p in e.params}
         self._spent |= own
@@ -126,61 +170,15 @@ class Clipping(Part):
             self._in_vain([c for c in in_time if c.passed], "between")
         self._open = [clip for clip in self._open if clip not in mine]
 
+    @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
         own = {id(p) for p in e.params}
         late = [clip for clip in self._open if clip.when == "late" and clip.params & own]
         self._in_vain(late)
         self._open = [clip for clip in self._open if clip not in late]
 
-    def _is_others(self, clip: _Clip) -> bool:
-        """Whether nobody trains what it bounds, and its line bounded nothing else."""
-        trained = clip.passed or bool(clip.params & self._trained)
-        return not trained and clip.place not in self._useful
-
     def _in_vain(self, clips: Sequence[_Clip], when: str = "") -> None:
         for clip in clips:
             if clip.place is not None:
-                row = _Row(when or clip.when, clip.added_at)
+                row = _Idle(clip.place, when or clip.when, clip.added_at)
                 self._rows.setdefault(clip.place, row).count += 1
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each line."""
-        if self._clips:
-            checked(ledger, self.title, f"{self._clips} calls")
-        self._in_vain([c for c in self._strange if self._is_others(c)], "other")
-        idle = [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
-        rows = self._scaled.items()
-        return idle + [_scaled(place, *row) for place, row in rows if row[0] >= _TIMES]
-
-
-_WHY = {
-    "early": "nothing was bounded by this, since there were no gradients yet: the backward pass "
-    "made them afterwards",
-    "other": "nothing was bounded by this: its parameters have no gradients, and no optimizer that "
-    "takes steps has them",
-    "late": "nothing was bounded by this, since the step had used the gradients already",
-    "between": "a backward pass after this has added to the gradients that it had bounded",
-}
-
-
-def _scaled(place: Place, count: int, scale: float) -> Finding:
-    return finding(
-        "error",
-        "clip_scaled",
-        f"in {count} steps gradients were clipped, and divided by {scale:g} afterwards, by which "
-        f"the loss had been multiplied: the bound is {scale:g} times smaller than what they are "
-        "compared with",
-        "divide the gradients first, and clip them then",
-        place,
-    )
-
-
-def _idle(place: Place, row: _Row) -> Finding:
-    return finding(
-        "warning",
-        "clip_idle",
-        f"in {row.count} steps {_WHY[row.when]}",
-        "clip between the last backward pass and the step, the parameters that it trains",
-        place,
-        edit=edits.moved_behind(place, row.added_at) if row.when == "between" else None,
-    )

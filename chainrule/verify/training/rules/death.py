@@ -7,17 +7,15 @@ a step is not reached by the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
-from chainrule.verify.training.facts.history import Trainer
-from chainrule.verify.training.facts.names import Names, listed
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 
 _LAST = 3
 """Last steps in all of which a gradient must have been 0."""
@@ -57,57 +55,53 @@ class _Steps:
         return {k for k, r in rows if r.zero == zero and self.count - r.begun >= _LAST}
 
 
+class _Dead(NamedTuple):
+    """Parameters before the layer that died."""
+
+    since: int
+    count: int
+    total: int
+    place: Place | None
+    names: str
+
+
 @final
 class Died(Part):
     """Finds `dead`, for layers that died while somebody looked on."""
 
     title = "layers that died"
+    rows = (
+        Row(
+            "dead",
+            lambda f: f.dead(),
+            "from step {since} on the gradient of {count} of {total} parameters, all those before "
+            "the last ones, is exactly 0; before that it was not: a step has brought all units of "
+            "a layer to where its activation is flat",
+            "a smaller learning rate; or leaky_relu / gelu, or clip_grad_norm_",
+            kind="parameters",
+            input="{names}",
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._names = Names()
         self._optimizers: dict[int, _Steps] = {}
 
-    def listens(self) -> Handlers:
-        """Models and steps."""
-        return {events.Entered: self._entered, events.StepBegins: self._steps}
-
-    def _entered(self, e: events.Entered) -> None:
-        if e.depth == 0:
-            self._names.add(e.engine, e.module)
-
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         row = self._optimizers.setdefault(id(e.optimizer), _Steps())
-        passes = self._bus.history.of(e).since_step
+        passes = self.history.of(e).since_step
         if not e.closure:
             reached = [key for key in e.gradients if any(key in one.touched for one in passes)]
             row.step({key: e.gradients[key] for key in reached})
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """The parameters before the layer that died, for each optimizer."""
-        known = self._bus.history.trainers
-        rows = [(known[key], row) for key, row in self._optimizers.items() if key in known]
-        return [f for trainer, row in rows if (f := self._judged(trainer, row)) is not None]
-
-    def _judged(self, trainer: Trainer, row: _Steps) -> Finding | None:
-        dead, left = row.lasting(zero=True) & row.alive, row.lasting(zero=False)
-        order = [id(p) for p in trainer.params if id(p) in dead | left]
-        if not left or len(dead) < _SHARE * len(order) or set(order[: len(dead)]) != dead:
-            return None
-        since = max([row.runs[key].begun for key in dead])
-        names = [self._names.param(p) for p in trainer.params if id(p) in dead]
-        because = (
-            f"from step {since + 1} on the gradient of {len(dead)} of {len(order)} parameters, all "
-            "those before the last ones, is exactly 0; before that it was not: a step has brought "
-            "all units of a layer to where its activation is flat"
-        )
-        advice = "a smaller learning rate; or leaky_relu / gelu, or clip_grad_norm_"
-        return finding(
-            "warning",
-            "dead",
-            because,
-            advice,
-            trainer.built_at,
-            kind="parameters",
-            input=listed(names),
-        )
+    def dead(self) -> Iterator[_Dead]:
+        """At most one for each optimizer."""
+        known, name = self.history.trainers, self.history.names.param
+        for trainer, row in [(known[k], row) for k, row in self._optimizers.items() if k in known]:
+            dead, left = row.lasting(zero=True) & row.alive, row.lasting(zero=False)
+            order = [id(p) for p in trainer.params if id(p) in dead | left]
+            if left and len(dead) >= _SHARE * len(order) and set(order[: len(dead)]) == dead:
+                since = max([row.runs[key].begun for key in dead]) + 1
+                names = listed([name(p) for p in trainer.params if id(p) in dead])
+                yield _Dead(since, len(dead), len(order), trainer.built_at, names)

@@ -7,15 +7,13 @@ until one of them is the loss. That a backward pass fails then is the script's e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.where import here, placed
 
 _LEAVES = {
@@ -39,35 +37,67 @@ class _Leaving:
     at: Any
 
 
+class _Lost(NamedTuple):
+    """A loss without a graph."""
+
+    why: str
+    at: Place | None
+    leaving: _Leaving | None
+
+    @property
+    def place(self) -> Place | None:
+        """Where the graph ends, as far as that is known."""
+        return (placed(self.leaving.at) if self.leaving is not None else None) or self.at
+
+    @property
+    def only(self) -> str:
+        """What is to be called on nothing that trains."""
+        shown = self.leaving and f"{self.leaving.how} only on what is shown"
+        return shown or "nothing that leaves it"
+
+
 @final
 class Cut(Part):
     """Finds `detached`, for losses that have no graph."""
 
     title = "losses without a graph"
+    rows = (
+        Row(
+            "detached",
+            lambda f: [f.lost] if f.lost is not None else [],
+            "{why}",
+            "keep tensors, not numbers, between the parameters and the loss; call {only}",
+            "error",
+            detail=lambda c: (
+                f"the graph ends at {c.place}: {c.leaving.how}" if c.leaving is not None else ""
+            ),
+            subject="the loss",
+        ),
+        Row(
+            "detached",
+            lambda f: [f.number] if f.lost is None and f.stops_short else [],
+            "there was no backward pass; a value left its graph as a number: {how}",
+            "if that number was to be the loss: keep the tensor, and call backward() on it",
+            "note",
+            place=lambda c: placed(c.at),
+            subject="the loss",
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._left = Followed[_Leaving](self._attend)
-        self._number: _Leaving | None = None  # the last value that left as a number
-        self._found: tuple[str, Place | None, _Leaving | None] | None = None
-        self._leaf: tuple[str, Place | None, _Leaving | None] | None = None
+        self.number: _Leaving | None = None  # the last value that left as a number
+        self.lost: _Lost | None = None
+        self._leaf: _Lost | None = None
         self._optimized: set[int] = set()
         self._backwards = 0
 
-    def listens(self) -> Handlers:
-        """Ops, backward passes and steps."""
-        return {
-            events.OpRan: self._ran,
-            events.Built: self._built,
-            events.BackwardBegins: self._begins,
-            events.BackwardEnds: self._ends,
-            events.Asked: self._asked,
-            events.StepBegins: self._steps,
-        }
-
+    @on(events.Built)
     def _built(self, e: events.Built) -> None:
         self._optimized |= {id(p) for p in e.params}
 
+    @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
         if e.linked:
             return
@@ -75,7 +105,7 @@ class Cut(Part):
         if leaving is None:
             return
         if e.name in _NUMBERS:
-            self._number = leaving
+            self.number = leaving
         for y in e.outputs:
             self._left.put(y, leaving)
 
@@ -95,49 +125,36 @@ class Cut(Part):
         return None
 
     def _of(self, root: Any) -> _Leaving | None:
-        return self._left.of(root) or self._number
+        return self._left.of(root) or self.number
 
+    @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self._backwards += 1
         root = e.roots[0]
         known = id(root) in self._optimized
         if len(e.roots) == 1 and root.requires_grad and root.is_leaf and not known:
             why = "the loss is a leaf: it was made from numbers, and no parameter is behind it"
-            self._leaf = (why, e.place, self._of(root))
+            self._leaf = _Lost(why, e.place, self._of(root))
         else:
             self._leaf = None
 
+    @on(events.Asked)
     def _asked(self, e: events.Asked) -> None:
         """`autograd.grad` runs a graph backwards, too."""
         self._backwards += 1
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         if e.error is not None and any(text in str(e.error) for text in _NO_GRAPH):
             why = "the loss has no graph, so that backward() fails"
-            self._found = self._found or (why, e.begin.place, self._of(e.begin.roots[0]))
+            self.lost = self.lost or _Lost(why, e.begin.place, self._of(e.begin.roots[0]))
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
-        if self._leaf is not None and self._found is None:
-            self._found = self._leaf
+        self.lost = self.lost or self._leaf
 
-    def _without_backward(self) -> list[Finding]:
-        """A program that builds an optimizer and stops short of a backward pass."""
-        if self._backwards or not self._optimized or self._number is None:
-            return []
-        at = placed(self._number.at)
-        why = f"there was no backward pass; a value left its graph as a number: {self._number.how}"
-        advice = "if that number was to be the loss: keep the tensor, and call backward() on it"
-        return [finding("note", "detached", why, advice, at, subject="the loss")]
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """The loss without a graph, if there was one."""
-        if self._found is None:
-            return self._without_backward()
-        why, place, leaving = self._found
-        at = placed(leaving.at) if leaving is not None else None
-        how = f"the graph ends at {at}: {leaving.how}" if leaving is not None else ""
-        only = f"{leaving.how} only on what is shown" if leaving else "nothing that leaves it"
-        advice = f"keep tensors, not numbers, between the parameters and the loss; call {only}"
-        return [
-            finding("error", "detached", why, advice, at or place, detail=how, subject="the loss")
-        ]
+    @property
+    def stops_short(self) -> bool:
+        """Whether the program builds an optimizer and takes a number, and there is no backward
+        pass."""
+        return not self._backwards and bool(self._optimized) and self.number is not None

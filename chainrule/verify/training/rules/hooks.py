@@ -9,16 +9,16 @@ knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from types import CodeType
 from typing import final
 
-from chainrule.verify.finding import Finding, Level
-from chainrule.verify.ledger import Ledger
+from chainrule.verify.finding import Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled, HookTap
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text.hook_code import (
     Write,
     drawn_at,
@@ -33,73 +33,114 @@ _RULE = "PyTorch: a hook should not modify its argument, but may return a new gr
 
 
 @final
+class _Hook:
+    """A hook, and its calls."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.calls: list[HookCalled] = []
+
+    @property
+    def name(self) -> str:
+        """Its own."""
+        return self.code.co_qualname
+
+    @cached_property
+    def write(self) -> Write | None:
+        """Where its text writes into what it is given."""
+        return write_of(self.code)
+
+    @property
+    def written(self) -> list[HookCalled]:
+        """Calls that did."""
+        return [e for e in self.calls if e.what]
+
+    @property
+    def worst(self) -> HookCalled:
+        """The one that changed most."""
+        return max(self.written, key=lambda e: e.change.share if e.change is not None else 0.0)
+
+    @property
+    def changes(self) -> list[Change]:
+        """By how much it has changed gradients by what it returned, the largest change first."""
+        changes = [e.instead for e in self.calls if e.instead is not None and e.instead.moved]
+        return sorted(changes, key=lambda c: -c.share)
+
+    @property
+    def draws(self) -> int:
+        """In how many calls it drew random numbers, and returned something."""
+        own = has_generator(self.code)
+        return sum([e.drew or (e.returned and own) for e in self.calls])
+
+    def at(self, line: int) -> Place:
+        """A line of its own."""
+        return Place(self.code.co_filename, line, self.code.co_qualname)
+
+
+@final
 class Hooks(Part):
     """Finds `writes`, `hooked` and `not_deterministic` in hooks."""
 
     title = "hooks of the backward pass"
+    rows = (
+        Row(
+            "writes",
+            lambda f: [h for h in f.hooks if h.written],
+            lambda h: (
+                f"the hook writes into {h.worst.what}, which it was given: {_change(h.worst)}"
+            ),
+            lambda h: _advice(h.write),
+            lambda h: _level(h.code, h.written, h.write),
+            place=lambda h: h.at(h.write.line if h.write else h.code.co_firstlineno),
+            detail=lambda h: "it returns its gradient: it is meant" if h.worst.returned else _RULE,
+            subject="{name}",
+            evidence=lambda h: [f"`{h.write.text}`"] if h.write is not None else [],
+        ),
+        Row(
+            "hooked",
+            lambda f: [h for h in f.hooks if h.changes and not h.written],
+            lambda h: (
+                "the hook returns another gradient than it was given: "
+                f"{_in_numbers(h.changes[0])}{_by_factor([c.factor for c in h.changes])}"
+            ),
+            "if it is meant, nothing is to be done; a hook that only looks returns nothing",
+            "note",
+            place=lambda h: h.at(returned_at(h.code)),
+            subject="{name}",
+        ),
+        Row(
+            "not_deterministic",
+            lambda f: [h for h in f.hooks if h.draws >= 2],
+            "in {draws} of its first calls the hook drew random numbers and returned a gradient: a "
+            "second backward pass on the same values would give another one",
+            "no random numbers in a backward pass; if the noise is meant, nothing is to be done",
+            place=lambda h: h.at(drawn_at(h.code)),
+            subject="{name}",
+        ),
+    )
 
     def __init__(self, bus: Bus, tap: HookTap) -> None:
         super().__init__(bus)
         self._tap = tap
-        self._calls: dict[CodeType, list[HookCalled]] = {}
+        self._hooks: dict[CodeType, _Hook] = {}
 
-    def listens(self) -> Handlers:
-        """Calls of hooks; and backward passes, whose leaves may have some from before."""
-        return {
-            HookCalled: self._called,
-            events.BackwardBegins: lambda e: self._tap.adopt(e.graph.leaves),
-        }
+    @property
+    def hooks(self) -> Sequence[_Hook]:
+        """Those that were called."""
+        return list(self._hooks.values())
 
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        """Leaves may have hooks from before."""
+        self._tap.adopt(e.graph.leaves)
+
+    @on(HookCalled)
     def _called(self, e: HookCalled) -> None:
-        self._calls.setdefault(e.code, []).append(e)
+        self._hooks.setdefault(e.code, _Hook(e.code)).calls.append(e)
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each hook that writes, returns another gradient, or draws random numbers."""
-        if self._calls:
-            checked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
-        rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
-        found = [_finding(code, written) for code, written in rows if written]
-        found += [
-            _replaces(code, changes)
-            for code, written in rows
-            if not written and (changes := _changes(self._calls[code]))
-        ]
-        drew = {
-            code: sum([e.drew or (e.returned and has_generator(code)) for e in calls])
-            for code, calls in self._calls.items()
-        }
-        return [*found, *[_random(code, n) for code, n in drew.items() if n >= 2]]
-
-
-def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
-    write = write_of(code)
-    line = code.co_firstlineno if write is None else write.line
-    whole = max(calls, key=lambda e: e.change.share if e.change is not None else 0.0)
-    because = f"the hook writes into {whole.what}, which it was given: {_change(whole)}"
-    return finding(
-        _level(code, calls, write),
-        "writes",
-        because,
-        _advice(write),
-        Place(code.co_filename, line, code.co_qualname),
-        detail="it returns its gradient: it is meant" if whole.returned else _RULE,
-        subject=code.co_qualname,
-        evidence=[f"`{write.text}`"] if write is not None else [],
-    )
-
-
-def _changes(calls: Sequence[HookCalled]) -> list[Change]:
-    """By how much a hook has changed gradients by what it returned, the largest change first."""
-    changes = [e.instead for e in calls if e.instead is not None and e.instead.moved]
-    return sorted(changes, key=lambda c: -c.share)
-
-
-def _replaces(code: CodeType, changes: Sequence[Change]) -> Finding:
-    most = f"the hook returns another gradient than it was given: {_in_numbers(changes[0])}"
-    because = most + _by_factor([c.factor for c in changes])
-    advice = "if it is meant, nothing is to be done; a hook that only looks returns nothing"
-    place = Place(code.co_filename, returned_at(code), code.co_qualname)
-    return finding("note", "hooked", because, advice, place, subject=code.co_qualname)
+    def seen(self) -> Sequence[str]:
+        """How many hooks there are."""
+        return [f"{len(self._hooks)} hooks, values and versions"] if self._hooks else []
 
 
 def _by_factor(factors: Sequence[float | None]) -> str:
@@ -113,16 +154,6 @@ def _by_factor(factors: Sequence[float | None]) -> str:
     if abs(high - 1) <= ROUNDED:
         return "; what has changed is 0, or was"
     return f"; what is not 0 is multiplied by {high:.6g}"
-
-
-def _random(code: CodeType, times: int) -> Finding:
-    because = (
-        f"in {times} of its first calls the hook drew random numbers and returned a gradient: a "
-        "second backward pass on the same values would give another one"
-    )
-    advice = "no random numbers in a backward pass; if the noise is meant, nothing is to be done"
-    place = Place(code.co_filename, drawn_at(code), code.co_qualname)
-    return finding("warning", "not_deterministic", because, advice, place, subject=code.co_qualname)
 
 
 def _advice(write: Write | None) -> str:

@@ -11,16 +11,14 @@ import gc
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from chainrule.verify.finding import Finding, Level
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
 from chainrule.verify.training.facts.hand_steps import HandSteps
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Frames, placed
 
@@ -56,7 +54,36 @@ class _Line:
     needless: int = 0
     """Backward passes that retained their graph, and those of them that nothing used again."""
 
+    @property
+    def name(self) -> str:
+        """What holds them; empty if that was not found."""
+        return self.holder[0] if self.holder is not None else ""
 
+    @property
+    def filled_at(self) -> Place | None:
+        """The line that puts them there."""
+        return self.holder[1] if self.holder is not None else None
+
+
+class _Sum(NamedTuple):
+    """A variable with a graph of all steps."""
+
+    name: str
+    nodes: int
+    place: Place | None
+
+
+def _reasons(line: _Line, carried: tuple[str, Place | None] | None) -> str:
+    brings = f"{carried[0]} brings the graph of an earlier step with it." if carried else ""
+    return f"{brings} {f'the backward pass says: {line.error}' if line.error else ''}".strip()
+
+
+def _first(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:5]))
+
+
+_INNER = 6
+"""Steps in which layers within models are looked at: who keeps their results does so at once."""
 _TWICE = ("a second time", "modified by an inplace operation")
 """What a backward pass says when an old graph is used again."""
 
@@ -66,6 +93,48 @@ class Kept(Part):
     """Finds `graph_kept`."""
 
     title = "graphs kept over steps"
+    rows = (
+        Row(
+            "graph_kept",
+            lambda f: [(line, f.carried) for line in f.grown()],
+            lambda c: (
+                f"the graph of the loss has {_first(c[0].sizes)} nodes in successive backward "
+                f"passes, of which {_first(c[0].old)} were made in steps that are over"
+            ),
+            "detach what goes from one step into the next: h = h.detach()",
+            lambda c: "error" if c[0].error else "warning",
+            place=lambda c: (c[1] and c[1][1]) or c[0].place,
+            detail=lambda c: _reasons(*c),
+        ),
+        Row(
+            "graph_kept",
+            lambda f: f.held(),
+            "after three steps the graphs of all of them are still in memory (made by {what} at "
+            "{place})",
+            lambda c: (
+                f"{c.name}{': ' if c.name else ''}keep numbers, not tensors with a graph: "
+                "loss.item(), or output.detach()"
+            ),
+            place=lambda c: c.filled_at or c.place,
+            detail=lambda c: f"held by {c.name}" if c.name else "what holds them was not found",
+            edit=lambda c: edits.detached(c.filled_at) if c.name else None,
+        ),
+        Row(
+            "graph_kept",
+            lambda f: f.summed(),
+            "`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows",
+            "{name}: compute it within no_grad(), or of detached tensors",
+            edit=lambda c: edits.detached(c.place),
+        ),
+        Row(
+            "graph_kept",
+            lambda f: f.needless(),
+            "{retained} backward passes kept their graph (retain_graph=True), and none of these "
+            "graphs was used again: they hold memory until the next loss replaces them",
+            "leave out retain_graph=True",
+            "note",
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
@@ -76,29 +145,18 @@ class Kept(Part):
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
-        self._carried: tuple[str, Place | None] | None = None
+        self.carried: tuple[str, Place | None] | None = None
         self._retained: list[tuple[_Line, frozenset[int]]] = []
         self._first = False  # whether no layer of the model that is called has passed yet
         self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
 
-    def listens(self) -> Handlers:
-        """Calls of models, backward passes and steps, of an optimizer or by hand."""
-        return {
-            events.Built: self._built,
-            events.Entered: self._entered,
-            events.Left: self._left,
-            events.Passed: self._passed,
-            events.BackwardBegins: self._begins,
-            events.Differentiated: self._differentiated,
-            events.BackwardEnds: self._ends,
-            events.StepEnds: self._stepped,
-        }
-
     # --- steps
 
+    @on(events.Built)
     def _built(self, e: events.Built) -> None:
         self._by_hand = None
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._by_hand = None
         self._step_over()
@@ -120,6 +178,8 @@ class Kept(Part):
                 line.alive = _held(line) if line.holder or not line.inner else ()
         self._look_at_sums()
         self._step += 1
+        if self._step == _INNER:
+            self._bus.unhear(self, events.Passed)
 
     def _look_at_sums(self) -> None:
         """What a variable holds of both steps before this one: an average that is made of
@@ -131,6 +191,7 @@ class Kept(Part):
 
     # --- graphs that are carried into the next step
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         if e.depth or not e.recording:
             return
@@ -141,8 +202,9 @@ class Kept(Part):
         for i, x in enumerate(holders.tensors(e.inputs)):
             if holders.age(x) and holders.age(x) <= self._over:
                 name = f"input {i} of {type(e.module).__name__}"
-                self._carried = (name, placed(e.at))
+                self.carried = (name, placed(e.at))
 
+    @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins | events.Differentiated) -> None:
         self._look_for_step()
         line = self._line(e.site, "loss", e.place)
@@ -161,6 +223,7 @@ class Kept(Part):
         for root in e.roots:
             self._hang(line, root)
 
+    @on(events.Differentiated)
     def _differentiated(self, e: events.Differentiated) -> None:
         if self._by_hand is not None and self._by_hand.replaced(e.leaves, e.site):
             self._step_over()
@@ -176,6 +239,7 @@ class Kept(Part):
                 line.needless -= 1
         self._retained = [row for row in self._retained if not row[1] & mine][-8:]
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         line = self._line(e.begin.site, "loss", e.begin.place)
         if e.error is not None and line.old and line.old[-1]:
@@ -187,6 +251,7 @@ class Kept(Part):
 
     # --- graphs that are only held
 
+    @on(events.Left)
     def _left(self, e: events.Left) -> None:
         if not e.recording:
             return
@@ -195,6 +260,7 @@ class Kept(Part):
         for y in holders.tensors(e.output)[:1]:
             self._hang(line, y)
 
+    @on(events.Passed)
     def _passed(self, e: events.Passed) -> None:
         """The first layer of a model: who holds what a later one has made holds that, too."""
         if self._first:
@@ -218,39 +284,31 @@ class Kept(Part):
             node.register_prehook(bead)
         line.beads.setdefault(self._step, []).append(weakref.ref(bead))
 
-    # --- findings
+    # --- cases: graphs that grow, else ones that are held, else ones retained for nothing
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """Graphs that grow, graphs that are held, graphs that are retained for nothing."""
-        lines = list(self._lines.values())
-        if self._step:
-            checked(ledger, self.title, f"{self._step} steps")
-        grown = [self._grown(line) for line in lines if line.error or _grows(line)]
-        if grown:
-            return grown
-        held = [line for line in lines if line.alive]
-        if held:
-            return [_holds(max(held, key=lambda line: line.what == "loss"))]
-        if self._summed is not None:
-            return [_spanning(*self._summed)]
-        return [_needless(line) for line in lines if line.retained > 1 and _is_needless(line)]
+    def seen(self) -> Sequence[str]:
+        """How many steps there were."""
+        return [f"{self._step} steps"] if self._step else []
 
-    def _grown(self, line: _Line) -> Finding:
-        sizes = ", ".join(map(str, line.sizes[:5]))
-        old = ", ".join(map(str, line.old[:5]))
-        because = (
-            f"the graph of the loss has {sizes} nodes in successive backward passes, of which "
-            f"{old} were made in steps that are over"
-        )
-        detail = f"the backward pass says: {line.error}" if line.error else ""
-        place = line.place
-        if self._carried is not None:
-            name, at = self._carried
-            detail = f"{name} brings the graph of an earlier step with it. {detail}".strip()
-            place = at or place
-        level: Level = "error" if line.error else "warning"
-        after = "detach what goes from one step into the next: h = h.detach()"
-        return finding(level, "graph_kept", because, after, place, detail=detail)
+    def grown(self) -> list[_Line]:
+        """Lines whose graphs reach further and further back, or failed to."""
+        return [line for line in self._lines.values() if line.error or _grows(line)]
+
+    def held(self) -> list[_Line]:
+        """The line whose graphs are held: that of a loss, if there is one."""
+        held = [line for line in self._lines.values() if line.alive and not self.grown()]
+        return [max(held, key=lambda line: line.what == "loss")] if held else []
+
+    def summed(self) -> list[_Sum]:
+        """A sum over all steps that keeps its graph."""
+        none = self._summed is None or self.grown() or self.held()
+        return [] if none or self._summed is None else [_Sum(*self._summed)]
+
+    def needless(self) -> list[_Line]:
+        """Lines that retain graphs which nothing uses again."""
+        if self.grown() or self.held() or self.summed():
+            return []
+        return [line for line in self._lines.values() if 1 < line.retained <= line.needless]
 
 
 def _held(line: _Line) -> tuple[int, ...]:
@@ -267,36 +325,3 @@ def _alive(line: _Line, steps: Sequence[int]) -> bool:
 def _grows(line: _Line) -> bool:
     last = line.old[-3:]
     return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
-
-
-def _is_needless(line: _Line) -> bool:
-    return line.needless >= line.retained
-
-
-def _holds(line: _Line) -> Finding:
-    name, place = line.holder or ("", None)
-    because = (
-        f"after three steps the graphs of all of them are still in memory (made by {line.what} at "
-        f"{line.place})"
-    )
-    detail = f"held by {name}" if name else "what holds them was not found"
-    after = f"{name}: keep numbers, not tensors with a graph: loss.item(), or output.detach()"
-    at = place or line.place
-    after = after if name else after[2:]
-    edit = edits.detached(place) if name else None
-    return finding("warning", "graph_kept", because, after, at, detail=detail, edit=edit)
-
-
-def _needless(line: _Line) -> Finding:
-    because = (
-        f"{line.retained} backward passes kept their graph (retain_graph=True), and none of these "
-        "graphs was used again: they hold memory until the next loss replaces them"
-    )
-    return finding("note", "graph_kept", because, "leave out retain_graph=True", line.place)
-
-
-def _spanning(name: str, nodes: int, place: Place | None) -> Finding:
-    because = f"`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows"
-    after = f"{name}: compute it within no_grad(), or of detached tensors"
-    edit = edits.detached(place)
-    return finding("warning", "graph_kept", because, after, place, edit=edit)

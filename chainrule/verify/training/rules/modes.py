@@ -10,16 +10,15 @@ from __future__ import annotations
 import dis
 import weakref
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
 from typing import Any, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import MODAL
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits, origins
 from chainrule.verify.where import placed
 
@@ -39,29 +38,74 @@ class _Mode:
     name: str = ""
     """What the program calls it, where it is trained."""
 
+    @property
+    def call(self) -> events.Entered:
+        """The call that trained it in eval mode."""
+        assert self.evaluated is not None
+        return self.evaluated
+
+    @property
+    def place(self) -> Place | None:
+        """Where it is trained."""
+        return placed(self.call.at)
+
+    @cached_property
+    def left_at(self) -> Place | None:
+        """Where another function has left it in eval mode, if nobody else in the two files puts
+        anything there: whoever wants running statistics says so."""
+        at = self.place
+        if self.left is None or at is None:
+            return None
+        same = (at.file, at.function) == (self.left.file, self.left.function)
+        lines = {(p.file, p.line) for f in (at.file, self.left.file) for p in origins.evaluating(f)}
+        return None if same or lines != {(self.left.file, self.left.line)} else self.left
+
+    @property
+    def why(self) -> list[str]:
+        """What shows that it is not meant; nothing if it came back by itself."""
+        after = f"after {self.before} steps in train mode, to which it did not come back"
+        left = self.left_at
+        by = [] if left is None else [f"{left.function} puts it there and leaves it so"]
+        return [] if self.came_back else [*[after][: self.before], *by]
+
 
 @final
 class Modes(Part):
     """Finds `eval_mode`."""
 
     title = "modes of models"
+    rows = (
+        Row(
+            "eval_mode",
+            lambda f: [m for m in f.modes.values() if m.evaluated is not None],
+            lambda m: (
+                f"{type(m.call.module).__name__} is in eval mode while it is trained: its dropout "
+                "drops nothing, its batch norm uses running statistics; "
+                f"{'; '.join(m.why) or 'that may be on purpose'}"
+            ),
+            "model.train() before the training step, if it is not on purpose",
+            lambda m: "warning" if m.why else "note",
+            (lambda m: not _is_modal(m.call),),
+            place=lambda m: (m.left_at if m.why else None) or m.place,
+            edit=lambda m: (
+                edits.inserted(m.place, f"{m.name}.train()") if m.name and m.why else None
+            ),
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._modes: dict[int, _Mode] = {}
+        self.modes: dict[int, _Mode] = {}
         self._calls: dict[int, events.Entered] = {}
         """Of models, since the last backward pass."""
 
-    def listens(self) -> Handlers:
-        """Calls of whole models, and backward passes."""
-        return {events.Entered: self._entered, events.BackwardEnds: self._ended}
-
     def _of(self, module: Any) -> _Mode:
-        row = self._modes.get(id(module))
+        row = self.modes.get(id(module))
         if row is None or row.module() is not module:  # Another one may have lived there.
-            row = self._modes[id(module)] = _Mode(weakref.ref(module))
+            row = self.modes[id(module)] = _Mode(weakref.ref(module))
         return row
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         if e.depth:
             return
@@ -73,6 +117,7 @@ class Modes(Part):
         elif not e.module.training and e.at is not None:
             row.left = _left_by(e.at[0]) or row.left
 
+    @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
         for call in self._calls.values():
             if not any(id(p) in e.touched for p in call.module.parameters()):
@@ -85,11 +130,6 @@ class Modes(Part):
             else:
                 row.came_back = True
         self._calls = {}
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """Models that are trained in eval mode, with layers to which that makes a difference."""
-        rows = [(row, row.evaluated) for row in self._modes.values()]
-        return [_said(row, call) for row, call in rows if call is not None and _moves(call)]
 
 
 def _left_by(code: CodeType) -> Place | None:
@@ -104,34 +144,7 @@ def _left_by(code: CodeType) -> Place | None:
     return None
 
 
-def _said(row: _Mode, call: events.Entered) -> Finding:
-    at, left = placed(call.at), _left(row, call)
-    why = [f"after {row.before} steps in train mode, to which it did not come back"][: row.before]
-    why += [] if left is None else [f"{left.function} puts it there and leaves it so"]
-    meant = row.came_back or not why
-    name = type(call.module).__name__
-    return finding(
-        "note" if meant else "warning",
-        "eval_mode",
-        f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "
-        f"uses running statistics; {'that may be on purpose' if meant else '; '.join(why)}",
-        "model.train() before the training step, if it is not on purpose",
-        at if meant else left or at,
-        edit=edits.inserted(at, f"{row.name}.train()") if row.name and not meant else None,
-    )
-
-
-def _left(row: _Mode, call: events.Entered) -> Place | None:
-    """Where another function has left it in eval mode, if nobody else in the two files puts
-    anything there: whoever wants running statistics says so."""
-    at = placed(call.at)
-    if row.left is None or at is None:
-        return None
-    same = (at.file, at.function) == (row.left.file, row.left.function)
-    lines = {(p.file, p.line) for f in (at.file, row.left.file) for p in origins.evaluating(f)}
-    return None if same or lines != {(row.left.file, row.left.line)} else row.left
-
-
-def _moves(call: events.Entered) -> bool:
+def _is_modal(call: events.Entered) -> bool:
+    """Whether a model has layers to which the mode makes a difference."""
     inside = call.engine.modules(call.module)
     return any(part in type(m).__name__ for _, m in inside for part in MODAL)

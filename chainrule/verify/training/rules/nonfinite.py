@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.followed import Followed
@@ -21,9 +20,9 @@ from chainrule.verify.training.facts.hand_steps import HandSteps
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.ranges import Blame, Ranges, describe
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.where import here, placed
 
 
@@ -59,6 +58,28 @@ class Bad(Part):
     """Finds `first_bad`."""
 
     title = "NaN and infinities"
+    rows = (
+        Row(
+            "first_bad",
+            lambda f: [f.found] if f.found is not None else [],
+            lambda c: f"{c[0].op} in the {c[0].phase} pass of step {c[0].step}: {c[0].output}",
+            lambda c: (
+                "the values that come in are bad already: check the data (and what is loaded)"
+                if c[0].data
+                else f"keep the arguments of {c[0].op} away from where it has no finite value: "
+                "clamp them, add a small number inside of it, or use its stable form"
+            ),
+            "error",
+            place=lambda c: c[0].place,
+            detail=lambda c: (
+                f"{'; '.join(c[0].inputs)}; {c[1]} is not finite because of it"
+                if c[0].inputs
+                else ""
+            ),
+            subject=lambda c: c[0].op,
+            kind="op",
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
@@ -69,27 +90,17 @@ class Bad(Part):
         self._forward: Origin | None = None
         self._inside: Origin | None = None  # the first one of a value with a graph
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
-        self._found: tuple[Origin, str] | None = None
+        self.found: tuple[Origin, str] | None = None
+        """The first one, and what is not finite because of it."""
         self._optimized = False
         self._backward_at: Place | None = None
         self._ranges = Ranges()
         self._hand = HandSteps()
         self._unused: tuple[Origin, str] | None = None  # until a step by hand has used it
 
-    def listens(self) -> Handlers:
-        """Ops, backward passes, steps, and scalers, which expect infinities."""
-        return {
-            events.OpRan: self._ran,
-            events.BackwardBegins: self._begins,
-            events.BackwardEnds: self._ends,
-            events.Built: self._built,
-            events.StepBegins: self._steps,
-            events.StepEnds: self._stepped,
-            events.ScalerStepped: self._skipped,
-        }
-
     # --- forward
 
+    @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
         look = e.name not in VIEWS
         if not look and not self._bad:
@@ -185,6 +196,7 @@ class Bad(Part):
 
     # --- consequences
 
+    @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self._settle()
         for root in e.roots:
@@ -192,6 +204,7 @@ class Bad(Part):
                 origin = self._bad.of(root) or self._forward
                 self._candidate = self._candidate or (origin and (origin, "the loss"))
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         self._backward_at = e.begin.place
         if self._back is not None:
@@ -202,35 +215,37 @@ class Bad(Part):
                 self._unused, self._candidate = self._candidate, None
                 self._hand.remember(e)
             else:
-                self._found = self._found or self._candidate
+                self.found = self.found or self._candidate
 
     def _settle(self) -> None:
         """Whether parameters were changed by hand with a bad gradient: one that is looked at and
         left is how a scale is found."""
         if self._unused is not None and self._hand.taken():
-            self._found = self._found or self._unused
+            self.found = self.found or self._unused
         self._unused = None
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         """A step with gradients that are not finite: whatever began it is a mistake."""
         self._optimized = True
-        if self._found is not None or e.closure:
+        if self.found is not None or e.closure:
             return
         if self._candidate is not None and self._candidate[1] == "the loss":
-            self._found = self._candidate
+            self.found = self._candidate
             return
         if all(math.isfinite(norm) for norm in e.gradients.values()):
             return
         grads = [p.grad for p in e.params if p.grad is not None]
         bad = next((g for g in grads if not self._ranges.finite(g)), None)
         if bad is not None:
-            self._found = self._candidate or (self._overflow(bad), "a gradient")
+            self.found = self._candidate or (self._overflow(bad), "a gradient")
 
     def _overflow(self, bad: Any) -> Origin:
         """No op made it of finite numbers but by growing beyond what the dtype holds."""
         result = describe("a parameter's gradient", bad)
         return Origin("overflow", self._backward_at, (), result, "backward", self._step)
 
+    @on(events.ScalerStepped)
     def _skipped(self, e: events.ScalerStepped) -> None:
         """Scaled gradients may be infinite, and are looked after; a loss that is bad may not."""
         if not e.skipped:
@@ -239,7 +254,7 @@ class Bad(Part):
         self._bus.blames.append(self._blame())
         if self._candidate is not None and self._candidate[1] == "the loss":
             scaled = self._candidate[0].op == "mul"
-            self._found = self._found or (None if scaled else self._candidate)
+            self.found = self.found or (None if scaled else self._candidate)
         self._candidate = self._forward = self._inside = None
 
     def _blame(self) -> Blame | None:
@@ -253,46 +268,24 @@ class Bad(Part):
             return None
         return Blame(origin.op, origin.place, origin.phase, origin.output)
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._step += 1
         self._candidate = self._forward = self._inside = None
 
+    @on(events.Built)
     def _built(self, e: events.Built) -> None:
         self._optimized = True
 
-    # --- findings
+    # --- cases
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """The first one, if there was any."""
-        how = f"{self._bus.ops} ops and their gradients"
-        if self._bus.ops:
-            checked(ledger, self.title, how)
+    def settle(self, ledger: Ledger) -> None:
+        """A step by hand may have been the last thing that happened."""
         self._settle()
-        if self._found is None:
-            return []
-        origin, what = self._found
-        kind = "forward pass" if origin.phase == "forward" else "backward pass"
-        because = f"{origin.op} in the {kind} of step {origin.step}: {origin.output}"
-        given = "; ".join(origin.inputs)
-        detail = f"{given}; {what} is not finite because of it" if given else ""
-        advice = (
-            "the values that come in are bad already: check the data (and what is loaded)"
-            if origin.data
-            else f"keep the arguments of {origin.op} away from where it has no finite value: "
-            "clamp them, add a small number inside of it, or use its stable form"
-        )
-        return [
-            finding(
-                "error",
-                "first_bad",
-                because,
-                advice,
-                origin.place,
-                detail=detail,
-                subject=origin.op,
-                kind="op",
-            )
-        ]
+
+    def seen(self) -> Sequence[str]:
+        """How many ops were seen."""
+        return [f"{self._bus.ops} ops and their gradients"] if self._bus.ops else []
 
 
 def _has_infinity(e: events.OpRan) -> bool:

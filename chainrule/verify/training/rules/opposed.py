@@ -10,17 +10,15 @@ loss's gradients of the first optimizer are dropped, and the two gradients point
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Pass, Trainer
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 
 AGAINST = -0.5
@@ -42,8 +40,7 @@ class _Taken:
     """Whether what its own loss made for the other optimizer was not used."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Foreign:
+class _Foreign(NamedTuple):
     """What was in an optimizer's gradients when another one had stepped with all that made it."""
 
     other: Trainer
@@ -52,13 +49,23 @@ class _Foreign:
     norm: float
 
 
-@dataclass(eq=False)
-class _Row:
-    """What the steps of one optimizer have taken."""
+class _Spoiled(NamedTuple):
+    """An optimizer whose steps have taken both."""
 
     trainer: Trainer
-    foreign: _Foreign | None = None
-    taken: list[_Taken] = field(default_factory=list[_Taken])
+    dropped: Sequence[_Taken]
+    mean: float
+    """Of their cosines."""
+
+    @property
+    def last(self) -> _Taken:
+        """The last such step."""
+        return self.dropped[-1]
+
+    @property
+    def other(self) -> str:
+        """Whose the other loss is."""
+        return f"{self.last.other.kind} {self.last.other.name}".strip()
 
 
 @final
@@ -66,114 +73,103 @@ class Opposed(Part):
     """Finds `not_reset` between two losses that work against each other."""
 
     title = "gradients of opposed losses"
+    rows = (
+        Row(
+            "not_reset",
+            lambda f: f.spoiled(),
+            "step {last.step} of {trainer.kind} {trainer.name} takes the gradient of a loss that "
+            "was {other}'s (norm {last.norms[0]:.3g}, from {last.foreign}) together with that of "
+            "its own (norm {last.norms[1]:.3g}): they point against each other, cosine "
+            "{last.cosine:.2f}",
+            lambda s: (
+                "reset the gradients before its own loss runs back: "
+                f"{s.trainer.name or 'optimizer'}.zero_grad(); or give the other loss detached "
+                "values"
+            ),
+            lambda s: "error" if len(s.dropped) > 1 else "warning",
+            (lambda s: s.mean >= AGAINST,),
+            place=lambda s: s.last.own[0].place,
+            detail=lambda s: f"in {len(s.dropped)} steps",
+            evidence=lambda s: [f"step {t.step}: cosine {t.cosine:.2f}" for t in s.dropped[:4]],
+            edit=lambda s: edits.inserted(
+                s.last.own[0].place, s.trainer.name and f"{s.trainer.name}.zero_grad()"
+            ),
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._rows: dict[int, _Row] = {}
+        self._foreign: dict[int, _Foreign] = {}
+        self._taken: dict[int, list[_Taken]] = {}
         self._open: list[_Taken] = []
 
-    def listens(self) -> Handlers:
-        """Steps, resets, and what changes gradients besides."""
-        return {
-            events.BackwardBegins: self._forget_reset,
-            events.Zeroed: self._forget_reset,
-            events.Clipped: self._changed,
-            events.Unscaled: self._changed,
-            events.StepBegins: self._steps,
-        }
+    def spoiled(self) -> Iterator[_Spoiled]:
+        """Optimizers of whose steps all but open ones dropped the gradient of the other loss."""
+        for key, taken in self._taken.items():
+            dropped = [t for t in taken if t.dropped]
+            if dropped and all(t.dropped or t in self._open for t in taken):
+                mean = sum([t.cosine for t in dropped]) / len(dropped)
+                yield _Spoiled(self.history.trainers[key], dropped, mean)
 
-    def _of(self, trainer: Trainer) -> _Row:
-        return self._rows.setdefault(id(trainer.optimizer), _Row(trainer))
+    @on(events.BackwardBegins, events.Zeroed)
+    def _forget_reset(self, e: events.BackwardBegins | events.Zeroed) -> None:
+        trainers = self.history.trainers
+        gone = [k for k in self._foreign if not self.history.held(trainers[k].params)]
+        for key in gone:
+            del self._foreign[key]
 
-    def _forget_reset(self, _: Any) -> None:
-        for row in self._rows.values():
-            if not row.trainer.held:
-                row.foreign = None
-
+    @on(events.Clipped, events.Unscaled)
     def _changed(self, e: events.Clipped | events.Unscaled) -> None:
         """Gradients are multiplied: they cannot be compared with those of before."""
-        for row in self._rows.values():
-            row.foreign = None
+        self._foreign.clear()
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
-        history = self._bus.history
-        trainer = history.of(e)
-        if e.closure or len(history.trainers) < 2:
+        trainer, trainers = self.history.of(e), self.history.trainers
+        if e.closure or len(trainers) < 2:
             return
-        row = self._of(trainer)
-        self._settle(row)
-        if row.foreign is not None:
-            self._compare(row, row.foreign)
-        for other in history.trainers.values():
-            if other is not trainer and other.held:
+        held = self.history.held(trainer.params)
+        for taken in [t for t in self._open if t.other is trainer]:
+            taken.dropped = not any(one in held for one in taken.own)
+            self._open.remove(taken)
+        foreign = self._foreign.pop(id(e.optimizer), None)
+        if foreign is not None:
+            self._compare(trainer, held, foreign)
+        for other in trainers.values():
+            if other is not trainer:
                 self._note(trainer, other)
 
     def _note(self, trainer: Trainer, other: Trainer) -> None:
         """One steps: are all the gradients that the other has by now of losses of the first's?"""
         mine, its = id(trainer.optimizer), id(other.optimizer)
-        if all(mine in one.used_by and its not in one.used_by for one in other.held):
+        held = self.history.held(other.params)
+        if held and all(self._is_used(one, mine) and its not in one.used_by for one in held):
             params = [p for p in other.params if p.grad is not None]
-            grads, engine = other.gradients(), other.engine
-            copies, norm = engine.copies(grads), _length(engine.norms(grads))
-            self._of(other).foreign = _Foreign(trainer, params, copies, norm)
+            grads, engine = [p.grad for p in params], other.engine
+            copies, norm = engine.copies(grads), math.hypot(*engine.norms(grads))
+            self._foreign[its] = _Foreign(trainer, params, copies, norm)
 
-    def _settle(self, row: _Row) -> None:
-        """Whether this optimizer uses what another one's own loss has made for it."""
-        for taken in [t for t in self._open if t.other is row.trainer]:
-            taken.dropped = not any(one in row.trainer.held for one in taken.own)
-            self._open.remove(taken)
+    def _is_used(self, one: Pass, by: int) -> bool:
+        """Whether the optimizer that steps now uses it, or has used it."""
+        own = {id(p) for p in self.history.trainers[by].params}
+        return by in one.used_by or bool(one.left & own)
 
-    def _compare(self, row: _Row, was: _Foreign) -> None:
+    def _compare(self, trainer: Trainer, held: Sequence[Pass], was: _Foreign) -> None:
         """What has come to the foreign gradients since then, and how the two go together."""
-        row.foreign = None
-        held, engine, its = row.trainer.held, row.trainer.engine, id(was.other.optimizer)
+        engine, its = trainer.engine, id(was.other.optimizer)
         foreign = [one for one in held if its in one.used_by]
         own = [one for one in held if its not in one.used_by]
-        reach = all(one in was.other.held for one in own)
-        if not (own and reach and foreign) or any(p.grad is None for p in was.params):
+        reach = self.history.held(was.other.params)
+        if not (own and foreign and all(one in reach for one in own)):
+            return
+        if any(p.grad is None for p in was.params):
             return
         now = [p.grad for p in was.params]
-        whole, added = _length(engine.norms(now)), _length(engine.moved(now, was.copies))
+        whole = math.hypot(*engine.norms(now))
+        added = math.hypot(*engine.moved(now, was.copies))
         if was.norm and added and math.isfinite(whole + was.norm + added):
             cosine = (whole**2 - was.norm**2 - added**2) / (2 * was.norm * added)
-            norms, steps = (was.norm, added), row.trainer.steps
-            taken = _Taken(steps, was.other, foreign[-1].place, own, norms, cosine)
-            row.taken.append(taken)
+            norms = was.norm, added
+            taken = _Taken(trainer.steps, was.other, foreign[-1].place, own, norms, cosine)
+            self._taken.setdefault(id(trainer.optimizer), []).append(taken)
             self._open.append(taken)
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each optimizer whose steps were spoiled."""
-        found: list[Finding] = []
-        for row in self._rows.values():
-            dropped = [taken for taken in row.taken if taken.dropped]
-            mean = sum([taken.cosine for taken in dropped]) / max(len(dropped), 1)
-            if dropped and all(t.dropped or t in self._open for t in row.taken) and mean < AGAINST:
-                found.append(_finding(row, dropped))
-        return found
-
-
-def _length(norms: Sequence[float]) -> float:
-    return math.hypot(*norms)
-
-
-def _finding(row: _Row, dropped: Sequence[_Taken]) -> Finding:
-    last = dropped[-1]
-    kind, name = row.trainer.kind, row.trainer.name
-    other = f"{last.other.kind} {last.other.name}".strip()
-    own = last.own[0].place
-    because = (
-        f"step {last.step} of {kind} {name} takes the gradient of a loss that was {other}'s "
-        f"(norm {last.norms[0]:.3g}, from {last.foreign}) together with that of its own "
-        f"(norm {last.norms[1]:.3g}): they point against each other, cosine {last.cosine:.2f}"
-    )
-    return finding(
-        "error" if len(dropped) > 1 else "warning",
-        "not_reset",
-        because,
-        "reset the gradients before its own loss runs back: "
-        f"{name or 'optimizer'}.zero_grad(); or give the other loss detached values",
-        own,
-        detail=f"in {len(dropped)} steps",
-        evidence=[f"step {t.step}: cosine {t.cosine:.2f}" for t in dropped[:4]],
-        edit=edits.inserted(own, name and f"{name}.zero_grad()"),
-    )

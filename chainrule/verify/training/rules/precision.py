@@ -6,21 +6,19 @@ smallest normal one keep a few bits only, and where there are many of them, othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from chainrule.op import Array
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.rules.finding import Row
 
 _STEPS = 3
 _SHARE = 0.25
@@ -36,8 +34,34 @@ class _Counts:
     size: int = 0
     zero: int = 0
     subnormal: int = 0
-    swallowed: int = 0
-    """Gradients that came in small and went out as nothing but zeros."""
+
+
+class _Underflow(NamedTuple):
+    """Gradients in float16 that are too small for it."""
+
+    share: float
+    zero: float
+    passes: int
+    at: Place | None
+    off: Place | None
+    """Where a gradient scaler was made that is disabled."""
+
+
+class _Lost(NamedTuple):
+    """Updates of a step that round to nothing."""
+
+    dtype: str
+    share: float
+    rate: float
+    asked: int
+    """Elements with a gradient."""
+    stepped_at: Place | None
+
+
+_SCALER = (
+    "scaler = torch.amp.GradScaler(device); scaler.scale(loss).backward(); scaler.step(optimizer); "
+    "scaler.update(): or bfloat16, whose range is float32's"
+)
 
 
 @final
@@ -45,6 +69,30 @@ class Precision(Part):
     """Finds `underflow` and `lost_updates`."""
 
     title = "float16 and bfloat16"
+    rows = (
+        Row(
+            "underflow",
+            lambda f: f.underflow(),
+            lambda u: (
+                f"{u.share:.0%} of the float16 gradients that are not 0 are below 6.1e-5, the "
+                f"smallest normal number, and {u.zero:.0%} of all are 0"
+                + ("; the gradient scaler is disabled, and scales nothing" if u.off else "")
+            ),
+            lambda u: f"{'let the scaler work where float16 is used; ' if u.off else ''}{_SCALER}",
+            place=lambda u: u.off or u.at,
+            detail="{passes} backward passes seen",
+        ),
+        Row(
+            "lost_updates",
+            lambda f: f.lost[-1:],
+            "{share:.0%} of {asked} elements of {dtype} parameters have a gradient and did not "
+            "change in the step: the update is below half the distance to the next {dtype}",
+            "keep the parameters in float32 and compute in low precision (torch.autocast), or use "
+            "an optimizer with stochastic rounding",
+            place=lambda u: u.stepped_at,
+            detail="learning rate {rate:g}",
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
@@ -53,25 +101,12 @@ class Precision(Part):
         self._place: Place | None = None
         self._off: Place | None = None
         self._before: dict[int, Any] = {}
-        self._lost: list[tuple[str, float, float, int]] = []
-        self._rates: list[float] = []
-        self._optimizer: Any = None
+        self._lost: list[_Lost] = []
         self._stepped_at: Place | None = None
-        self._scheduled = False
-
-    def listens(self) -> Handlers:
-        """Ops, backward passes and steps."""
-        return {
-            events.OpRan: self._ran,
-            events.HalfGradient: self._arrived,
-            events.ScalerOff: self._made_off,
-            events.BackwardEnds: self._ends,
-            events.StepBegins: self._stepping,
-            events.StepEnds: self._stepped,
-        }
 
     # --- gradients
 
+    @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
         """PyTorch tells of an op whose result is in half the size, and of its gradient later."""
         for y in e.outputs:
@@ -88,10 +123,12 @@ class Precision(Part):
         except Exception as error:
             self.failed(error)
 
+    @on(events.HalfGradient)
     def _arrived(self, e: events.HalfGradient) -> None:
         if len(self._counts) < _STEPS:
             self._note(e.engine.array(e.g))
 
+    @on(events.ScalerOff)
     def _made_off(self, e: events.ScalerOff) -> None:
         self._off = e.place
 
@@ -103,6 +140,7 @@ class Precision(Part):
         small = some & (size < np.finfo(np.float16).tiny)
         self._now.subnormal += int(np.count_nonzero(small))
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         if self._now.size:
             self._counts.append(self._now)
@@ -113,11 +151,12 @@ class Precision(Part):
 
     # --- updates
 
+    @on(events.StepBegins)
     def _stepping(self, e: events.StepBegins) -> None:
         ours = type(e.optimizer).__module__.startswith(("torch.optim", "chainrule.optim"))
         if len(self._lost) >= _STEPS or not ours or e.closure:
             return
-        self._optimizer, self._stepped_at = e.optimizer, e.place
+        self._stepped_at = e.place
         array = e.engine.array
         self._before = {
             id(p): (p, array(p).copy(), array(p.grad) != 0)
@@ -126,6 +165,7 @@ class Precision(Part):
             if not getattr(p.grad, "is_sparse", False)
         }
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         if not self._before:
             return
@@ -142,58 +182,31 @@ class Precision(Part):
         rate = max([float(group["lr"]) for group in e.optimizer.param_groups])
         dtype = str(rows[0][0].dtype).removeprefix("torch.")
         if asked and rate > 0:
-            self._lost.append((dtype, 1 - moved / asked, rate, asked))
+            lost = 1 - moved / asked
+            self._lost.append(_Lost(dtype, lost, rate, asked, self._stepped_at))
 
-    # --- findings
+    # --- cases
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """Underflow, and updates that are lost."""
-        if self._counts or self._lost:
-            how = f"{len(self._counts)} backward passes, {len(self._lost)} steps"
-            checked(ledger, self.title, how)
-        return [*self._underflow(), *self._updates()]
+    def seen(self) -> Sequence[str]:
+        """How much of it there was."""
+        some = f"{len(self._counts)} backward passes, {len(self._lost)} steps"
+        return [some] if self._counts or self._lost else []
 
-    def _underflow(self) -> list[Finding]:
+    def underflow(self) -> Iterator[_Underflow]:
+        """Where a share of the gradients is subnormal in each pass that was seen."""
         shares = [c.subnormal / (c.size - c.zero) if c.zero < c.size else 1.0 for c in self._counts]
-        if not self._counts or min(shares) < _SHARE:
-            return []
-        c = self._counts[-1]
-        because = (
-            f"{shares[-1]:.0%} of the float16 gradients that are not 0 are below 6.1e-5, the "
-            f"smallest normal number, and {c.zero / c.size:.0%} of all are 0"
-        )
-        detail = f"{len(self._counts)} backward passes seen"
-        advice, at = _SCALER, self._place
-        if self._off is not None:
-            because += "; the gradient scaler is disabled, and scales nothing"
-            advice, at = f"let the scaler work where float16 is used; {_SCALER}", self._off
-        return [finding("warning", "underflow", because, advice, at, detail=detail)]
+        if self._counts and min(shares) >= _SHARE:
+            c = self._counts[-1]
+            yield _Underflow(shares[-1], c.zero / c.size, len(shares), self._place, self._off)
 
-    def _updates(self) -> list[Finding]:
-        rates = [rate for _, _, rate, _ in self._lost]
-        if not self._lost or min([share for _, share, _, _ in self._lost]) < _LOST:
-            return []
-        if len(rates) > 1 and rates[-1] > rates[0]:
-            return []  # a warm-up: the rate is still small on purpose
-        dtype, share, rate, asked = self._lost[-1]
-        because = (
-            f"{share:.0%} of {asked} elements of {dtype} parameters have a gradient and did not "
-            f"change in the step: the update is below half the distance to the next {dtype}"
-        )
-        detail = f"learning rate {rate:g}"
-        at = self._stepped_at
-        return [finding("warning", "lost_updates", because, _MASTER, at, detail=detail)]
+    @property
+    def lost(self) -> Sequence[_Lost]:
+        """Steps, if a share of the updates was lost in each of them; not while the rate grows: a
+        warm-up is small on purpose."""
+        rows = self._lost
+        some = bool(rows) and min([row.share for row in rows]) >= _LOST
+        return rows if some and not rows[-1].rate > rows[0].rate else ()
 
 
 def _is_half(x: Any) -> bool:
     return str(x.dtype).endswith("float16") and "bfloat16" not in str(x.dtype)
-
-
-_SCALER = (
-    "scaler = torch.amp.GradScaler(device); scaler.scale(loss).backward(); scaler.step(optimizer); "
-    "scaler.update(): or bfloat16, whose range is float32's"
-)
-_MASTER = (
-    "keep the parameters in float32 and compute in low precision (torch.autocast), or use an "
-    "optimizer with stochastic rounding"
-)

@@ -1,60 +1,100 @@
-"""Resets: gradients that a step has used and the next backward adds to, and ones dropped unused.
+"""Resets: gradients that a step has used and the next pass adds to, and ones dropped unused.
 
-A gradient is *used* when an optimizer has stepped with it. If the next backward pass finds it as it
-was and adds to it, the sum is *mixed*, until somebody resets it. Only a step that takes a mixed
-gradient is a mistake: a GAN's discriminator gets mixed gradients from the generator's loss, and
-resets them before it uses any.
+Only a step that takes a mixed gradient is a mistake: a GAN's discriminator gets mixed gradients
+from the generator's loss, and resets them before it uses any.
 """
 
 from __future__ import annotations
 
+import ast
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import checked, finding
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
+from chainrule.verify.trees import tree_of_file
 
 
-class _Used(NamedTuple):
-    """A gradient that a step has used: how it looked then."""
+class _Mixed(NamedTuple):
+    """A step that took mixed gradients."""
 
-    token: tuple[int, ...]
+    step: int
+    count: int
+    """Of parameters."""
     norm: float
+    old: float
+    """Norm of what was used before."""
 
 
 @dataclass(eq=False)
-class _Optimizer:
-    """What is known of one optimizer."""
+class _Steps:
+    """The steps of one optimizer."""
 
-    optimizer: Any
-    steps: int = 0
-    fresh: dict[int, Any] = field(default_factory=dict[int, Any])
-    """Parameters that got a gradient since the last step, by id."""
+    trainer: Trainer
+    fresh: set[int] = field(default_factory=set[int])
+    """Ids of parameters that got a gradient since the last step."""
     pending: float = 0.0
     """Norm of the gradients that the last reset since then has dropped."""
-    mixed_steps: list[tuple[int, int, float, float]] = field(
-        default_factory=list[tuple[int, int, float, float]]
-    )
-    """Steps with mixed gradients: number, how many parameters, norm in all, norm of the old."""
-    empty_steps: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    mixed: list[_Mixed] = field(default_factory=list[_Mixed])
+    empty: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     """Steps whose gradients were dropped: number, norm of what was dropped."""
-    stepped_at: Place | None = None
-    closure: bool = False
-    name: str = ""
-    """What the program calls it."""
-    backward_at: Place | None = None
-    """The last backward pass that reached its parameters."""
-    own_pass_at: Place | None = None
-    """The one before its last step."""
     zeroed_at: Place | None = None
     others_zeroed_at: Place | None = None
     """Where another optimizer's gradients are reset between its steps, and none of its own."""
+
+    @property
+    def last(self) -> _Mixed:
+        """The last step with mixed gradients."""
+        return self.mixed[-1]
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether all steps but the first took mixed gradients."""
+        return len({m.step for m in self.mixed}) >= max(1, self.trainer.steps - 1)
+
+    @property
+    def beside(self) -> Place | None:
+        """Where other gradients of the same backward pass are reset."""
+        t = self.trainer
+        return self.others_zeroed_at if t.backward_at == t.own_pass_at else None
+
+    @property
+    def missing(self) -> edits.Edit | None:
+        """A reset behind the step, which is right however many passes are accumulated for it; in
+        front of its own pass, if that of another optimizer comes in between."""
+        t = self.trainer
+        reset = t.name and f"{t.name}.zero_grad()"
+        if self.beside is not None:
+            return edits.followed(self.beside, reset)
+        if t.has_closure:
+            return edits.inserted(t.backward_at, reset)
+        if t.backward_at != t.own_pass_at:
+            return edits.inserted(t.own_pass_at, reset)
+        return edits.followed(t.stepped_at, reset)
+
+
+def _each_mixed(steps: _Steps) -> list[str]:
+    return [
+        f"step {m.step} of {steps.trainer.kind}: the gradient (norm {m.norm:.3g}) still holds the "
+        f"one that the step before it has used (norm {m.old:.3g})"
+        for m in steps.mixed[:4]
+    ]
+
+
+def _dropped(s: _Steps) -> str:
+    number, norm = s.empty[-1]
+    where = f" at {s.zeroed_at}" if s.zeroed_at else ""
+    made = f" of norm {norm:.3g}" if norm else ""
+    return (
+        f"step {number} of {s.trainer.kind} gets no gradient: the backward pass made one{made}, "
+        f"which was reset{where} before the step"
+    )
 
 
 @final
@@ -62,212 +102,162 @@ class Resets(Part):
     """Finds `not_reset` and `reset_misplaced`."""
 
     title = "resets of gradients"
+    rows = (
+        Row(
+            "not_reset",
+            lambda f: [s for s in f.steps.values() if s.mixed],
+            "{last.count} parameters enter step {last.step} with the gradient of an earlier step "
+            "in theirs: norm {last.norm:.3g}, of which {last.old:.3g} were used before",
+            "reset the gradients once for every step, before its first backward pass or behind it: "
+            "optimizer.zero_grad()",
+            lambda s: "error" if s.is_usual else "warning",
+            place=lambda s: s.beside or s.trainer.backward_at or s.trainer.stepped_at,
+            detail=lambda s: f"added up at {at}" if (at := s.trainer.backward_at) else "",
+            evidence=_each_mixed,
+            edit=lambda s: s.missing,
+        ),
+        Row(
+            "reset_misplaced",
+            lambda f: [s for s in f.steps.values() if s.empty],
+            _dropped,
+            "move the reset in front of the backward pass, or behind the step",
+            lambda s: "error" if len(s.empty) >= s.trainer.steps or len(s.empty) > 1 else "warning",
+            place=lambda s: s.zeroed_at or s.trainer.stepped_at,
+            detail=lambda s: f"in {len(s.empty)} of {s.trainer.steps} steps",
+            edit=lambda s: edits.moved_behind(s.zeroed_at, s.trainer.stepped_at),
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._rows: dict[int, _Optimizer] = {}
-        self._used: dict[int, _Used] = {}
-        self._mixed: dict[int, float] = {}  # norm of the old gradient, by id of the parameter
-        self._suspect: dict[int, float] = {}
-        self._params: dict[int, Any] = {}
-        self._zeroed_at: Place | None = None
+        self.steps: dict[int, _Steps] = {}
+        """By id of the optimizer."""
 
-    def listens(self) -> Handlers:
-        """Steps, backward passes and resets."""
-        return {
-            events.BackwardBegins: self._begins,
-            events.BackwardEnds: self._ends,
-            events.Zeroed: self._zeroed,
-            events.StepBegins: self._steps,
-            events.ClosureEnds: self._called,
-            events.StepEnds: self._stepped,
-            events.Built: self._built,
-        }
+    def seen(self) -> Sequence[str]:
+        """How many steps of which optimizers."""
+        rows = [s.trainer for s in self.steps.values() if s.trainer.steps]
+        return [f"{t.steps} steps of {t.kind}" for t in rows]
 
-    def _built(self, e: events.Built) -> None:
-        self._row(e.engine, e.optimizer)
+    @on(events.Built)
+    def _of(self, e: events.AtOptimizer) -> _Steps:
+        return self.steps.setdefault(id(e.optimizer), _Steps(self.history.of(e)))
 
-    def _row(self, engine: Engine, optimizer: Any) -> _Optimizer:
-        row = self._rows.get(id(optimizer))
-        if row is None:
-            row = self._rows[id(optimizer)] = _Optimizer(optimizer)
-        for p in engine.params(optimizer):
-            self._params.setdefault(id(p), p)
-        return row
-
-    # --- backward passes
-
-    def _begins(self, e: events.BackwardBegins) -> None:
-        self._forget_reset(e.engine)
-        same = {
-            key: used
-            for key, used in self._used.items()
-            if (g := self._params[key].grad) is not None and e.engine.token(g) == used.token
-        }
-        norms = e.engine.norms([self._params[key].grad for key in same])
-        self._suspect = {  # `.grad.data.zero_()` leaves the token as it was
-            key: used.norm
-            for (key, used), norm in zip(same.items(), norms, strict=True)
-            if used.norm > 0 and abs(norm - used.norm) <= 1e-6 * used.norm
-        }
-
-    def _forget_reset(self, engine: Engine) -> None:
-        """Mixed gradients that were reset are mixed no longer."""
-        if not self._mixed:
-            return
-        here = [key for key in self._mixed if self._params[key].grad is not None]
-        norms = engine.norms([self._params[key].grad for key in here])
-        kept = {key for key, norm in zip(here, norms, strict=True) if norm != 0}
-        self._mixed = {key: old for key, old in self._mixed.items() if key in kept}
-
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
-        for key in e.touched & self._suspect.keys():
-            self._mixed[key] = self._suspect[key]
-        self._suspect = {}
-        for key in e.touched:
-            self._used.pop(key, None)
-        for row in self._rows.values():
-            own = {id(p): p for p in e.begin.engine.params(row.optimizer) if id(p) in e.touched}
-            if own:
-                row.fresh.update(own)
-                row.backward_at = e.begin.place
+        for s in self.steps.values():
+            s.fresh |= e.touched.intersection([id(p) for p in s.trainer.params])
 
-    # --- resets
-
+    @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
-        self._zeroed_at = e.place
+        held = {id(p): p.grad for p in e.params if p.grad is not None}
         dropped = {id(p) for p in e.params}
-        for row in self._rows.values():
-            lost = [p.grad for key, p in row.fresh.items() if key in dropped and p.grad is not None]
-            norm = _length(e.engine.norms(lost))
-            if norm:
-                row.pending, row.zeroed_at = norm, e.place
-            own = {id(p) for p in e.engine.params(row.optimizer)}
-            row.others_zeroed_at = e.place if e.place and not own & dropped else None
+        for s in self.steps.values():
+            lost = [held[key] for key in s.fresh & held.keys()]
+            if norm := math.hypot(*e.engine.norms(lost)):
+                s.pending, s.zeroed_at = norm, e.place
+            own = {id(p) for p in s.trainer.params}
+            s.others_zeroed_at = e.place if e.place and not own & dropped else None
 
-    # --- steps
+    @on(events.StepBegins, events.ClosureEnds)
+    def _take(self, e: events.StepBegins | events.ClosureEnds) -> None:
+        s = self._of(e)
+        if isinstance(e, events.StepBegins) and e.closure:
+            return
+        t, held = s.trainer, [p for p in e.params if p.grad is not None]
+        if t.mixed:
+            norm = math.hypot(*e.engine.norms([p.grad for p in held]))
+            s.mixed.append(_Mixed(t.steps, len(t.mixed), norm, math.hypot(*t.mixed)))
+        left = [p.grad for p in held if id(p) in s.fresh]
+        lost = s.pending or not left  # what is set to None by hand is not told of
+        if s.fresh and lost and not any(e.engine.norms(left)):
+            s.empty.append((t.steps, s.pending))
+        if isinstance(e, events.ClosureEnds):
+            s.fresh, s.pending = set(), 0.0
 
-    def _steps(self, e: events.StepBegins) -> None:
-        row = self._row(e.engine, e.optimizer)
-        row.steps += 1
-        row.stepped_at = e.place or row.stepped_at
-        row.own_pass_at = row.backward_at
-        row.closure = row.closure or e.closure
-        row.name = row.name or edits.name_of(e.optimizer)
-        if not e.closure:
-            self._look(e.engine, row)
-
-    def _called(self, e: events.ClosureEnds) -> None:
-        row = self._row(e.engine, e.optimizer)
-        self._look(e.engine, row)
-        self._use(events.StepEnds(e.engine, e.optimizer, e.place), row)
-
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
-        self._use(e, self._row(e.engine, e.optimizer))
-
-    def _look(self, engine: Engine, row: _Optimizer) -> None:
-        """Whether the gradients that a step takes are what they should be."""
-        self._forget_reset(engine)
-        own = engine.params(row.optimizer) if self._mixed else []
-        old = [self._mixed[id(p)] for p in own if id(p) in self._mixed]
-        if old:
-            grads = [p.grad for p in own if p.grad is not None]
-            norm = _length(engine.norms(grads))
-            row.mixed_steps.append((row.steps, len(old), norm, _length(old)))
-        left = [p.grad for p in row.fresh.values() if p.grad is not None]
-        lost = row.pending or not left  # what is set to None by hand is not told of
-        if row.fresh and lost and not any(engine.norms(left)):
-            row.empty_steps.append((row.steps, row.pending))
-
-    def _use(self, e: events.StepEnds, row: _Optimizer) -> None:
-        tokens = e.tokens
-        for key, norm in e.gradients.items():
-            self._used[key] = _Used(tokens[key], norm)
-            self._mixed.pop(key, None)
-        row.fresh, row.pending = {}, 0.0
-
-    # --- findings
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """At most one of each kind for each optimizer."""
-        found: list[Finding] = []
-        for row in self._rows.values():
-            if row.steps:
-                how = f"{row.steps} steps of {_kind(row)}"
-                checked(ledger, self.title, how)
-            if row.mixed_steps:
-                found.append(_not_reset(row))
-            if row.empty_steps:
-                found.append(_misplaced(row))
-        return found
+        s = self._of(e)
+        s.fresh, s.pending = set(), 0.0
 
 
-def _kind(row: _Optimizer) -> str:
-    return type(row.optimizer).__name__
+class _Added(NamedTuple):
+    """A backward pass that added to gradients with which the program had changed parameters."""
+
+    serial: int
+    count: int
+    norm: float
+    place: Place | None
+    spared: bool
+    """Whether gradients of other parameters were reset."""
+    reset: str
+    """The statement that is missing."""
+    times: int = 0
+
+    @property
+    def beside(self) -> Place | None:
+        """The only line that resets gradients, if others were reset."""
+        return _only_reset(self.place) if self.spared else None
+
+    @property
+    def edit(self) -> edits.Edit | None:
+        """The line with what is missing, if it is missing in every step."""
+        missing = not self.beside and self.times == self.serial - 1
+        return edits.inserted(self.place, self.reset) if missing else None
 
 
-def _length(norms: list[float]) -> float:
-    return sum([n * n for n in norms]) ** 0.5
+@final
+class ByHand(Part):
+    """Finds `not_reset` in loops without an optimizer."""
 
-
-def _not_reset(row: _Optimizer) -> Finding:
-    every = len({step for step, *_ in row.mixed_steps}) >= max(1, row.steps - 1)
-    number, count, norm, old = row.mixed_steps[-1]
-    says = [
-        f"step {n} of {_kind(row)}: the gradient (norm {g:.3g}) still holds the one that the step "
-        f"before it has used (norm {o:.3g})"
-        for n, _, g, o in row.mixed_steps[:4]
-    ]
-    because = (
-        f"{count} parameters enter step {number} with the gradient of an earlier step in theirs: "
-        f"norm {norm:.3g}, of which {old:.3g} were used before"
-    )
-    return finding(
-        "error" if every else "warning",
-        "not_reset",
-        because,
-        "reset the gradients once for every step, before its first backward pass or behind it: "
-        "optimizer.zero_grad()",
-        _beside(row) or row.backward_at or row.stepped_at,
-        detail=f"added up at {row.backward_at}" if row.backward_at else "",
-        evidence=says,
-        edit=_resetting(row),
+    title = "resets of gradients, without an optimizer"
+    rows = (
+        Row(
+            "not_reset",
+            lambda f: [f.added[-1]._replace(times=len(f.added))] if f.added else [],
+            "backward pass {serial} adds to the gradients of {count} parameters (norm {norm:.3g}) "
+            "with which they were changed before",
+            lambda a: (
+                "after the change of the parameters: p.grad = None (or p.grad.zero_())"
+                + (", for all of them" if a.beside else "")
+            ),
+            "error",
+            (lambda a: a.times < 2,),  # once it may have been shown on purpose
+            place=lambda a: a.beside or a.place,
+            detail="in {times} steps",
+            edit=lambda a: a.edit,
+        ),
     )
 
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self.added: list[_Added] = []
+        self._spared = False
 
-def _beside(row: _Optimizer) -> Place | None:
-    """Where other gradients of the same backward pass are reset."""
-    return row.others_zeroed_at if row.backward_at == row.own_pass_at else None
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        rows = [self.history.gradient(x) for x in e.graph.leaves]
+        self._spared = any(row.last is not None and not row.passes for row in rows)
+
+    @on(events.BackwardEnds)
+    def _ends(self, e: events.BackwardEnds) -> None:
+        one, optimized = self.history.newest, self.history.optimized()
+        free = one.onto - optimized.keys() if one is not None else set[int]()
+        leaves = [x for x in e.begin.graph.leaves if id(x) in free]
+        if leaves:
+            norm = math.hypot(*[self.history.gradient(x).mixed for x in leaves])
+            reset = self.added[0].reset if self.added else edits.dropped(leaves)
+            row = _Added(e.begin.serial, len(leaves), norm, e.begin.place, self._spared, reset)
+            self.added.append(row)
 
 
-def _resetting(row: _Optimizer) -> edits.Edit | None:
-    """A reset behind the step, which is right however many passes are accumulated for it; in front
-    of its own pass, if that of another optimizer comes in between."""
-    reset = row.name and f"{row.name}.zero_grad()"
-    if (beside := _beside(row)) is not None:
-        return edits.followed(beside, reset)
-    if row.closure:
-        return edits.inserted(row.backward_at, reset)
-    if row.backward_at != row.own_pass_at:
-        return edits.inserted(row.own_pass_at, reset)
-    return edits.followed(row.stepped_at, reset)
+def _only_reset(at: Place | None) -> Place | None:
+    """The only line of a file that resets gradients; None if there are several."""
+    tree = ast.Module([], []) if at is None else tree_of_file(at.file)
+    found = {n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt) and _is_reset(n)}
+    return Place(at.file, found.pop()) if at is not None and len(found) == 1 else None
 
 
-def _misplaced(row: _Optimizer) -> Finding:
-    number, norm = row.empty_steps[-1]
-    all_ = len(row.empty_steps) >= row.steps
-    where = f" at {row.zeroed_at}" if row.zeroed_at else ""
-    made = f" of norm {norm:.3g}" if norm else ""
-    because = (
-        f"step {number} of {_kind(row)} gets no gradient: the backward pass made one{made}, which "
-        f"was reset{where} before the step"
-    )
-    return finding(
-        "error" if all_ or len(row.empty_steps) > 1 else "warning",
-        "reset_misplaced",
-        because,
-        "move the reset in front of the backward pass, or behind the step",
-        row.zeroed_at or row.stepped_at,
-        detail=f"in {len(row.empty_steps)} of {row.steps} steps",
-        edit=edits.moved_behind(row.zeroed_at, row.stepped_at),
-    )
+def _is_reset(n: ast.stmt) -> bool:
+    """`p.grad.zero_()`, `p.grad.data.zero_()` or `p.grad = None`."""
+    text = ast.unparse(n) if isinstance(n, ast.Expr | ast.Assign) else ""
+    return text.endswith((".grad.zero_()", ".grad.data.zero_()", ".grad = None"))

@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import final
+from typing import NamedTuple, final
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import LOSSES
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here, placed
 
-_TIMES = 2
-"""So often it must have been seen at a line."""
+
+class _Spread(NamedTuple):
+    """Values of two shapes that were spread over each other at a line, again and again."""
+
+    event: events.Compared
+    place: Place | None
+    times: int
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether a loss of PyTorch's compares them."""
+        return self.event.name in LOSSES
 
 
 @final
@@ -31,24 +39,41 @@ class Shapes(Part):
     """Finds `broadcast`."""
 
     title = "shapes of predictions and targets"
+    rows = (
+        Row(
+            "broadcast",
+            lambda f: f.spread(),
+            lambda c: (
+                f"`{c.event.name}` of shapes {c.event.shapes[0]} and {c.event.shapes[1]} "
+                f"broadcasts to {c.event.result}: {math.prod(c.event.result)} pairs are compared, "
+                f"each of {max(map(math.prod, c.event.shapes))} values with values of others as "
+                "well"
+            ),
+            "give both the same shape: target.view_as(prediction), or prediction.squeeze(-1)",
+            lambda c: "warning" if c.is_loss else "note",
+            (lambda c: c.times < 2,),
+            subject="the loss",
+            edit=lambda c: (
+                edits.changed(c.place, lambda node: _squeezed(node, *c.event.shapes))
+                if c.is_loss
+                else None
+            ),
+        ),
+    )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._rows: dict[tuple[Line, str], list[events.Compared]] = {}
 
-    def listens(self) -> Handlers:
-        """Losses and differences of values that are spread over each other."""
-        return {events.Compared: self._compared}
+    def spread(self) -> list[_Spread]:
+        """By line and name."""
+        return [_Spread(rows[-1], placed(at), len(rows)) for (at, _), rows in self._rows.items()]
 
+    @on(events.Compared)
     def _compared(self, e: events.Compared) -> None:
         at = here()
         if at is not None and _is_accident(e):
             self._rows.setdefault((at, e.name), []).append(e)
-
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each line."""
-        rows = [(at, rows) for (at, _), rows in self._rows.items() if len(rows) >= _TIMES]
-        return [_finding(placed(at), rows[-1]) for at, rows in rows]
 
 
 def _is_accident(e: events.Compared) -> bool:
@@ -57,25 +82,6 @@ def _is_accident(e: events.Compared) -> bool:
     if len(a) == len(b):
         return False
     return e.name in LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
-
-
-def _finding(place: Place | None, e: events.Compared) -> Finding:
-    a, b = e.shapes
-    is_loss = e.name in LOSSES
-    pairs = math.prod(e.result)
-    because = (
-        f"`{e.name}` of shapes {a} and {b} broadcasts to {e.result}: {pairs} pairs are compared, "
-        f"each of {max(math.prod(a), math.prod(b))} values with values of others as well"
-    )
-    return finding(
-        "warning" if is_loss else "note",
-        "broadcast",
-        because,
-        "give both the same shape: target.view_as(prediction), or prediction.squeeze(-1)",
-        place,
-        subject="the loss",
-        edit=edits.changed(place, lambda node: _squeezed(node, a, b)) if is_loss else None,
-    )
 
 
 def _squeezed(node: ast.stmt, a: tuple[int, ...], b: tuple[int, ...]) -> bool:

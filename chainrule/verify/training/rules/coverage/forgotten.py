@@ -16,12 +16,11 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from chainrule.source_text import file_lines
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.freshness import are_fresh
 from chainrule.verify.training.facts.holders import tensors
@@ -29,12 +28,12 @@ from chainrule.verify.training.facts.names import Names, listed, owners
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_graph import graph_of
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.rules.coverage.observer import Seen, Steps
+    from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
 
 
 _APART = re.compile(r"numel|clip_grad")
@@ -148,16 +147,6 @@ class Unheld:
             row.is_new = False
 
 
-def unheld(seen: Seen, optimized: set[int]) -> list[Finding]:
-    """Models that are forgotten, with the optimizer that trains what is behind them."""
-    found: dict[int, tuple[Steps, list[Any]]] = {}
-    for _, root in seen.names.roots.values():
-        row = _trainer(seen, root)
-        if row is not None and _is_forgotten(seen, root, optimized):
-            found.setdefault(id(row), (row, []))[1].append(root)
-    return [_finding(seen, row, roots) for row, roots in found.values()]
-
-
 def _trainer(seen: Seen, root: Any) -> Steps | None:
     """The optimizer of a model that is always behind what this one is given."""
     if id(root) in seen.unheld.raw | seen.silent:
@@ -208,27 +197,33 @@ def _is_read(seen: Seen, root: Any) -> bool:
     return not lines or any(given.search(line) and not _APART.search(line) for line in lines)
 
 
-def _finding(seen: Seen, row: Steps, roots: Sequence[Any]) -> Finding:
-    own = [p for root in roots for p in seen.names.within(root) if p.requires_grad]
-    calls = [seen.called[id(root)] for root in roots]
-    called = listed([k.name for k in calls])
-    count = max([seen.unheld.rows[id(p)].count for p in own])
-    kind = type(row.optimizer).__name__
-    because = (
-        f"{called} stands between what {kind} trains and the loss: its {len(own)} parameters got "
-        f"gradients in {count} steps, which train nothing: no optimizer has them, and their values "
-        "are those that they were made with"
-    )
-    return finding(
-        "warning",
-        "not_optimized",
-        because,
-        f"give the optimizer both; if {called} is meant to stay, {called}.requires_grad_(False)",
-        row.place,
-        subject=listed([seen.names.param(p) for p in own]),
-        kind="parameters",
-        edit=_edit(row.place, [k.name for k in calls if k.reaches(row.place)]),
-    )
+class _Between(NamedTuple):
+    """Models between what an optimizer trains and the loss, that nobody trains."""
+
+    steps: Steps
+    called: str
+    params: Sequence[Any]
+    names: str
+    count: int
+    place: Place | None
+    edit: edits.Edit | None
+
+
+def _between(part: Coverage) -> Iterator[_Between]:
+    seen, optimized = part.facts, part.facts.optimized
+    found: dict[int, tuple[Steps, list[Any]]] = {}
+    for _, root in seen.names.roots.values():
+        row = _trainer(seen, root)
+        if row is not None and _is_forgotten(seen, root, optimized):
+            found.setdefault(id(row), (row, []))[1].append(root)
+    for row, roots in found.values():
+        own = [p for root in roots for p in seen.names.within(root) if p.requires_grad]
+        calls = [seen.called[id(root)] for root in roots]
+        yield _Between(
+            row, listed([k.name for k in calls]), own, listed([seen.names.param(p) for p in own]),
+            max([seen.unheld.rows[id(p)].count for p in own]), row.place,
+            _edit(row.place, [k.name for k in calls if k.reaches(row.place)]),
+        )  # fmt: skip
 
 
 def _edit(place: Place | None, models: Sequence[str]) -> edits.Edit | None:
@@ -245,21 +240,34 @@ def may_be_trained(x: Any) -> bool:
     return type(x).__name__ == "Parameter" or math.prod(x.shape) == 1
 
 
-def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
-    """One finding for all that were forgotten, at the line of the optimizer."""
+class _Alone(NamedTuple):
+    """Parameters in no model that were forgotten, and an optimizer."""
+
+    steps: Steps
+    named: list[str]
+
+    @property
+    def names(self) -> str:
+        """What the program calls them."""
+        return listed(self.named)
+
+
+def _alone(part: Coverage) -> Iterator[_Alone]:
+    seen = part.facts
     trained = [row for row in seen.optimizers.values() if row.count]
     left = [
-        row
+        row.name
         for row in seen.unheld.alone.values()
         if row.name
         and row.count >= _LEAST
         and _comes_to_nothing(row.name, row.was_reset, trained)
-        and id(row.param) not in optimized | seen.unheld.asked
+        and id(row.param) not in seen.optimized | seen.unheld.asked
         and not seen.names.has(row.param)
         and row.is_unchanged
         and not owners([row.param], "_parameters")  # of which only methods were called
     ]
-    return [_lone_finding(trained[0], [row.name for row in left])] if trained and left else []
+    if trained and left:
+        yield _Alone(trained[0], left)
 
 
 def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> bool:
@@ -273,19 +281,29 @@ def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> b
     return len(read) == dropped and (dropped > 0 or not was_reset)
 
 
-def _lone_finding(row: Steps, named: list[str]) -> Finding:
-    kind = type(row.optimizer).__name__
-    because = (
-        f"{listed(named)} got gradients in steps of {kind}, of which nothing comes: no optimizer "
-        "has them, nothing reads them, and their values are those that they were made with"
-    )
-    return finding(
-        "warning",
+ROWS = (
+    Row(
         "not_optimized",
-        because,
-        f"give the optimizer {listed(named)}, too; if it is meant to stay, requires_grad_(False)",
-        row.place,
-        subject=listed(named),
+        _between,
+        lambda c: (
+            f"{c.called} stands between what {c.steps.kind} trains and the loss: its "
+            f"{len(c.params)} parameters got gradients in {c.count} steps, which train nothing: no "
+            "optimizer has them, and their values are those that they were made with"
+        ),
+        "give the optimizer both; if {called} is meant to stay, {called}.requires_grad_(False)",
+        subject="{names}",
         kind="parameters",
-        edit=edits.with_tensors(row.place, named),
-    )
+        edit=lambda c: c.edit,
+    ),
+    Row(
+        "not_optimized",
+        _alone,
+        "{names} got gradients in steps of {steps.kind}, of which nothing comes: no optimizer has "
+        "them, nothing reads them, and their values are those that they were made with",
+        "give the optimizer {names}, too; if it is meant to stay, requires_grad_(False)",
+        place=lambda c: c.steps.place,
+        subject="{names}",
+        kind="parameters",
+        edit=lambda c: edits.with_tensors(c.steps.place, c.named),
+    ),
+)

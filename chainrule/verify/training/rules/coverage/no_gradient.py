@@ -2,127 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
-from chainrule.verify.training.rules.coverage.unoptimized import of_parameters
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import origins
 from chainrule.verify.training.text.unread import Unread, Unused, holders, unread, unused
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.rules.coverage.observer import Seen, Steps
+    from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
 
 
-def no_gradient(seen: Seen) -> list[Finding]:
-    """What is never read, and what is read in vain, are findings of their own; the rest may be
-    meant."""
-    found = _frozen_at_zero(seen)
-    for row in seen.optimizers.values():
-        bare = [
-            p
-            for key, p in row.params.items()
-            if p.requires_grad and key not in row.got | seen.touched and seen.names.has(p)
-        ]
-        if not row.count or not bare:
-            continue
-        parts: dict[Unread | Unused, list[Any]] = {}
-        for p in bare:
+class _Bare(NamedTuple):
+    """Parameters of an optimizer without a gradient, as far as nothing more is known of them."""
+
+    steps: Steps
+    names: str
+    count: int
+    groups: str
+    """What became of them."""
+    is_whole: bool
+    """Whether these are all that it has, in more than one step, and others got gradients."""
+    cut: Place | None
+    """Where the loss begins at a leaf that was made of what they gave."""
+
+
+class _Useless(NamedTuple):
+    """Parameters of a part that is never read, or whose result is not."""
+
+    part: Unread | Unused
+    names: str
+
+
+def _bare_of(seen: Seen, row: Steps) -> tuple[dict[Unread | Unused, list[Any]], list[Any]]:
+    """Parameters without a gradient, by the part that is useless; and the others."""
+    parts: dict[Unread | Unused, list[Any]] = {}
+    rest: list[Any] = []
+    got = row.got.keys() | seen.touched
+    for key, p in row.params.items() if row.count else ():
+        if p.requires_grad and key not in got and seen.names.has(p):
             part = unread(seen.names, p) or _unused(seen, p)
-            if part is not None:
-                parts.setdefault(part, []).append(p)
-        found += [_of_part(seen, part, ps) for part, ps in parts.items()]
-        rest = [p for p in bare if not any(p is q for ps in parts.values() for q in ps)]
-        found += [_bare(seen, row, rest)] if rest else []
-    return found
-
-
-def _frozen_at_zero(seen: Seen) -> list[Finding]:
-    """Matrices that an optimizer was given, that are nothing but zeros and cannot change: what is
-    multiplied by them has no part in anything. The second factor of a low-rank adapter, frozen
-    together with the model that it was put into."""
-    rows = [row for row in seen.optimizers.values() if row.count]
-    given = {key: p for row in rows for key, p in row.params.items()}
-    frozen = [
-        p
-        for p in given.values()
-        if not p.requires_grad and _is_matrix(p) and id(seen.names.owner(p)) in seen.ran
-    ]
-    engine = next((engine for engine, _ in seen.names.roots.values()), None)
-    norms = engine.norms(frozen) if engine is not None else []
-    zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
-    if not zero:
-        return []
-    names = listed([seen.names.param(p) for p in zero])
-    because = (
-        f"{len(zero)} matrices are 0 and frozen (requires_grad is False), though an optimizer has "
-        "them: what they are multiplied with stays 0, however long the training"
-    )
-    place = origins.freezing(rows[0].place) or rows[0].place
-    advice = (
-        "freeze the old parameters before new ones are put in, or requires_grad_(True) for these"
-    )
-    return [of_parameters("warning", "no_gradient", names, because, "", place, advice)]
-
-
-def _is_matrix(p: Any) -> bool:
-    """Whether it multiplies, rather than is added: along one axis that would have one element."""
-    return len(p.shape) == 2 and min(p.shape) > 1
-
-
-def _of_part(seen: Seen, part: Unread | Unused, params: Sequence[Any]) -> Finding:
-    names = listed([seen.names.param(p) for p in params])
-    edit = part.edit if isinstance(part, Unread) else None
-    return of_parameters(
-        "warning", "no_gradient", names, part.because, "", part.place, part.advice, edit
-    )
+            (rest if part is None else parts.setdefault(part, [])).append(p)
+    return parts, rest
 
 
 def _unused(seen: Seen, p: Any) -> Unused | None:
     """Where what the module of a parameter gives, or one around it, is put in vain."""
     for module, _ in holders(seen.names, p):
         *_, at = seen.ran.get(id(module), (None,))
-        found = unused(at)
-        if found is not None:
+        if (found := unused(at)) is not None:
             return found
     return None
 
 
-def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
-    used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
-    others = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
-    names = listed([seen.names.param(p) for p in (*used, *others)])
-    because = (
-        f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
-        f"gradient in {row.count} steps: {_groups(seen, used, others)}"
-    )
-    whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-    if whole and used and seen.loose and (cut := origins.rewrapped(row.place)) is not None:
-        return _rewrapped(names, because, cut)
-    return of_parameters(
-        "warning" if whole else "note",
-        "no_gradient",
-        names,
-        because,
-        "",
-        row.place,
-        "if they are meant to be trained, look for what cuts them off: detach(), .data, "
-        "item(), numpy(), no_grad(), or an output that the loss does not use",
-    )
+def _useless(part: Coverage) -> Iterator[_Useless]:
+    seen = part.facts
+    for row in seen.optimizers.values():
+        for one, params in _bare_of(seen, row)[0].items():
+            yield _Useless(one, listed([seen.names.param(p) for p in params]))
 
 
-def _rewrapped(names: str, because: str, cut: Place) -> Finding:
-    return of_parameters(
-        "error",
-        "detached",
-        names,
-        f"{because}; the loss begins at a leaf that was made of what they gave",
-        "",
-        cut,
-        "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
-    )
+def _bare(part: Coverage) -> Iterator[_Bare]:
+    seen = part.facts
+    for row in seen.optimizers.values():
+        bare = _bare_of(seen, row)[1]
+        used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
+        others = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
+        if bare:
+            names = listed([seen.names.param(p) for p in (*used, *others)])
+            whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
+            cut = origins.rewrapped(row.place) if whole and used and seen.loose else None
+            groups = _groups(seen, used, others)
+            yield _Bare(row, names, len(bare), groups, whole, cut)
 
 
 def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
@@ -136,3 +89,79 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
     return "; ".join(
         [f"{listed([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
     )
+
+
+class _Zero(NamedTuple):
+    """Matrices that an optimizer was given, that are nothing but zeros and cannot change."""
+
+    count: int
+    names: str
+    place: Place | None
+
+
+def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
+    """The second factor of a low-rank adapter, frozen together with the model that it was put into.
+    A matrix multiplies, rather than is added: along one axis that would have one element."""
+    seen = part.facts
+    rows = [row for row in seen.optimizers.values() if row.count]
+    given = {key: p for row in rows for key, p in row.params.items()}.values()
+    matrices = [p for p in given if len(p.shape) == 2 and min(p.shape) > 1]
+    frozen = [
+        p for p in matrices if not p.requires_grad and id(seen.names.owner(p)) in seen.ran
+    ]  # fmt: skip
+    engine = next((engine for engine, _ in seen.names.roots.values()), None)
+    norms = engine.norms(frozen) if engine is not None else []
+    zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
+    if zero:
+        place = origins.freezing(rows[0].place) or rows[0].place
+        yield _Zero(len(zero), listed([seen.names.param(p) for p in zero]), place)
+
+
+_WORDS = (
+    "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} steps: "
+    "{groups}"
+)
+ROWS = (
+    Row(
+        "no_gradient",
+        _frozen_at_zero,
+        "{count} matrices are 0 and frozen (requires_grad is False), though an optimizer has them: "
+        "what they are multiplied with stays 0, however long the training",
+        "freeze the old parameters before new ones are put in, or requires_grad_(True) for these",
+        subject="{names}",
+        kind="parameters",
+    ),
+    Row(
+        "no_gradient",
+        _useless,
+        "{part.because}",
+        "{part.advice}",
+        place=lambda c: c.part.place,
+        subject="{names}",
+        kind="parameters",
+        edit=lambda c: c.part.edit if isinstance(c.part, Unread) else None,
+    ),
+    Row(
+        "detached",
+        _bare,
+        f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
+        "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
+        "error",
+        (lambda c: c.cut is None,),
+        place=lambda c: c.cut,
+        subject="{names}",
+        kind="parameters",
+    ),
+    Row(
+        "no_gradient",
+        _bare,
+        _WORDS,
+        "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
+        "numpy(), no_grad(), or an output that the loss does not use",
+        lambda c: "warning" if c.is_whole else "note",
+        (lambda c: c.cut is not None,),
+        place=lambda c: c.steps.place,
+        subject="{names}",
+        kind="parameters",
+    ),
+)

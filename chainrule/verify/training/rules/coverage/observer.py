@@ -7,23 +7,25 @@ optimizer that holds parameters of no model, a layer in a plain list, a graph th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import WeakValueDictionary
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
-from chainrule.verify.training.rules.coverage import unoptimized
-from chainrule.verify.training.rules.coverage.forgotten import Unheld, alone, unheld
-from chainrule.verify.training.rules.coverage.no_gradient import no_gradient
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.coverage import (
+    forgotten,
+    no_gradient,
+    remade,
+    switches,
+    unoptimized,
+)
+from chainrule.verify.training.rules.coverage.forgotten import Unheld
 from chainrule.verify.training.rules.coverage.remade import Remade
-from chainrule.verify.training.rules.coverage.switches import frozen_groups, misset, misspelt
-from chainrule.verify.training.rules.finding import checked
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here
 
@@ -35,11 +37,25 @@ class Steps:
     optimizer: Any
     place: Place | None = None
     count: int = 0
-    got: set[int] = field(default_factory=set[int])
-    """Ids of parameters that had a gradient in any step."""
+    got: dict[int, int] = field(default_factory=dict[int, int])
+    """By id of a parameter: the last step in which it had a gradient."""
     fresh: bool = False
     """Whether a backward pass went before each step."""
     params: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.optimizer).__name__
+
+    @property
+    def size(self) -> int:
+        """How many parameters it has."""
+        return len(self.params)
+
+    def get(self, ids: Iterable[int]) -> None:
+        """Parameters have a gradient in the step that it takes now."""
+        self.got |= dict.fromkeys(ids, self.count + 1)
 
 
 @dataclass(eq=False)
@@ -92,56 +108,56 @@ class Coverage(Part):
     """Finds `no_gradient` and `not_optimized`."""
 
     title = "parameters: gradients and optimizers"
+    rows = (
+        *unoptimized.ROWS, *remade.ROWS, *forgotten.ROWS, *switches.ROWS, *no_gradient.ROWS
+    )  # fmt: skip
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._seen = Seen(Names(), before=WeakValueDictionary(_trained))
+        self.facts = Seen(self.history.names, before=WeakValueDictionary(_trained))
         self._root: Any = None
 
-    def listens(self) -> Handlers:
-        """Optimizers, modules and backward passes."""
-        return {
-            events.Built: self._built,
-            events.OpRan: self._ran,
-            events.Entered: self._entered,
-            events.Loaded: self._loaded,
-            events.Zeroed: self._seen.unheld.zeroed,
-            events.BackwardBegins: self._seen.unheld.begins,
-            events.Asked: self._asked,
-            events.BackwardEnds: self._ended,
-            events.StepBegins: self._steps,
-            events.StepEnds: self._stepped,
-        }
-
     def _of(self, optimizer: Any) -> Steps:
-        return self._seen.optimizers.setdefault(id(optimizer), Steps(optimizer))
+        return self.facts.optimizers.setdefault(id(optimizer), Steps(optimizer))
 
+    @on(events.Built)
     def _built(self, e: events.Built) -> None:
         row = self._of(e.optimizer)
         row.place = e.place
         row.params = {id(p): p for p in e.params}
 
+    @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
         if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
-            self._seen.written[id(e.inputs[0])] = at
+            self.facts.written[id(e.inputs[0])] = at
 
+    @on(events.Zeroed)
+    def _zeroed(self, e: events.Zeroed) -> None:
+        self.facts.unheld.zeroed(e)
+
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        self.facts.unheld.begins(e)
+
+    @on(events.Asked)
     def _asked(self, e: events.Asked) -> None:
         """Gradients may be made so, and given to the parameters by hand."""
-        self._seen.unheld.differentiated(e)
+        self.facts.unheld.differentiated(e)
         ids = {id(x) for x in e.inputs}
-        for row in self._seen.optimizers.values():
+        for row in self.facts.optimizers.values():
             row.fresh |= not ids.isdisjoint(row.params)
 
+    @on(events.Loaded)
     def _loaded(self, e: events.Loaded) -> None:
-        self._seen.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
+        self.facts.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
-        seen, module = self._seen, e.module
+        seen, module = self.facts, e.module
         if not e.recording:
             seen.silent.add(id(module))
             return
         if e.depth == 0:
-            seen.names.add(e.engine, module)
             seen.unheld.entered(e, seen.names)
             self._root = module
             if id(module) not in seen.called:
@@ -152,46 +168,45 @@ class Coverage(Part):
                 seen.strangers[id(module)] = (module, self._root, e.at)
         seen.ran.setdefault(id(module), (module, len(seen.ran), e.at))
 
+    @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
-        self._seen.backwards += 1
-        self._seen.touched |= e.touched
-        known, optimized = self._seen.names, self._seen.optimized
+        self.facts.backwards += 1
+        self.facts.touched |= e.touched
+        known, optimized = self.facts.names, self.facts.optimized
         for x in e.begin.graph.leaves:
-            self._seen.loose |= not known.has(x) and id(x) not in optimized
-        self._seen.unheld.ended(e, self._seen.names, self._seen.optimized)
-        self._seen.remade.ended(e, self._seen.names, self._seen.optimized)
-        for key, (module, _, _) in self._seen.strangers.items():
+            self.facts.loose |= not known.has(x) and id(x) not in optimized
+        self.facts.unheld.ended(e, self.facts.names, self.facts.optimized)
+        self.facts.remade.ended(e, self.facts.names, self.facts.optimized)
+        for key, (module, _, _) in self.facts.strangers.items():
             if any(p.grad is not None for _, p in e.begin.engine.own(module)):
-                self._seen.reached.add(key)
-        for row in self._seen.optimizers.values():
+                self.facts.reached.add(key)
+        for row in self.facts.optimizers.values():
             row.fresh = True
 
+    @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         row = self._of(e.optimizer)
         row.params.update({id(p): p for p in e.params})
         if not e.closure and row.fresh:
-            row.got |= e.tokens.keys()
+            row.get(e.tokens)
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._of(e.optimizer)
-        self._seen.unheld.stepped()
+        self.facts.unheld.stepped()
         _trained.update(row.params)
         if row.fresh:
-            row.got |= e.tokens.keys()
+            row.get(e.tokens)
             row.count += 1
         row.fresh = False
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """What has no gradient, and what no optimizer changes."""
-        seen = self._seen
-        if not any(row.count for row in seen.optimizers.values()):
-            return []
-        seen.names.renew()
-        steps = max([row.count for row in seen.optimizers.values()])
-        how = f"{len(seen.names.params())} parameters in {steps} steps"
-        checked(ledger, self.title, how)
-        found = unoptimized.not_optimized(seen)
-        found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
-        found += alone(seen, seen.optimized)
-        found += [*misset(seen), *misspelt(seen), *frozen_groups(seen)]
-        return [*found, *no_gradient(seen)]
+    def seen(self) -> Sequence[str]:
+        """How many parameters, in how many steps."""
+        steps = max([row.count for row in self.facts.optimizers.values()], default=0)
+        return [f"{len(self.facts.names.params())} parameters in {steps} steps"] if steps else []
+
+    def settle(self, ledger: Ledger) -> None:
+        """Models may have got other parts; without a step nothing can be said of any."""
+        self.facts.names.renew()
+        if not self.seen():
+            self.facts = Seen(self.history.names)

@@ -4,13 +4,13 @@ has it."""
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from chainrule.source_text import definition, source_line
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.trees import tree_of
 from chainrule.verify.where import is_library
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 _TIMES = 2
 """In so many backward passes one must have been new."""
+
+
+class Made(NamedTuple):
+    """A line that makes a parameter anew in each call."""
+
+    place: Place
+    shape: tuple[int, ...]
 
 
 @final
@@ -40,26 +47,27 @@ class Remade:
         if self._passes <= _TIMES:
             self._met += loose
 
-    def found(self, names: Names) -> list[Finding]:
-        """One finding for each line that makes parameters in a call of a model."""
+    def made(self, names: Names) -> Iterator[Made]:
+        """Lines that make parameters in a call of a model."""
         if self._passes < _TIMES:
-            return []
+            return
         roots = names.roots.values()
         kinds: set[type] = {type(m) for engine, root in roots for _, m in engine.modules(root)}
-        shapes = {tuple(p.shape) for p in self._met}
-        return [_finding(place, shapes) for kind in kinds for place in _lines(kind)]
+        shape = min({tuple(p.shape) for p in self._met})
+        yield from (Made(place, shape) for kind in kinds for place in _lines(kind))
 
 
-def _finding(place: Place, shapes: set[tuple[int, ...]]) -> Finding:
-    because = (
-        f"this line makes a new parameter in each call (of shape {min(shapes)}); each gets a "
-        "gradient once and is gone: none is ever updated"
-    )
-    advice = "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here"
-    return finding(
-        "warning", "not_optimized", because, advice, place, subject=place.function,
+ROWS = (
+    Row(
+        "not_optimized",
+        lambda f: f.facts.remade.made(f.facts.names),
+        "this line makes a new parameter in each call (of shape {shape}); each gets a gradient "
+        "once and is gone: none is ever updated",
+        "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here",
+        subject="{place.function}",
         kind="parameters",
-    )  # fmt: skip
+    ),
+)
 
 
 def _lines(kind: type) -> list[Place]:

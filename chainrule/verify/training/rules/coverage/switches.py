@@ -9,23 +9,23 @@ left out of it, was frozen by names that fit more than was meant.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.source_text import source_line
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record.op_names import MODAL
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.rules.coverage.observer import Seen, Steps
+    from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
 
 
 _NEAR = 0.9
@@ -38,7 +38,7 @@ _SPAN = 60
 
 @dataclass(eq=False)
 class _Set:
-    """Things with one misspelt attribute, which is True."""
+    """Things with one attribute that is True, and should be a switch."""
 
     name: str
     switch: str
@@ -49,15 +49,74 @@ class _Set:
     kept: dict[int, str] = field(default_factory=dict[int, str])
     """By id: what is frozen, or in eval mode, because of it, and its name."""
 
+    @cached_property
+    def settings(self) -> list[tuple[str, ast.Assign]]:
+        """Statements of the user's that set it to anything but False, with their files: of a
+        module, the only one for what has its name, or for anything."""
+        rows = [
+            (file, node)
+            for file in users_files()
+            for node in ast.walk(tree_of_file(file))
+            if isinstance(node, ast.Assign) and _sets(node, self.name)
+        ]
+        if not self.is_exact:
+            return rows
+        last = self.owners[0].rpartition(".")[2]
+        named = [row for row in rows if _target(row[1]).rpartition(".")[2] == last]
+        return (named or rows) if len(named or rows) == 1 else []
 
-def misspelt(seen: Seen) -> list[Finding]:
-    """One for each name that is written wrongly."""
-    found: list[Finding] = []
-    for row in [*_of_params(seen), *_of_modules(seen)]:
-        lines = [] if _is_read(row.name) else _settings(row.name)
-        if lines:
-            found.append(_finding(row, lines))
-    return found
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is called as the switch is, which a module has not."""
+        return self.name == self.switch
+
+    @property
+    def place(self) -> Place | None:
+        """The first of them."""
+        return Place(self.settings[0][0], self.settings[0][1].lineno) if self.settings else None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether code of the user's reads such an attribute, or names it. A method that was
+        replaced by True may have been called before."""
+        nodes = [n for file in users_files() for n in ast.walk(tree_of_file(file))]
+        texts = [n.value for n in nodes if isinstance(n, ast.Constant)]
+        loads = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        return self.name in texts or any(
+            n.attr == self.name for n in loads if self.name not in _METHODS
+        )
+
+    @property
+    def state(self) -> str:
+        """What it is in that has the switch."""
+        return "in eval mode" if self.switch == "training" else "frozen"
+
+    @property
+    def some(self) -> str:
+        """The first of what is."""
+        return listed(self.kept.values(), 3)
+
+    @property
+    def right(self) -> str:
+        """The first statement as it was meant."""
+        return ast.unparse(_right(self.settings[0][1], self))
+
+    @property
+    def edit(self) -> Edit | None:
+        """All these statements of a file in one correction."""
+        file = self.settings[0][0] if self.settings else ""
+        return _edit(file, [node for other, node in self.settings if other == file], self)
+
+
+def _misspelt(part: Coverage, switch: str) -> list[_Set]:
+    """Of a switch under a wrong name."""
+    rows = [row for row in [*_of_params(part.facts), *_of_modules(part.facts)] if row.settings]
+    return [row for row in rows if row.switch == switch and not row.is_exact and not row.is_read]
+
+
+def _misset(part: Coverage) -> list[_Set]:
+    """Modules that were to be trained, and are frozen: `module.requires_grad = True`."""
+    return [row for row in _of_modules(part.facts) if row.is_exact]
 
 
 def _of_params(seen: Seen) -> list[_Set]:
@@ -73,23 +132,29 @@ def _of_params(seen: Seen) -> list[_Set]:
 
 
 def _of_modules(seen: Seen) -> list[_Set]:
-    """Modules that hold frozen parameters, and such as were trained in eval mode."""
-    rows: dict[tuple[str, str], _Set] = {}
+    """Modules that hold frozen parameters, and such as were trained in eval mode; each by itself
+    that has the switch's own name and is in an optimizer."""
+    rows: dict[tuple[str, ...], _Set] = {}
 
-    def note(name: str, switch: str, owner: Any, kept: dict[int, str]) -> None:
-        row = rows.setdefault((name, switch), _Set(name, switch, module=True))
-        row.owners += [seen.names.module(owner)] if kept else []
+    def note(name: str, switch: str, owner: str, kept: dict[int, str], *apart: str) -> None:
+        row = rows.setdefault((name, switch, *apart), _Set(name, switch, module=True))
+        row.owners += [owner] if kept else []
         row.kept.update(kept)
 
     for engine, root in seen.names.roots.values():
-        for _, module in engine.modules(root):
+        for path, module in engine.modules(root):
             inside = [m for _, m in engine.modules(module)]
-            for name in _near(module, "requires_grad"):
-                own = [p for m in inside for _, p in engine.own(m) if not p.requires_grad]
-                note(name, "requires_grad", module, {id(p): seen.names.param(p) for p in own})
+            owner, kind = seen.names.module(module), "requires_grad"
+            own = [p for m in inside for _, p in engine.own(m) if not p.requires_grad]
+            frozen = {id(p): seen.names.param(p) for p in own}
+            for name in _near(module, kind):
+                note(name, kind, owner, frozen)
+            if module.__dict__.get(kind) is True:
+                mine = {key: name for key, name in frozen.items() if key in seen.optimized}
+                note(kind, kind, path or type(root).__name__, mine, path)
             for name in _near(module, "training"):
                 still = [m for m in inside if _is_modal(m) and not m.training and id(m) in seen.ran]
-                note(name, "training", module, {id(m): seen.names.module(m) for m in still})
+                note(name, "training", owner, {id(m): seen.names.module(m) for m in still})
     return [row for row in rows.values() if row.kept]
 
 
@@ -111,25 +176,6 @@ def is_near(name: str, switch: str) -> bool:
     return SequenceMatcher(None, a, b, autojunk=False).ratio() >= _NEAR
 
 
-def _is_read(name: str) -> bool:
-    """Whether code of the user's reads such an attribute, or names it. A method that was replaced
-    by True may have been called before."""
-    nodes = [n for file in users_files() for n in ast.walk(tree_of_file(file))]
-    texts = [n.value for n in nodes if isinstance(n, ast.Constant)]
-    loads = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
-    return name in texts or any(n.attr == name for n in loads if name not in _METHODS)
-
-
-def _settings(name: str) -> list[tuple[str, ast.Assign]]:
-    """Statements of the user's that set it to anything but False, with their files."""
-    return [
-        (file, node)
-        for file in users_files()
-        for node in ast.walk(tree_of_file(file))
-        if isinstance(node, ast.Assign) and _sets(node, name)
-    ]
-
-
 def _sets(node: ast.Assign, name: str) -> bool:
     match node:
         case ast.Assign(targets=[ast.Attribute(attr=attr)], value=value):
@@ -138,25 +184,10 @@ def _sets(node: ast.Assign, name: str) -> bool:
             return False
 
 
-def _finding(row: _Set, lines: Sequence[tuple[str, ast.Assign]]) -> Finding:
-    file, first = lines[0]
-    place = Place(file, first.lineno)
-    what = "modules" if row.module else "parameters"
-    state = "in eval mode" if row.switch == "training" else "frozen"
-    because = (
-        f"`{row.name} = True` sets an attribute of {what} that nothing reads; `{row.switch}` is "
-        f"still False, and what it was meant for is {state}: {listed(row.kept.values(), 3)}"
-    )
-    return finding(
-        "warning",
-        "eval_mode" if row.switch == "training" else "no_gradient",
-        because,
-        ast.unparse(_right(first, row)),
-        place,
-        subject=listed(row.owners),
-        kind="parameters",
-        edit=_edit(file, [node for other, node in lines if other == file], row),
-    )
+def _target(node: ast.Assign) -> str:
+    """What an attribute is set of."""
+    target = node.targets[0]
+    return ast.unparse(target.value) if isinstance(target, ast.Attribute) else ""
 
 
 def _right(node: ast.Assign, row: _Set) -> ast.stmt:
@@ -173,6 +204,8 @@ def _right(node: ast.Assign, row: _Set) -> ast.stmt:
 
 def _edit(file: str, nodes: Sequence[ast.Assign], row: _Set) -> Edit | None:
     """All these statements in one correction, if they are near each other."""
+    if not nodes:
+        return None
     nodes = sorted(nodes, key=lambda n: (n.lineno, n.col_offset))
     start, end = nodes[0].lineno, max([n.end_lineno or n.lineno for n in nodes])
     if end - start >= _SPAN or any(n.lineno != n.end_lineno for n in nodes):
@@ -186,29 +219,20 @@ def _edit(file: str, nodes: Sequence[ast.Assign], row: _Set) -> Edit | None:
     return Edit("\n".join(before), text, Place(file, start))
 
 
-def misset(seen: Seen) -> list[Finding]:
-    """One for each module that was to be trained, and is frozen."""
-    found: list[Finding] = []
-    for engine, root in seen.names.roots.values():
-        for name, module in engine.modules(root):
-            held: dict[str, Any] = module.__dict__
-            if held.get("requires_grad") is not True:
-                continue
-            frozen = [
-                p for _, m in engine.modules(module) for _, p in engine.own(m)
-                if not p.requires_grad and id(p) in seen.optimized
-            ]  # fmt: skip
-            if frozen:
-                found.append(_misset_finding(seen, name or type(root).__name__, frozen))
-    return found
+class _Group(NamedTuple):
+    """A group of an optimizer that is frozen, while others are trained."""
+
+    steps: Steps
+    names: str
+    others: int
+    """Parameters that are frozen as well, and in no optimizer."""
 
 
-def frozen_groups(seen: Seen) -> list[Finding]:
-    """One for each group of an optimizer of which all is frozen while others are trained, if there
-    is more that is frozen and was not picked, and the optimizer's file thaws nothing."""
+def _frozen_groups(part: Coverage) -> Iterator[_Group]:
+    """If more is frozen that was not picked, and the optimizer's file thaws nothing."""
+    seen = part.facts
     params = list(seen.names.params())
     left_out = [p for p in params if not p.requires_grad and id(p) not in seen.optimized]
-    found: list[Finding] = []
     for row in seen.optimizers.values() if left_out else ():
         if row.place is None or _thaws(row.place.file):
             continue
@@ -216,8 +240,7 @@ def frozen_groups(seen: Seen) -> list[Finding]:
         trained = [g for g in groups if any(id(p) in row.got for p in g)]
         for group in groups if trained and row.count else ():
             if group and not any(p.requires_grad or id(p) in row.got for p in group):
-                found.append(_group(seen, row, group, len(left_out)))
-    return found
+                yield _Group(row, listed([seen.names.param(p) for p in group]), len(left_out))
 
 
 def _thaws(file: str) -> bool:
@@ -237,49 +260,46 @@ def _thaws(file: str) -> bool:
     return False
 
 
-def _group(seen: Seen, row: Steps, group: list[Any], others: int) -> Finding:
-    names = listed([seen.names.param(p) for p in group])
-    because = (
-        f"{type(row.optimizer).__name__} has a group of its own for {names}, which are frozen "
-        f"(requires_grad is False); {others} parameters that are frozen as well are in no optimizer"
+def _of(switch: str, code: str) -> Row:
+    """The row of a switch under a wrong name."""
+    return Row(
+        code,
+        lambda f: _misspelt(f, switch),
+        lambda c: (
+            f"`{c.name} = True` sets an attribute of {'modules' if c.module else 'parameters'} "
+            f"that nothing reads; `{c.switch}` is still False, and what it was meant for is "
+            f"{c.state}: {c.some}"
+        ),
+        "{right}",
+        subject=lambda c: listed(c.owners),
+        kind="parameters",
+        edit=lambda c: c.edit,
     )
-    return finding(
-        "warning", "no_gradient", because,
+
+
+ROWS = (
+    Row(
+        "no_gradient",
+        _misset,
+        lambda c: (
+            f"{c.owners[0]}.requires_grad = True sets an attribute of the module, which nothing "
+            f"reads: {len(c.kept)} of its parameters are in the optimizer and still frozen"
+        ),
+        "{owners[0]}.requires_grad_(True)",
+        subject=lambda c: listed(c.kept.values()),
+        kind="parameters",
+        edit=lambda c: c.edit,
+    ),
+    _of("requires_grad", "no_gradient"),
+    _of("training", "eval_mode"),
+    Row(
+        "no_gradient",
+        _frozen_groups,
+        "{steps.kind} has a group of its own for {names}, which are frozen (requires_grad is "
+        "False); {others} parameters that are frozen as well are in no optimizer",
         "freeze what is not to be trained only; if it is thawed later, nothing is to be done",
-        row.place, subject=names, kind="parameters",
-    )  # fmt: skip
-
-
-def _misset_finding(seen: Seen, name: str, frozen: list[Any]) -> Finding:
-    place, edit = _line(name.rpartition(".")[2])
-    because = (
-        f"{name}.requires_grad = True sets an attribute of the module, which nothing reads: "
-        f"{len(frozen)} of its parameters are in the optimizer and still frozen"
-    )
-    return finding(
-        "warning", "no_gradient", because, f"{name}.requires_grad_(True)", place,
-        subject=listed([seen.names.param(p) for p in frozen]), kind="parameters", edit=edit,
-    )  # fmt: skip
-
-
-def _line(own: str) -> tuple[Place | None, Edit | None]:
-    """The only line of the user's that sets it so for what has that name, or for anything."""
-    rows = [(place, node) for file in users_files() for place, node in _set_on_modules(file)]
-    named = [row for row in rows if ast.unparse(row[1].value).rpartition(".")[2] == own]
-    some = named or rows
-    if len(some) != 1:
-        return None, None
-    place, node = some[0]
-    line = source_line(place.file, place.line)
-    indent = line[: len(line) - len(line.lstrip())]
-    after = f"{indent}{ast.unparse(node.value)}.requires_grad_(True)"
-    return place, Edit(line, after, place)
-
-
-def _set_on_modules(file: str) -> list[tuple[Place, ast.Attribute]]:
-    nodes = ast.walk(tree_of_file(file))
-    found = [n.targets[0] for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1]
-    return [
-        (Place(file, t.lineno), t) for t in found
-        if isinstance(t, ast.Attribute) and t.attr == "requires_grad"
-    ]  # fmt: skip
+        place=lambda c: c.steps.place,
+        subject="{names}",
+        kind="parameters",
+    ),
+)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts import units
 from chainrule.verify.training.facts.followed import Followed
@@ -26,15 +25,12 @@ from chainrule.verify.training.facts.layers import (
     finer,
     ordered,
 )
-from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus, Handlers, Part
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import checked
-from chainrule.verify.training.rules.flow.calls import is_steep
-from chainrule.verify.training.rules.flow.flat import is_short
-from chainrule.verify.training.rules.flow.table import SMALL, judge
+from chainrule.verify.training.rules.flow.model import SMALL, Model, is_short, is_steep
+from chainrule.verify.training.rules.flow.rows import ROWS
 from chainrule.verify.where import here
 
 STEPS = 3
@@ -54,10 +50,10 @@ class Flow(Part):
     """Finds `vanishing`, `exploding` and `dead`, with a table of all layers."""
 
     title = "flow of gradients"
+    rows = ROWS
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._names = Names()
         self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
@@ -71,23 +67,12 @@ class Flow(Part):
         self._last = STEPS
         self._before: dict[int, Any] = {}
         self._within = False  # a backward pass
+        self._judged: list[Model] = []
         self._settled: set[int] = set()  # modules of models of which nothing can be said any more
-
-    def listens(self) -> Handlers:
-        """Layers, activations, backward passes and steps."""
-        return {
-            events.Entered: self._entered,
-            events.Passed: self._passed,
-            events.Applied: self._applied,
-            events.Activated: self._activated,
-            events.BackwardBegins: self._begins,
-            events.BackwardEnds: self._ends,
-            events.StepBegins: self._stepping,
-            events.StepEnds: self._stepped,
-        }
 
     # --- layers
 
+    @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         self._weights.entered(e)
         if not e.depth and not self._steps and self._made:
@@ -95,13 +80,12 @@ class Flow(Part):
             if behind & self._made:
                 self._chained.add(id(e.module))
 
+    @on(events.Passed)
     def _passed(self, e: events.Passed) -> None:
         if id(e.module) in self._settled:
             return
-        if e.depth == 0:
-            self._names.add(e.engine, e.module)
-            if not self._steps:
-                self._made |= {age(y) for y in tensors(e.output)} - {0}
+        if e.depth == 0 and not self._steps:
+            self._made |= {age(y) for y in tensors(e.output)} - {0}
         layer = self._layer(e)
         if layer is None:
             return
@@ -136,6 +120,7 @@ class Flow(Part):
 
         return arrives
 
+    @on(events.Applied)
     def _applied(self, e: events.Applied) -> None:
         """A weight by itself, or the bias of what made `x`."""
         if self._within:
@@ -152,6 +137,7 @@ class Flow(Part):
             if e.engine.listen(e.y, self._hook(e.engine, layer)):
                 self._remember(e.y, layer.order)
 
+    @on(events.Activated)
     def _activated(self, e: events.Activated) -> None:
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
@@ -167,14 +153,17 @@ class Flow(Part):
         made = [(serial, order) for serial, order in self._nodes.items() if serial in nodes]
         return max(made)[1] if made else None
 
+    @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self._within = True
 
+    @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         self._within = False
 
     # --- steps
 
+    @on(events.StepBegins)
     def _stepping(self, e: events.StepBegins) -> None:
         if self._steps >= self._last or e.closure:
             return
@@ -204,6 +193,7 @@ class Flow(Part):
             if own:
                 layer.sizes.append(_length([sizes[key] for key in own]))
 
+    @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         if self._steps >= self._last:
             return
@@ -214,7 +204,7 @@ class Flow(Part):
                 layer.norms.append(_length(layer.arriving))
                 layer.turns.append(tuple(layer.arriving))
                 layer.arriving = []
-        for engine, root in self._names.roots.values():
+        for engine, root in self.history.names.roots.values():
             self._settle(engine, root)
         if not self._steps:
             self._groups = self._called_in_turn()
@@ -249,44 +239,47 @@ class Flow(Part):
                 layer.updates.append(_length(own))
         self._before = {}
 
-    # --- findings
+    # --- cases
 
-    def found(self, ledger: Ledger) -> list[Finding]:
-        """At most one of a kind for each model."""
+    def seen(self) -> Sequence[str]:
+        """How many layers, in how many steps."""
+        return [f"{len(self._layers)} layers in {self._steps} steps"] if self._steps else []
+
+    def settle(self, ledger: Ledger) -> None:
+        """What is to be judged: models, finer where that shows something, and weights in none."""
         if not self._steps:
-            return []
-        self._names.renew()
-        how = f"{len(self._layers)} layers in {self._steps} steps"
-        checked(ledger, self.title, how)
-        found: list[Finding] = []
+            return
+        self.history.names.renew()
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
-            own = [w for w in weights if self._names.has(w.what)]
-            some = self._judged(name, finer(layers, own), named)
-            found += some or self._judged(name, layers, named)
-        loose = [w for w in weights if not self._names.has(w.what)]
-        return found + self._judged("training loop", loose, {})
+            own = [w for w in weights if self.history.names.has(w.what)]
+            fine = self._model(name, finer(layers, own), named)
+            self._judged.append(fine if fine.is_found else self._model(name, layers, named))
+        loose = [w for w in weights if not self.history.names.has(w.what)]
+        self._judged.append(self._model("training loop", loose, {}))
 
-    def _judged(
-        self, name: str, layers: Sequence[Layer], named: Mapping[int, str]
-    ) -> list[Finding]:
+    def models(self) -> Sequence[Model]:
+        """Those that rows judge."""
+        return self._judged
+
+    def _model(self, name: str, layers: Sequence[Layer], named: Mapping[int, str]) -> Model:
         rows = [self._row(layer, named) for layer in layers]
         orders = {layer.order for layer in layers}
-        return judge(name, rows, [u for u in self._units if u.order in orders])
+        return Model(name, rows, [u for u in self._units if u.order in orders])
 
     def _models(self) -> Iterator[tuple[str, list[Layer], dict[int, str]]]:
         """Models, their layers in the order in which these ran first, and what modules are called
         by id, where that is not as for a model."""
-        every = {key: self._inside(*row) for key, row in self._names.roots.items()}
+        every = {key: self._inside(*row) for key, row in self.history.names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
             yield group.name, ordered(some), dict(group.labels)
         for key, layers in every.items():
-            yield type(self._names.roots[key][1]).__name__, layers, {}
+            yield type(self.history.names.roots[key][1]).__name__, layers, {}
 
     def _called_in_turn(self) -> list[Group]:
         """Small models that the program keeps together and calls one after the other."""
-        roots = self._names.roots.values()
+        roots = self.history.names.roots.values()
         small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
         groups = together(small) if len(self._chained) >= _FLOW - 1 else []
         return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
@@ -298,11 +291,11 @@ class Flow(Part):
 
     def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
-        engine = next((engine for engine, _ in self._names.roots.values()), None)
+        engine = next((engine for engine, _ in self.history.names.roots.values()), None)
         if not layer.op:
-            name = named.get(id(layer.what)) or self._names.module(layer.what)
-        elif self._names.has(layer.what):
-            name = self._names.param(layer.what)
+            name = named.get(id(layer.what)) or self.history.names.module(layer.what)
+        elif self.history.names.has(layer.what):
+            name = self.history.names.param(layer.what)
         else:
             name = f"{layer.op} {layer.order + 1}"
         return Row(

@@ -1,0 +1,268 @@
+"""Rewrites as data: what stands in a script, and what a reader would write there instead.
+
+A row is a text in Python's syntax and one or more that may take its place. A capital letter stands
+for any expression (`C` for a constant), `*A` for the other arguments of a call. `f(X, *A)` calls a
+module's function of that name or a method of X, and is written as it was found; `torch.f(X)` is a
+function of that module alone, `lib.f(X)` one of any. `(D := f(X))` gives a whole a letter. A name
+stands for what it was made of.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, cast, final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
+from chainrule.verify.training.text.edits import Edit
+
+Row = tuple[str, ...]
+"""What stands there, then what may take its place."""
+_LETTERS = frozenset("ABCDMNSWXY")
+_PLAIN = ast.Name | ast.Attribute | ast.Call | ast.Subscript
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Rows, and where they are applied."""
+
+    rows: tuple[Row, ...]
+    within: Literal["line", "around", "scopes", "file"] = "file"
+    """The statement on the line; calls around it, one by one, the innermost first; the function,
+    the class and the file around it; the file."""
+    each: bool = False
+    """Whether each place where one fits is a proposal, rather than all of them."""
+    but_last: bool = False
+    """Whether all but the last are one, too."""
+
+    def __call__(self, finding: Finding) -> Iterator[Edit | None]:
+        """The proposals for a finding."""
+        return self.edits(finding.place)
+
+    def at(self, place: Place | None) -> Edit | None:
+        """The first of those for a place."""
+        return next((edit for edit in self.edits(place) if edit is not None), None)
+
+    def edits(self, place: Place | None) -> Iterator[Edit | None]:
+        """Those for a place."""
+        source = Source.at(place)
+        if source is None:
+            return
+        for some in self._scopes(source):
+            pieces = list(fitting(source, some, self.rows))
+            if self.each or self.within == "around":
+                yield from (source.with_pieces([piece]) for piece in pieces)
+                continue
+            yield source.with_pieces(pieces)
+            if self.but_last:
+                yield source.with_pieces(pieces[:-1])
+
+    def _scopes(self, source: Source) -> Iterator[Sequence[ast.AST]]:
+        if self.within == "around":
+            yield from ([call] for call in source.around(ast.Call))
+            return
+        statement = source.statement()
+        scopes: dict[str, Iterable[ast.AST | None]] = {
+            "line": [statement], "scopes": source.scopes(), "file": [source.tree]
+        }  # fmt: skip
+        yield from (nodes(scope, ast.expr) for scope in scopes[self.within] if scope is not None)
+
+
+def fitting(source: Source, some: Sequence[ast.AST], rows: Sequence[Row]) -> Iterator[Piece]:
+    """Nodes that rows fit, each with what may take its place; not those within one of them."""
+    done: list[ast.AST] = []
+    for node in some:
+        if any(node is inner for outer in done for inner in ast.walk(outer)):
+            continue
+        for before, *afters in rows:
+            match = _Match(source)
+            if match.fits(_tree(before), node):
+                done.append(node)
+                yield from ((node, match.written(after, node)) for after in afters)
+                break
+
+
+@lru_cache(maxsize=512)
+def _tree(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+@final
+class _Match:
+    """What the letters of a row stand for."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._found: dict[str, ast.expr] = {}
+        self._rest: dict[str, list[ast.expr | ast.keyword]] = {}
+        self._calls: dict[str, ast.Call] = {}
+        """By the letter that a call of the row begins with."""
+        self._module = ""
+
+    # --- does it fit
+
+    def fits(self, row: Any, node: Any, *, top: bool = True) -> bool:
+        """Whether a node is what a row says."""
+        match row:
+            case ast.Name(id=letter) if letter in _LETTERS:
+                known = self._found.setdefault(letter, node)
+                constant = letter != "C" or isinstance(node, ast.Constant)
+                return constant and ast.dump(known) == ast.dump(node)
+            case ast.NamedExpr(target=ast.Name(id=letter), value=value):
+                self._found[letter] = node
+                return self.fits(value, node, top=top)
+            case ast.Call():
+                node = node if top else self._source.made(node)
+                return isinstance(node, ast.Call) and self._is_called(row, node)
+            case ast.AST():
+                fields = [f for f in row._fields if f not in ("ctx", "kind")]
+                pairs = [(getattr(row, f), getattr(node, f, None)) for f in fields]
+                return type(row) is type(node) and all(self.fits(a, b, top=False) for a, b in pairs)
+            case list():
+                some, others = cast("list[Any]", row), cast("list[Any]", node)
+                pairs = zip(some, others, strict=False)
+                same = isinstance(node, list) and len(some) == len(others)
+                return same and all(self.fits(a, b, top=False) for a, b in pairs)
+            case _:
+                return row == node
+
+    def _is_called(self, row: ast.Call, node: ast.Call) -> bool:
+        given: list[ast.expr] = [*node.args]
+        if isinstance(row.func, ast.Attribute):
+            name = ast.unparse(row.func).removeprefix("lib.")
+            text = "." + ast.unparse(node.func)
+            if not text.endswith(f".{name}") or not isinstance(node.func, ast.Attribute):
+                return False
+            self._module = text[1 : -len(row.func.attr) - 1]
+        elif not isinstance(row.func, ast.Name) or called(node) != row.func.id:
+            return False
+        elif is_method(self._source, node) and not _is_whole(row):
+            given.insert(0, cast("ast.Attribute", node.func).value)
+        return self._takes(row, node, given)
+
+    def _takes(self, row: ast.Call, node: ast.Call, given: list[ast.expr]) -> bool:
+        """Whether the arguments are those of the row; what is over goes to its last letter."""
+        named = {k.arg: k for k in node.keywords}
+        words = [(k.value, named.pop(k.arg, None)) for k in row.keywords]
+        plain = [a for a in row.args if not isinstance(a, ast.Starred)]
+        over = [a for a in row.args if isinstance(a, ast.Starred)]
+        left = [*given[len(plain) :], *named.values()]
+        if any(k is None for _, k in words) or len(given) < len(plain) or (left and not over):
+            return False
+        for star in over:
+            self._rest[ast.unparse(star.value)] = left
+        first = (over if _is_whole(row) else plain or over)[:1]
+        self._calls |= {_letter(a): node for a in first}
+        pairs = [*zip(plain, given, strict=False), *[(v, k.value) for v, k in words if k]]
+        return all(self.fits(a, b, top=False) for a, b in pairs)
+
+    # --- what takes its place
+
+    def written(self, after: str, node: ast.AST) -> str:
+        """The text of a row with what its letters stand for, in brackets where it needs them."""
+        tree = _tree(after)
+        text = self._text(after, tree)
+        return text if isinstance(tree, _PLAIN) or self._is_alone(node) else f"({text})"
+
+    def _is_alone(self, node: ast.AST) -> bool:
+        """Whether a node is all that a statement or an argument is."""
+        for n in ast.walk(self._source.tree):
+            held = [*getattr(n, "args", ())] if isinstance(n, ast.Call) else []
+            held += [getattr(n, "value", None)] if isinstance(n, ast.stmt | ast.keyword) else []
+            if any(x is node for x in held):
+                return True
+        return False
+
+    def _text(self, after: str, node: ast.expr) -> str:
+        match node:
+            case ast.Name(id=letter) if letter in self._found:
+                return self._source.text(self._found[letter])
+            case ast.Call(args=[first, *_]) if _letter(first) in self._calls:
+                return self._called(after, node, self._calls[_letter(first)])
+            case _:
+                return self._spliced(after, node)
+
+    def _spliced(self, after: str, node: ast.expr) -> str:
+        """A node's own text, with those of the nodes within it."""
+        start, text = node.col_offset, after[node.col_offset : node.end_col_offset]
+        parts = [c for c in _parts(node) if isinstance(c, ast.expr)]
+        for c in sorted(parts, key=lambda c: -c.col_offset):
+            inner = self._text(after, c)
+            if isinstance(node, ast.Call) and c is node.func and isinstance(c, ast.Name):
+                known = [f for f in self._calls.values() if called(f) == c.id]
+                inner = self._source.text(known[0].func) if known else inner
+            is_part = isinstance(node, ast.BinOp | ast.Attribute | ast.UnaryOp)
+            value = self._found.get(c.id) if isinstance(c, ast.Name) else None
+            if is_part and value is not None and not isinstance(value, _PLAIN):
+                inner = f"({inner})"
+            end = cast("int", c.end_col_offset)
+            text = text[: c.col_offset - start] + inner + text[end - start :]
+        if self._module:
+            text = text.replace("lib.", f"{self._module}.")
+        return text
+
+    def _called(self, after: str, row: ast.Call, found: ast.Call) -> str:
+        """A call of the row, of the kind that was found."""
+        first, *others = row.args
+        texts = [self._text(after, a) for a in others if not isinstance(a, ast.Starred)]
+        for star in [a for a in row.args if isinstance(a, ast.Starred)]:
+            rest = self._rest[ast.unparse(star.value)]
+            texts += [_said(self._source, a) for a in rest]
+        texts += [f"{k.arg}={self._text(after, k.value)}" for k in row.keywords]
+        name = ast.unparse(row.func).rpartition(".")[2]
+        if isinstance(row.func, ast.Attribute):
+            head = ast.unparse(row.func)
+            own = ast.unparse(row.func.value)
+            if f".{self._module}".endswith(f".{own}") or own == "lib":
+                head = f"{self._module}.{name}"
+        else:
+            text = self._source.text(found.func)
+            head = text[: len(text) - len(called(found))] + name
+        if isinstance(first, ast.Starred):
+            return f"{head}({', '.join(texts)})"
+        subject = self._text(after, first)
+        if isinstance(row.func, ast.Name) and is_method(self._source, found):
+            plain = isinstance(self._found.get(_letter(first)), _PLAIN)
+            closed = subject if plain and isinstance(first, ast.Name) else f"({subject})"
+            if isinstance(first, ast.Call):
+                closed = subject
+            return f"{closed}.{name}({', '.join(texts)})"
+        return f"{head}({', '.join([subject, *texts])})"
+
+
+def _letter(node: ast.expr) -> str:
+    """The letter that an argument of a row is made of."""
+    names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in _LETTERS]
+    return names[0] if names else ""
+
+
+def _is_whole(row: ast.Call) -> bool:
+    """Whether a row takes all arguments of a call together."""
+    return bool(row.args) and isinstance(row.args[0], ast.Starred)
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    for c in ast.iter_child_nodes(node):
+        if isinstance(c, ast.keyword):
+            yield c.value
+        else:
+            yield c
+
+
+def _said(source: Source, argument: ast.expr | ast.keyword) -> str:
+    if isinstance(argument, ast.keyword):
+        return f"{argument.arg}={source.text(argument.value)}"
+    return source.text(argument)
+
+
+def is_method(source: Source, call: ast.Call) -> bool:
+    """Whether what is called is a method of a value, not a module's function."""
+    node: ast.AST = call.func
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    of_module = isinstance(node, ast.Name) and node.id in source.modules
+    return isinstance(call.func, ast.Attribute) and not of_module

@@ -1,0 +1,187 @@
+"""Micro-batches: backward passes that are added up for one step, as one optimizer sees them.
+
+Means over different numbers of elements (padding, `ignore_index`), divided by their number, give
+each pass the same weight, however few elements it has. What that changes is measured: the gradient
+of a step is made again of what each pass brought, weighted by their counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from chainrule.op import Array
+from chainrule.verify.place import Place
+from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.record.scale import Scale, Share
+from chainrule.verify.where import Frames
+
+_ELEMENTS = 5_000_000
+"""Elements of gradients that are copied after each pass."""
+_STEPS = 3
+"""Steps of which the gradient is made again."""
+
+
+class Micro(NamedTuple):
+    """One backward pass, as one optimizer sees it."""
+
+    site: Frames
+    place: Place | None
+    scale: Scale | None
+    touched: frozenset[int]
+    alone: bool
+    """Whether its forward pass is its own, and not kept for another one."""
+    first: bool
+    """Whether the gradients were empty before it."""
+    chained: bool
+    """Whether its forward pass read a value that the one before had made, cut from its graph: a
+    sequence goes on, whose losses are added up rightly."""
+    single: bool
+    """Whether what the model was given is one example."""
+
+    def share(self, passes: int) -> Share | None:
+        """What it is the mean over, if that mean is divided by the number of passes."""
+        if self.scale is None or self.scale.share is None or self.scale.share.count <= 0:
+            return None
+        share, divisor = self.scale.share, self.scale.divisor
+        by = divisor / share.count if self.scale.reduction == "sum" else divisor
+        return share if abs(by - passes) < 1e-6 * passes else None
+
+
+@final
+@dataclass(eq=False)
+class Weighed:
+    """The gradients of an optimizer, pass by pass, weighted by the counts."""
+
+    off: list[float] = field(default_factory=list[float])
+    """For each step how far its gradient is from that of the mean over all elements."""
+    _before: dict[int, Array] = field(default_factory=dict[int, Array])
+    _sums: dict[int, Array] = field(default_factory=dict[int, Array])
+    _counts: list[float] = field(default_factory=list[float])
+    _several: bool = False
+    """Whether the last step had more than one pass."""
+
+    def add(self, engine: Engine, params: Sequence[Any], share: Share | None, first: bool) -> None:
+        """A pass is over; `first` if the gradients were empty before it."""
+        held = {id(p): p for p in params if p.grad is not None}
+        if first:
+            self._drop()
+        is_late = not first and not self._counts  # a pass before it of this step was not heard
+        known = self._several and len(self.off) < _STEPS and not is_late
+        if share is None or not known or not _are_few(held.values()):
+            self._drop()
+            return
+        now = {key: engine.array(p.grad).astype(np.float64) for key, p in held.items()}
+        for key, g in now.items():
+            part = share.count * (g - self._before.get(key, 0.0))
+            self._sums[key] = self._sums.get(key, 0.0) + part
+        self._before = now
+        self._counts.append(share.count)
+
+    def step(self, passes: int) -> None:
+        """Compare the gradient that the step uses with that of the mean over all elements."""
+        self._several = passes > 1  # who takes a step after each pass pays nothing
+        every = sum(self._counts)
+        if len(set(self._counts)) > 1 and every > 0:
+            factor = len(self._counts) / every
+            right = {key: factor * g for key, g in self._sums.items()}
+            difference = [float(np.sum((self._before[k] - g) ** 2)) for k, g in right.items()]
+            size = sum([float(np.sum(g**2)) for g in right.values()])
+            off = (sum(difference) / size) ** 0.5 if size else 0.0
+            self.off += [off] if math.isfinite(off) else []
+        self._drop()
+
+    def _drop(self) -> None:
+        self._before, self._sums, self._counts = {}, {}, []
+
+
+def _are_few(params: Collection[Any]) -> bool:
+    """Whether gradients are dense, real and small enough to be copied."""
+    plain = not any(
+        getattr(p.grad, "is_sparse", False) or "complex" in str(p.dtype) for p in params
+    )
+    return plain and sum([math.prod(p.shape) for p in params]) <= _ELEMENTS
+
+
+@dataclass(eq=False)
+class Groups:
+    """The passes of one optimizer, by the steps that used them."""
+
+    optimizer: Any
+    group: list[Micro] = field(default_factory=list[Micro])
+    """Since its last step."""
+    groups: list[tuple[Micro, ...]] = field(default_factory=list[tuple[Micro, ...]])
+    weighed: Weighed = field(default_factory=Weighed)
+    looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """How its gradients looked after the last event that may change them, by id."""
+    clips: set[int] = field(default_factory=set[int])
+    """After how many passes of this group gradients were clipped."""
+    often: list[bool] = field(default_factory=list[bool])
+    """For each group whether that was after each of its passes, all on what was added up."""
+    clipped_at: Place | None = None
+    is_changed: bool = False
+    """Whether the program changed gradients by itself."""
+    zeroed_at: Place | None = None
+    dropped_at: set[Place | None] = field(default_factory=set[Place | None])
+    """Where groups were reset before their step."""
+    stepped_at: Place | None = None
+
+    def look(self, engine: Engine) -> None:
+        """Note how its gradients look."""
+        held = [p for p in engine.params(self.optimizer) if p.grad is not None]
+        self.looks = {id(p): engine.token(p.grad) for p in held}
+
+    def drop(self) -> None:
+        """The passes so far are for no step."""
+        self.group = []
+        self.clips.clear()
+
+    def step(self) -> None:
+        """It has used them."""
+        if self.group:
+            self.groups.append(tuple(self.group))
+            self.weighed.step(len(self.group))
+            kept = not any(m.first for m in self.group[1:])
+            self.often.append(kept and self.clips.issuperset(range(1, len(self.group) + 1)))
+        self.drop()
+
+    @property
+    def passes(self) -> list[Micro]:
+        """All of them."""
+        return [m for group in self.groups for m in group]
+
+    @property
+    def place(self) -> Place | None:
+        """Where they begin."""
+        return self.groups[0][0].place
+
+    @property
+    def is_accumulation(self) -> bool:
+        """Whether passes come from one line, each with its own forward pass: two losses, or one
+        loss for each head, are none."""
+        first = self.groups[0][0] if len(self.groups) > 1 and not self.is_changed else None
+        several = sum([len(group) > 1 for group in self.groups]) >= 2
+        return first is not None and several and all(
+            m.alone and m.site == first.site and m.touched == first.touched for m in self.passes
+        )  # fmt: skip
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it is one, and how its losses were scaled cannot be told."""
+        unread = any(m.scale is None for m in self.passes)
+        return self.is_accumulation and not all(self.often) and unread
+
+    def divisors(self, *, used: bool) -> list[tuple[int, float]]:
+        """Size and divisor of each group, -1 where the divisor differs within one; of what the step
+        has `used`: the passes since the gradients were empty."""
+        rows: list[tuple[int, float]] = []
+        for group in self.groups:
+            starts = [i for i, m in enumerate(group) if m.first]
+            some = group[starts[-1] :] if starts and used else group
+            found = {round(m.scale.divisor, 6) for m in some if m.scale is not None}
+            rows.append((len(some), found.pop() if len(found) == 1 else -1.0))
+        return rows

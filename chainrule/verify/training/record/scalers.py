@@ -1,0 +1,142 @@
+"""What else stands in a loop, as events: scalers, clipping, schedules of learning rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, final
+
+from chainrule.verify.patches import Patches
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Tap
+from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.where import place
+
+
+class Loop(Protocol):
+    """The tap of the loop itself."""
+
+    scale: float | None
+    """What a gradient scaler multiplied the next loss by."""
+
+    def tell(self, event: Any) -> None:
+        """Publish an event."""
+
+
+class Library(NamedTuple):
+    """Where a framework has these things."""
+
+    engine: Engine
+    scaler: Any
+    clips: Sequence[tuple[Any, str]]
+    """Functions that clip, by their modules."""
+    schedules: Sequence[Any]
+    """Classes with a `step` of their own."""
+
+
+def torch_library() -> Library:
+    """PyTorch's."""
+    from chainrule.verify.training.record.torch_engine import TorchEngine
+
+    torch: Any = import_module("torch")
+    owners = (torch.nn.utils, import_module("torch.nn.utils.clip_grad"))
+    kinds: Any = import_module("torch.optim.lr_scheduler")
+    names = ("LRScheduler", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")
+    clips = [(o, name) for o in owners for name in ("clip_grad_norm_", "clip_grad_value_")]
+    schedules = [getattr(kinds, name) for name in names]
+    return Library(TorchEngine(), torch.amp.GradScaler, clips, schedules)
+
+
+def native_library() -> Library:
+    """chainrule's."""
+    from chainrule import optim
+    from chainrule.amp import GradScaler
+    from chainrule.optim import clip
+    from chainrule.optim.scheduler import Scheduler
+    from chainrule.verify.training.record.native_engine import OwnEngine
+
+    clips = [(o, name) for o in (optim, clip) for name in ("clip_grad_norm", "clip_grad_value")]
+    return Library(OwnEngine(), GradScaler, clips, [Scheduler])
+
+
+@final
+class ScalerTap(Tap):
+    """Puts events of scalers, clipping and schedules on the bus."""
+
+    def __init__(self, main: Loop, library: Callable[[], Library]) -> None:
+        self._main = main
+        self._find = library
+        self._patched = Patches()
+
+    def put(self, bus: Bus) -> None:
+        """Replace functions by ones that tell."""
+        _, scaler, clips, schedules = self._library = self._find()
+        self._patched.after(scaler, "__init__", self._made)
+        self._patched.after(scaler, "scale", self._scaled)
+        self._patched.after(scaler, "unscale_", self._unscaled)
+        self._patched.after(scaler, "step", self._scaler_step)
+        for owner, name in clips:
+            self._patched.put(owner, name, self._clipping)
+        for kind in schedules:
+            self._patched.before(kind, "step", self._scheduled)
+
+    def take(self) -> None:
+        """Put everything back."""
+        self._patched.undo()
+
+    def _made(self, _: None, scaler: Any, *args: Any, **kwargs: Any) -> None:
+        if not _is_enabled(scaler):
+            self._main.tell(events.ScalerOff(place()))
+
+    def _scaled(self, _: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+        if _is_enabled(scaler):
+            self._main.scale = scaler.get_scale()
+            scale = self._main.scale or 1.0
+            self._main.tell(events.Scaled(self._library.engine, scaler, scale))
+
+    def _unscaled(self, _: None, scaler: Any, optimizer: Any) -> None:
+        if _is_enabled(scaler):
+            self._main.tell(events.Unscaled(self._library.engine, scaler, optimizer))
+
+    def _scaler_step(self, took: Any, scaler: Any, optimizer: Any, *_: Any, **__: Any) -> None:
+        if not _is_enabled(scaler):
+            return
+        states = getattr(scaler, "_per_optimizer_states", None)
+        if states is None:  # ours says whether it has taken the step
+            skipped = not took
+        else:
+            found = states[id(optimizer)]["found_inf_per_device"].values()
+            skipped = any(float(v) for v in found)
+        scale, engine = scaler.get_scale(), self._library.engine
+        self._main.tell(events.ScalerStepped(engine, scaler, optimizer, skipped, scale, place()))
+
+    def _clipping(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._patched.on:
+                return run(parameters, *args, **kwargs)
+            params = _listed(parameters)  # a generator can be read only once
+            result = run(params, *args, **kwargs)
+            bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
+            engine = self._library.engine
+            self._main.tell(events.Clipped(engine, params, float(bound), place()))
+            return result
+
+        return clip
+
+    def _scheduled(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
+        if not getattr(schedule, "_is_initial", False):
+            optimizer = getattr(schedule, "optimizer", None)
+            self._main.tell(events.Scheduled(schedule, optimizer, place()))
+
+
+def _is_enabled(scaler: Any) -> bool:
+    asked = getattr(scaler, "is_enabled", None)
+    return bool(asked() if asked is not None else scaler.enabled)
+
+
+def _listed(parameters: Any) -> Any:
+    if hasattr(parameters, "grad") or not isinstance(parameters, Iterable):
+        return [parameters]
+    return list(parameters)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,313 @@
+"""Order: whose gradient a step takes, and what was computed for nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple, final
+
+from chainrule.source_text import file_lines, source_line
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Pass, Trainer, Use
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.text import edits
+from chainrule.verify.trees import tree_of_file
+
+
+class _Stray(NamedTuple):
+    """An optimizer whose steps take what a pass has left that was made for another one."""
+
+    trainer: Trainer
+    at: Place
+
+    @property
+    def own(self) -> Place | None:
+        """Where its own passes are."""
+        return self.trainer.taken[0][-1].place
+
+
+def _strays(trainers: Sequence[Trainer]) -> Iterator[_Stray]:
+    """A generator's loss flows through the discriminator. Whoever resets the discriminator's
+    gradients behind its step, and not in front of its backward pass, trains it by both."""
+    for row in trainers:
+        found = _taken_as_well(row.taken) if row.is_new else []
+        if found and row.resets >= len(row.taken) - 1:  # else that is what is wrong
+            yield _Stray(row, Counter(found).most_common(1)[0][0])
+
+
+def _taken_as_well(taken: Sequence[Sequence[Use]]) -> list[Place]:
+    """Where the passes are that all steps but the first, two at least, have taken as well, each
+    before their own, and each taken by another optimizer before."""
+    if len(taken) <= 2 or not taken[0] or any(use.by_others for use in taken[0]):
+        return []
+    own = [use.place for use in taken[0]]
+    found: list[Place] = []
+    for uses in taken[1:]:
+        more = uses[: len(uses) - len(own)]
+        if not more or [use.place for use in uses[len(more) :]] != own:
+            return []
+        places = [use.place for use in more if use.by_others and use.place not in own]
+        found += [place for place in places if place is not None]
+        if len(places) < len(more):
+            return []
+    return found
+
+
+@final
+class Order(Part):
+    """Finds `stale` where a step comes between a loss and its backward pass, and `not_reset`
+    between two optimizers."""
+
+    title = "order of losses, backward passes and steps"
+    rows = (
+        Row(
+            "stale",
+            lambda f: [t for t in f.history.trainers.values() if t.begins_empty and t.late >= 2],
+            "{late} times {kind} steps between a loss and its backward pass: its first step has no "
+            "gradient, each later one that of the loss before, where the parameters were then",
+            "step (and reset) behind the backward pass",
+            unless=(lambda t: t.in_time,),
+            place=lambda t: t.stepped_at,
+            edit=lambda t: edits.moved_behind(t.stepped_at, t.backward_at),
+        ),
+        Row(
+            "not_reset",
+            lambda f: _strays(list(f.history.trainers.values())),
+            lambda s: (
+                f"the first step of {s.trainer.kind} takes what the backward pass at {s.own} has "
+                f"made, all {len(s.trainer.taken) - 1} later ones what the one at {s.at} has left "
+                "in its parameters as well, which another optimizer had used by then"
+            ),
+            lambda s: (
+                f"{s.trainer.name or 'its optimizer'}.zero_grad() in front of its own backward pass"
+            ),
+            "error",
+            place=lambda s: s.own,
+            detail=lambda s: (
+                f"it is reset at {at}, before that" if (at := s.trainer.reset_at) else ""
+            ),
+            edit=lambda s: edits.inserted(
+                s.own, f"{s.trainer.name}.zero_grad()" if s.trainer.name else ""
+            ),
+        ),
+    )
+
+
+class _Wasted(NamedTuple):
+    """A line whose backward passes are reset before anything has used them."""
+
+    at: Place
+    reset_at: Place
+    times: int
+    steps: int
+    """Of the optimizer whose gradients they were."""
+
+
+@final
+class Wasted(Part):
+    """Finds `reset_misplaced` between two backward passes: all that one has made is reset, and the
+    step takes what a later one makes."""
+
+    title = "backward passes"
+    rows = (
+        Row(
+            "reset_misplaced",
+            lambda f: f.wasted(),
+            "in {times} steps all that the backward pass at {at} has made was reset before the "
+            "step, which took the gradients of a later one alone",
+            "reset once for every step, before its first backward pass",
+            "error",
+            (
+                lambda w: w.times < max(2, w.steps - 1),
+                lambda w: _reads(w.at, w.reset_at),  # then they were made for that
+            ),
+            place=lambda w: w.reset_at,
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._open: list[tuple[Pass, dict[int, tuple[int, ...]]]] = []
+        """Passes that nothing has used, and how parameters of optimizers looked then: one that was
+        moved since was moved along its gradient, or by it."""
+        self._lost: list[Pass] = []
+        self._within = False
+        """Whether an optimizer calls a closure."""
+        self._count = 0
+        self._steps = Counter[int]()
+        self._found = Counter[tuple[int, Place, Place]]()
+
+    def seen(self) -> Sequence[str]:
+        """How many passes there were."""
+        total = self._steps.total()
+        return [f"{self._count} in {total} steps"] if total else []
+
+    def wasted(self) -> list[_Wasted]:
+        """By optimizer, line and reset."""
+        rows = self._found.items()
+        return [_Wasted(at, reset, n, self._steps[by]) for (by, at, reset), n in rows]
+
+    @on(events.BackwardEnds)
+    def _ended(self, e: events.BackwardEnds) -> None:
+        self._count += 1
+        made = self.history.newest
+        if made is not None and e.error is None and e.touched and not self._within:
+            self._open.append((made, self._looks(e.begin.engine, e.touched)))
+
+    def _looks(self, engine: Engine, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        known = self.history.optimized()
+        return {i: engine.token(known[i]) for i in ids if i in known}
+
+    @on(events.Zeroed)
+    def _zeroed(self, e: events.Zeroed) -> None:
+        rows = [row for row in self._open if self._looks(e.engine, row[1]) == row[1]]
+        self._lost += [one for one, _ in rows if not one.left]
+        self._open = [row for row in rows if row[0].left]
+
+    @on(events.Clipped)
+    def _clipped(self, e: events.Clipped) -> None:
+        self._use({id(p) for p in e.params})
+
+    def _use(self, ids: set[int]) -> set[Place | None]:
+        used = [one for one, _ in self._open if one.left & ids]
+        self._open = [row for row in self._open if row[0] not in used]
+        return {one.place for one in used}
+
+    @on(events.StepBegins)
+    def _begins(self, e: events.StepBegins) -> None:
+        self._within = e.closure
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._within = False
+        by, own = id(e.optimizer), {id(p) for p in e.params}
+        self._steps[by] += 1
+        mine = [one for one in self._lost if one.touched & own]
+        self._lost = [one for one in self._lost if one not in mine]
+        used = self._use(own)
+        if not used:
+            return  # it has no gradient at all: that is another finding
+        for one in mine:  # those of one line are an accumulation, which is another finding, too
+            if one.place not in used and one.place is not None and one.reset_at is not None:
+                self._found[by, one.place, one.reset_at] += 1
+
+
+def _reads(*places: Place) -> bool:
+    """Whether code at these places looks at gradients by itself."""
+    return any(place.line in line for place in places for line in _readers(place.file))
+
+
+@lru_cache(maxsize=64)
+def _readers(file: str) -> tuple[range, ...]:
+    """Lines of the functions, and of what is outside of all, in which `.grad` is asked for."""
+    tree = tree_of_file(file)
+    own = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    asked = [
+        n.lineno for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute) and n.attr == "grad"
+        and ast.unparse(n.value).rpartition(".")[2] not in ("autograd", "func", "chainrule", "cr")
+    ]  # fmt: skip
+    spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in own]
+    found = [min([s for s in spans if line in s], key=len, default=None) for line in asked]
+    whole = range(1, len(file_lines(file)) + 1)
+    return tuple([whole if span is None else span for span in found])
+
+
+class _Again(NamedTuple):
+    """A line that differentiates a loss with an earlier one in it."""
+
+    place: Place
+    times: int
+
+
+@final
+class Recounted(Part):
+    """Finds `graph_kept` within a step: a running total that keeps its graph gives the first loss's
+    gradient once more with each loss that follows."""
+
+    title = "losses that are differentiated again"
+    rows = (
+        Row(
+            "graph_kept",
+            lambda f: [_Again(at, n) for at, n in f.again.items()],
+            "in {times} backward passes on this line the loss had an earlier one as a part that "
+            "was differentiated before, and whose gradients had not been used: they are counted "
+            "twice",
+            "differentiate each loss once, and keep its number only: total += loss.item()",
+            "error",
+            (lambda a: a.times < 2,),
+            edit=lambda a: _of_last_term(a.place),
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._open: list[Pass] = []
+        self._count = 0
+        self.again = Counter[Place]()
+
+    def seen(self) -> Sequence[str]:
+        """How many passes there were."""
+        return [f"{self._count} backward passes"] if self._count else []
+
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        self._count += 1
+        serials = set(e.graph.serials)
+        inside = [one for one in self._open if one.nodes <= serials]
+        for x in e.graph.leaves if inside else ():
+            row = self.history.gradient(x)
+            kept = x.grad is not None and e.engine.token(x.grad) == row.token
+            if kept and e.place is not None and any(one in row.passes for one in inside):
+                self.again[e.place] += 1
+                return
+
+    @on(events.BackwardEnds)
+    def _ends(self, e: events.BackwardEnds) -> None:
+        made = self.history.newest
+        if made is not None and made.nodes and made.touched:
+            self._open.append(made)
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._open.clear()
+
+
+def _of_last_term(place: Place) -> edits.Edit | None:
+    """`total.backward(retain_graph=True)` as that of the loss that was added last."""
+    tree = tree_of_file(place.file)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
+    for call in calls:
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=total), attr="backward"):
+                added = _added(tree, total, place.line)
+            case _:
+                continue
+        text = source_line(place.file, place.line)
+        if added and call.end_lineno == call.lineno:
+            new = text[: call.col_offset] + f"{added}.backward()" + text[call.end_col_offset :]
+            return edits.Edit(text, new, place)
+    return None
+
+
+def _added(tree: ast.AST, total: str, before: int) -> str:
+    """The name of what was added to a name last."""
+    found = ""
+    some = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign)]
+    for s in sorted([s for s in some if s.lineno < before], key=lambda s: s.lineno):
+        match s:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Name(id=x)):
+                found = x if name == total else found
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.BinOp(left=ast.Name(id=a), op=ast.Add(), right=ast.Name(id=b)),
+            ) if name == total and total in (a, b):
+                found = b if a == total else a
+            case _:
+                pass
+    return found
