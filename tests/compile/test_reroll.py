@@ -32,7 +32,7 @@ def gradients(y: Value, leaves: list[Value]) -> list[float]:
 
 def forms(compiled: Any) -> list[runs.Runs]:
     """What the variants of a compiled function run."""
-    return [v.runs for found in compiled._numbers._variants.values() for v in found]
+    return [v.runs for v in compiled._numbers.variants()]
 
 
 def trained(f: Callable[..., Any], leaves: list[Value], steps: int, rounding: float = 8e-15) -> Any:

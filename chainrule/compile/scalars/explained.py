@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from chainrule.compile.scalars.reroll.families import Family
-from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.runs import Runs
 
 
@@ -32,11 +32,15 @@ def _line(family: Family) -> str:
         not any(a.low.coefficients) and not any(a.high.coefficients) for a in family.nest.axes
     )
     count = sizes if full else f"{family.units} of {sizes}"
-    gathers = any(s.at.table is not None for r in family.runs for t in r.terms for s in t)
+    gathers = family.op != GATHER and any(
+        s.at.table is not None for r in family.runs for t in r.terms for s in t
+    )
     return f"{count} {_what(family)}" + (", some operands by a table" if gathers else "")
 
 
 def _what(family: Family) -> str:
+    if family.op == GATHER:
+        return "numbers that ints choose"
     if family.op not in (SUM, LARGEST):
         return family.op
     longest = max(family.runs, key=lambda r: r.extent)

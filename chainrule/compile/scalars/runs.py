@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 
+from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
@@ -42,25 +43,25 @@ class Runs:
         self.state = Leaves(tape.state)
         self._calls = 0
 
-    def run(self, given: Sequence[float]) -> Results:
+    def run(self, given: Sequence[float], chosen: Chosen = NONE) -> Results:
         """The results for these numbers and those of the state, and of each its derivatives with
-        respect to all leaves, a row each."""
+        respect to all leaves, a row each. `chosen` are the indices of gathers."""
         x = np.empty(self.tape.leaves)
         x[: len(given)] = given
         self.state.read(x[len(given) :])
         if self.loops is not None:
-            return self.loops.run(x)
+            return self.loops.run(x, chosen)
         self._calls += 1
         if self._calls == CALLS:
-            self._roll(x)
-        return self.tape.run(x)
+            self._roll(x, chosen)
+        return self.tape.run(x, chosen)
 
     def stay_tape(self, why: str) -> None:
         """Make no loops."""
         self.why = why
         self._calls = CALLS
 
-    def _roll(self, numbers: Array) -> None:
+    def _roll(self, numbers: Array, chosen: Chosen) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""
         n = len(self.tape.code)
         if n < LEAST:
@@ -74,7 +75,8 @@ class Runs:
             self.why = loops
             return
         moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
-        if all(_agree(self.tape.run(x), loops.run(x)) for x in (numbers, moved)):
+        calls = (numbers, chosen), (moved, self.tape.gathers.other(chosen))
+        if all(_agree(self.tape.run(*x), loops.run(*x)) for x in calls):
             self.loops = loops
         else:
             self.why = "its loops gave other numbers than the tape"

@@ -27,7 +27,7 @@ from chainrule.compile.scalars.reroll.loops import (
     over_lanes,
     varies,
 )
-from chainrule.compile.scalars.reroll.units import SUM
+from chainrule.compile.scalars.reroll.units import GATHER, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.ops.families import rows
 
@@ -87,7 +87,7 @@ class Backward:
         derivative may not be finite, as `Value.backward` has it."""
         w = self._w
         xs = [w.load(x, p) for x in slots]
-        if family.op == SUM:
+        if family.op in (SUM, GATHER):
             return w.product(g, xs[1 - s]) if len(xs) == 2 else g
         row = rows[family.op]
         y = w.load_at(w.values[number], p.own(family))

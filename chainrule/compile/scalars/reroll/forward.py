@@ -12,7 +12,7 @@ from chainrule.compile.scalars.formulas import value
 from chainrule.compile.scalars.reroll.families import Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
-from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.ops.families import rows
 
@@ -25,7 +25,7 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
     repeats = [q.loops[-1] for q in points]
     loops, lanes = over_lanes(p.loops, repeats, neighbours(p.loops, at))
     read = [_reader(w, f"f{number}", q, lanes) for q in points]
-    if family.op in (SUM, LARGEST):
+    if family.op in (SUM, LARGEST, GATHER):
         total = Local("s", F64)
         body = _fold(w, family, points, read, total)
         y = w.make.local(total)
@@ -50,8 +50,8 @@ def _fold(
 ) -> list[Stmt]:
     """Adding up into `total`, from -0 on, the one number that any addition leaves as the other is;
     or the largest."""
-    fold = "add" if family.op == SUM else "maximum"
-    out: list[Stmt] = [Let(total, w.number(-0.0 if family.op == SUM else -inf).e)]
+    fold, start = ("maximum", -inf) if family.op == LARGEST else ("add", -0.0)
+    out: list[Stmt] = [Let(total, w.number(start).e)]
     for run, p, each in zip(family.runs, points, read, strict=True):
         terms: list[Stmt] = []
         for slots in run.terms:

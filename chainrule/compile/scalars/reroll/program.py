@@ -23,6 +23,7 @@ from chainrule.compile.runtime.machine_code import compiled, loaded
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
 from chainrule.compile.scalars.formulas import LIBM
+from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.machine import address_of
 from chainrule.compile.scalars.reroll.backward import Backward
 from chainrule.compile.scalars.reroll.families import CONSTANTS, LEAVES, Families
@@ -82,15 +83,22 @@ class Rolled:
         constants[: len(tape.constant_data)] = tape.constant_data
         for array, table in zip(tables, made.tables(), strict=True):
             array[:] = table.values
+        self._choices = [
+            (array, *made.chosen[id(table)])
+            for array, table in zip(tables, made.tables(), strict=True)
+            if id(table) in made.chosen
+        ]
         self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
-    def run(self, numbers: Array) -> tuple[Array, Array]:
+    def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
         x, seeds, out, slopes = self._arrays[:_CONSTANTS]
         n, count = len(numbers), len(self.families.results)
         derivatives = np.empty((count, n))
         with self.code.lock:
             x[self._spots] = numbers
+            for table, at, choice in self._choices:
+                table[at] = choice.addresses(chosen)
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0

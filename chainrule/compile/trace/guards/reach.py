@@ -90,6 +90,7 @@ class _Walk:
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
         code, notes = f.__code__, self.notes
+        notes.functions.append(f)
         notes.at = code, 0
         for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
             notes.cell(cell, name, content(cell))
