@@ -88,10 +88,6 @@ class SymbolicInt:
         """Where it is written down what is done."""
         return self._steps
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return int
-
     def __index__(self) -> int:
         if self.number is not None:
             self._steps.fixed.add(self.number)

@@ -8,13 +8,12 @@ from math import inf
 
 from chainrule.compile.loops.expressions import Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
-from chainrule.compile.scalars.formulas import value
+from chainrule.compile.scalars.formulas import computed
 from chainrule.compile.scalars.reroll.families import Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
-from chainrule.ops.families import rows
 
 
 def write_forward(w: Writer, number: int, family: Family) -> None:
@@ -31,7 +30,7 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
         y = w.make.local(total)
     else:
         (slots,) = family.runs[0].terms
-        body, y = [], value(rows[family.op], [read[0](s) for s in slots]).e
+        body, y = [], computed(family.op, [read[0](s) for s in slots]).e
     body = nested(loops, [*body, Store(w.values[number], at, y)], lanes)
     w.kernel(f"f{number}", body, f"{family.op}, {family.units} times")
 

@@ -16,10 +16,10 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.compile.scalars.formulas import arity
 from chainrule.compile.scalars.gathers import Gathers
-from chainrule.compile.scalars.machine import codes
+from chainrule.compile.scalars.machine import all_codes, codes
 from chainrule.compile.scalars.reroll.containers import Stand
-from chainrule.ops.families import rows
 
 SUM, LARGEST, GATHER = "sum", "largest", "gather"
 """What units are called that fold many terms, or take one of several, in the place of a row's
@@ -64,9 +64,9 @@ class Unit:
 
 def units_of(tape: Recorded) -> list[Unit]:
     """The units of a tape, operands first."""
-    labels = {number: label for label, number in codes().items()}
+    labels = {number: label for label, number in all_codes().items()}
     label_of: list[str] = [labels.get(n, "") for n in range(max(labels) + 1)]
-    binary = [len(rows[x].partials) == 2 if x else False for x in label_of]
+    binary = [arity(x) == 2 if x else False for x in label_of]
     grown, inner = _within_sums(tape, np.array(binary)[tape.code])
     folds = {codes()["add"]: SUM, codes()["maximum"]: LARGEST}
     left, right, need = tape.left.tolist(), tape.right.tolist(), tape.need.tolist()
