@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isclose, isnan
 from typing import Any, cast, final
 
 import numpy as np
@@ -17,12 +16,16 @@ import numpy as np
 from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.ints.symbolic import Check
 from chainrule.compile.scalars.machine import loops
-from chainrule.compile.scalars.record import Recorder, is_number
+from chainrule.compile.scalars.proof import proven, proven_step
+from chainrule.compile.scalars.record import Recorder, indices, is_number
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
+from chainrule.compile.scalars.steps.record import RecordedStep, StepRecorder
+from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.guards.reach import names_in
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.compile.trace.variant import MISFIT
 from chainrule.errors import TraceError
@@ -52,6 +55,8 @@ class Variant:
     check: Check | None
     proven: bool
     """Whether it gave what f gives for other ints than those of the recording."""
+    step: Step | None = None
+    """What runs if it is a whole step."""
 
     def chosen(self, ints: Sequence[int]) -> Chosen | None:
         """The indices of its gathers for these ints, None if it does something else for them."""
@@ -62,6 +67,8 @@ class Variant:
 
     def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
         """The function's value for arguments with these leaves."""
+        if self.step is not None:
+            return self.step.call([x for x in leaves if type(x) is float], chosen)
         traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
         numbers = [x.data if isinstance(x, Value) else x for x in traced]
         data, slopes = self.runs.run(numbers, chosen)
@@ -120,6 +127,7 @@ class Scalars:
         self._kinds: dict[Any, _Kind] = {}
         self._retraces = retraces
         self._known = Known()
+        self._updates = Known()
         self._latest: Variant | None = None
         self._key: Any = None
         """The key of what the latest variant was given."""
@@ -168,11 +176,17 @@ class Scalars:
             chosen = variant.chosen(ints)
             if chosen is None or not (variant.stays() or variant.read.changed() is None):
                 continue
-            found = variant.call(leaves, chosen)
-            if variant.proven or self._proves(variant, args, kwargs, found):
+            if variant.proven:
+                self._latest, self._key = variant, key
+                return variant.call(leaves, chosen), False
+            proof = proven if variant.step is None else proven_step
+            found = proof(self._f, args, kwargs, variant, lambda v=variant, c=chosen: v.call(leaves, c))
+            if variant.proven:
                 self._latest, self._key = variant, key
                 return found, False
             kind.take_apart()
+            if variant.step is not None:
+                return found, False
             break
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
@@ -189,6 +203,20 @@ class Scalars:
     ) -> Variant:
         """What f does for arguments with these leaves."""
         recorder = Recorder(self._f, self._name, leaves, structure)
+        notes = recorder.reach()
+        if any(["backward" in names_in(f.__code__) for f in notes.functions]):
+            steps = StepRecorder(self._f, self._name, leaves, structure)
+            try:
+                step = steps.record(notes, symbolic=kind.symbolic)
+            except TraceError:
+                raise
+            except Exception:  # whatever a program may do to what is no int
+                if not (kind.symbolic and ints):
+                    raise
+                step = steps.record(recorder.reach(), symbolic=False)
+                kind.take_apart()
+            if step is not None:
+                return self._of_step(kind, step, ints)
         try:
             found = recorder.record(symbolic=kind.symbolic)
         except Exception:  # whatever a program may do to what is no int
@@ -205,16 +233,28 @@ class Scalars:
         kind.add(variant, ints, found.fixed)
         return variant
 
-    def _proves(self, variant: Variant, args: Any, kwargs: Any, found: Any) -> bool:
-        """Whether f gives what a variant gave for other ints than those of its recording."""
-        wanted = flatten(self._f(*args, **kwargs))[0]
-        pairs = zip(wanted, flatten(found)[0], strict=True)
-        variant.proven = all(_same(x.data, y.data) for x, y in pairs)
-        return variant.proven
-
-
-def _same(a: float, b: float) -> bool:
-    return isclose(a, b, rel_tol=1e-9) or (isnan(a) and isnan(b))
+    def _of_step(self, kind: _Kind, found: RecordedStep, ints: Sequence[int]) -> Variant:
+        """A step that was recorded, once it did what the program does."""
+        step = Step(found, self._known, self._updates)
+        chosen = indices(found.check, ints)
+        put_back = found.state.saved()
+        try:
+            agrees = all([step.agrees(x, found.state, chosen) for x in found.outcomes])
+        finally:
+            put_back()
+        if not agrees:
+            raise TraceError(
+                f"jit: {self._name} looks at the data or gradients of Values (a branch, the largest "
+                "of several, int()): for other numbers it does something else than at first. Write "
+                "that with Values, or leave out jit"
+            )
+        stays = watcher(found.read, loops().unchanged, loops().guarded)
+        proven = len(found.fixed) == len(ints) or not kind.symbolic
+        variant = Variant(
+            step.runs, found.structure, found.read, stays, tuple(ints), found.check, proven, step
+        )
+        kind.add(variant, ints, found.fixed)
+        return variant
 
 
 def _kind(x: Any) -> Any:

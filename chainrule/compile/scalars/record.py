@@ -19,6 +19,7 @@ from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import stands
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.guards.reach import reached
 from chainrule.errors import TraceError
@@ -89,12 +90,14 @@ class Recorder:
         self._leaves = leaves
         self._structure = structure
         self._ints = [x for x in leaves if type(x) is int]
+        self._notes: Notes | None = None
 
     def record(self, *, symbolic: bool) -> Recording:
         """Run f on Values of its own in place of those that it is given, and of floats; on symbols
         in place of ints, if these are `symbolic`."""
         symbolic = symbolic and bool(self._ints)
-        notes = reached([self._f, *[x for x in self._leaves if not is_number(x)]])
+        notes = self._notes or self.reach()
+        self._notes = None
         with seeing(notes.functions) if symbolic else nullcontext():
             with noted() as chance:
                 run = self._run(None, symbolic=symbolic)
@@ -138,6 +141,11 @@ class Recorder:
                 given.append(x)
         args, kwargs = self._structure.unflatten(given)
         return _Run(given, numbers, self._f(*args, **kwargs), steps)
+
+    def reach(self) -> Notes:
+        """Notes of all that f can read."""
+        self._notes = reached([self._f, *[x for x in self._leaves if not is_number(x)]])
+        return self._notes
 
     def numbers(self) -> list[float]:
         """The numbers among the arguments."""

@@ -34,6 +34,10 @@ class Steps:
         """The index of each gather."""
         self.calls = 0
         """How many gathers there were."""
+        self.scalars: list[str] = []
+        """Ints that floats are computed from."""
+        self.as_number: Callable[[SymbolicInt], Any] | None = None
+        """Makes a float of an int, that writes down what is done to it; None where it stays one."""
 
     def define(self, text: str) -> str:
         """The name of what is computed so."""
@@ -60,9 +64,15 @@ class Steps:
             self.indices.append(name)
         return self.indices.index(name)
 
+    def scalar(self, name: str) -> int:
+        """The number of an int that a float is computed from."""
+        if name not in self.scalars:
+            self.scalars.append(name)
+        return self.scalars.index(name)
+
     def compiled(self) -> Check:
-        """All of it as a function of the ints."""
-        end = f"return ({', '.join(self.indices)}{',' if self.indices else ''})"
+        """All of it as a function of the ints, which also gives the `scalars`, after the indices."""
+        end = f"return ({''.join([f'{x}, ' for x in [*self.indices, *self.scalars]])})"
         body = "\n    ".join([*self._lines, end])
         space: dict[str, Any] = dict(self._tables)
         exec(compile(f"def check(a):\n    {body}\n", "<ints>", "exec"), space)
@@ -121,7 +131,10 @@ _AS_INTS = (
 )  # fmt: skip
 """Operators whose result is one of the number that is there now."""
 _UNARY = ("abs", "invert", "float", "hash", "str", "repr", "round", "format", "bytes")
-_SAME_ORDER = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+_TO_FLOATS = {
+    f"__{side}{name}__" for side in ("", "r") for name in ("add", "sub", "mul", "truediv", "pow")
+}
+"""Operators that floats have, too."""
 
 
 def _text(x: Any) -> str | None:
@@ -191,7 +204,12 @@ def _install() -> None:
 
 
 def _operate(name: str, a: SymbolicInt, *rest: Any) -> Any:
-    """What the number that is there now does."""
+    """What the number that is there now does, or a float in its place."""
+    if any([not isinstance(x, int | float) and type(x) is not SymbolicInt for x in rest]):
+        return NotImplemented
+    if a.steps.as_number is not None and name in _TO_FLOATS:
+        if name.endswith("truediv__") or any([isinstance(x, float) for x in rest]):
+            return getattr(a.steps.as_number(a), name)(*rest)
     method = getattr(int, name, None)
     if method is None:  # int has no __bytes__
         raise TypeError(f"an int has no {name}")

@@ -156,6 +156,10 @@ class Notes:
             self.guards.places.append(items)
         return items
 
+    def forget_items(self, holder: list[Any]) -> None:
+        """The items of a list are looked at anew at each call; its length is not."""
+        self.items_of(holder).entries.clear()
+
     def cell(self, holder: CellType | None, name: str, value: Any) -> None:
         """A variable of an enclosing function is read."""
         if holder is None:

@@ -86,7 +86,7 @@ class _Walk:
         contents(self.notes, x, deep=True)
         if type(x).__module__.startswith("chainrule.scalar"):
             return ()
-        return [*(own_names(x) or {}).values(), type(x)]
+        return [*(ownnames_in(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
         code, notes = f.__code__, self.notes
@@ -96,7 +96,7 @@ class _Walk:
             notes.cell(cell, name, content(cell))
             if content(cell) is not ABSENT:
                 yield content(cell)
-        names = set(_names(code))
+        names = set(names_in(code))
         for name in sorted(names & f.__globals__.keys()):
             notes.entry(f.__globals__, name, name)
             value = f.__globals__[name]
@@ -124,12 +124,12 @@ class _Walk:
                 yield getattr(value, "__func__", value)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
     """The names in code, and in the functions that it makes."""
     yield from code.co_names
     for x in code.co_consts:
         if isinstance(x, CodeType):
-            yield from _names(x)
+            yield from names_in(x)
 
 
 def _is_users(cls: type) -> bool:

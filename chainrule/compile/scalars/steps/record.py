@@ -1,0 +1,257 @@
+"""Recording a step: it runs on numbers that write down what is done to them, and once more as it
+is, for other numbers; then everything is as it was before."""
+
+# What Value keeps to itself is looked at; lists may hold anything.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.compile.scalars.ints.subscripts import seeing
+from chainrule.compile.scalars.ints.symbolic import Check, Steps, SymbolicInt
+from chainrule.compile.scalars.reads import Reads
+from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.steps.numbers import (
+    Arithmetic,
+    TracedNumber,
+    functions_of_math,
+    number_of,
+)
+from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, State, leaks
+from chainrule.compile.scalars.tape import Tape
+from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.guards.notes import Notes
+from chainrule.compile.trace.guards.random_state import refuse_draws
+from chainrule.errors import TraceError
+from chainrule.replay import noted
+from chainrule.scalar import Value
+from chainrule.tree import Structure, flatten
+
+SLOPE, RESULT, FLOAT, INT = "slope", "result", "float", "int"
+"""Kinds of inputs of an update, beside those of the state: derivatives of what `backward` is called
+on, its number, and arguments."""
+_FACTORS = (0.8, -1.3)
+
+
+@final
+@dataclass(slots=True)
+class Outcome:
+    """What a run found and left: the numbers of its state before it, by kind; the objects that are
+    there after it; what it returned."""
+
+    before: dict[Any, list[float]]
+    floats: list[float]
+    data: list[Any] = field(default_factory=list[Any])
+    gradients: list[Any] = field(default_factory=list[Any])
+    lists: list[list[Any]] = field(default_factory=list[list[Any]])
+    returned: Any = None
+    root: Value | None = None
+    nodes: Arithmetic = field(default_factory=Arithmetic)
+    steps: Steps = field(default_factory=Steps)
+    leaves: list[Value] = field(default_factory=list[Value])
+    """Values that stand for floats among the arguments."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """What a step does. `outcomes` are those of its runs: the first one for the numbers that it was
+    called with; the last one is of the program as it is."""
+
+    state: State
+    tape: Tape
+    outcomes: Sequence[Outcome]
+    structure: Structure
+    read: Guards
+    check: Check | None
+    fixed: frozenset[int]
+
+
+@final
+class StepRecorder:
+    """Records a step `f` for arguments with these leaves."""
+
+    def __init__(
+        self, f: Callable[..., Any], name: str, leaves: Sequence[Any], structure: Structure
+    ) -> None:
+        self._f = f
+        self._name = name
+        self._leaves = leaves
+        self._structure = structure
+        self._state = State([f])
+        self._seen: Reads | None = None
+        self._symbolic = True
+        if any([isinstance(x, Value) for x in leaves]):
+            raise TraceError(
+                f"jit: {name} calls backward and is given Values: give it floats, or let it find "
+                "Values that it changes by a name"
+            )
+
+    def record(self, notes: Notes, *, symbolic: bool) -> RecordedStep | None:
+        """Run it, and leave everything as it was; None if it does not call backward after all."""
+        self._symbolic = symbolic
+        f, state = self._f, self._state
+        for x in state.lists:
+            notes.forget_items(x)
+        put_back = state.saved()
+        try:
+            with seeing(notes.functions), noted() as chance:
+                outcome = self._run(None, put_back)
+            if outcome.root is None:
+                return None
+            refuse_draws(chance)
+            guards = notes.finish()
+            where = stands({"function": f})
+            self._open(outcome, where)
+            with seeing(notes.functions):
+                outcomes = [outcome, self._run(_FACTORS[0], put_back)]
+            outcomes.append(self._as_it_is(_FACTORS[1], put_back))
+        finally:
+            put_back()
+        assert self._seen is not None
+        maxima, _ = self._seen.maxima()
+        tape = Tape(self._seen, where, maxima)
+        steps = outcome.steps
+        traced = symbolic and any([type(x) is int for x in self._leaves])
+        check = steps.compiled() if traced else None
+        structure = flatten(outcome.returned)[1]
+        return RecordedStep(
+            state, tape, outcomes, structure, guards, check, frozenset(steps.fixed)
+        )
+
+    def _run(self, factor: float | None, put_back: Callable[[], None]) -> Outcome:
+        """A run on numbers that write down what is done to them."""
+        out = self._outcome(factor)
+        state, nodes, steps = self._state, out.nodes, out.steps
+        steps.as_number = nodes.scalar
+        given: list[Any] = []
+        ints = 0
+        floats = iter(out.floats)
+        for x in self._leaves:
+            if type(x) is float:
+                leaf = Value(next(floats))
+                given.append(nodes.input((FLOAT, len(out.leaves)), leaf.data, leaf))
+                out.leaves.append(leaf)
+            elif type(x) is int and self._symbolic:
+                given.append(SymbolicInt(steps, f"a[{ints}]", x, ints))
+                ints += 1
+            else:
+                given.append(x)
+        for i, v in enumerate(state.values):
+            v._g = nodes.input((GRADIENT, i), v._g)
+        for k, x in enumerate(state.lists):
+            x[:] = [nodes.input((LIST, k, i), y) for i, y in enumerate(x)]
+        with ExitStack() as stack:
+            stack.callback(put_back)
+            stack.enter_context(functions_of_math(nodes))
+            stack.enter_context(_backward(lambda v, own: self._pass(out, v, own)))
+            self._finish(out, given)
+        return out
+
+    def _as_it_is(self, factor: float, put_back: Callable[[], None]) -> Outcome:
+        """A run of the program as it is."""
+        out = self._outcome(factor)
+        floats = iter(out.floats)
+        given = [next(floats) if type(x) is float else x for x in self._leaves]
+        try:
+            self._finish(out, given)
+        finally:
+            put_back()
+        return out
+
+    def _outcome(self, factor: float | None) -> Outcome:
+        """What a run finds: the state's numbers as they are, or others, which are put there."""
+        state = self._state
+        floats = [x for x in self._leaves if type(x) is float]
+        if factor is not None:
+            floats = [factor * x for x in floats]
+            for i, v in enumerate(state.values):
+                v.data = factor * (1 + 0.1 * (i % 7)) * v.data + 0.01 * (1 + i % 3)
+                v._g = factor * (0.2 + 0.1 * (i % 5))
+            for k, x in enumerate(state.lists):
+                x[:] = [1.1 * y + 0.01 * (1 + (i + k) % 4) for i, y in enumerate(x)]
+        before: dict[Any, list[float]] = {
+            (DATA,): [v.data for v in state.values],
+            (GRADIENT,): [v._g for v in state.values],
+        }
+        before |= {(LIST, k): list(x) for k, x in enumerate(state.lists)}
+        return Outcome(before, floats)
+
+    def _finish(self, out: Outcome, given: list[Any]) -> None:
+        """Run the program, and note what it leaves."""
+        args, kwargs = self._structure.unflatten(given)
+        out.returned = self._f(*args, **kwargs)
+        after, structure = flatten((list(args), kwargs))
+        if structure != self._structure or any(
+            [x is not y for x, y in zip(after, given, strict=True)]
+        ):
+            raise TraceError(
+                f"jit: {self._name} changes a list that it is given, which would change a copy: "
+                "let it find the list by a name"
+            )
+        state = self._state
+        out.data = [v.data for v in state.values]
+        out.gradients = [v._g for v in state.values]
+        out.lists = [list(x) for x in state.lists]
+        if [len(x) for x in out.lists] != [len(out.before[LIST, k]) for k in range(len(out.lists))]:
+            raise TraceError(f"jit: {self._name} changes the length of a list of numbers")
+        if (name := leaks([self._f], state)) is not None:
+            raise TraceError(
+                f"jit: {self._name} keeps a number under {name!r}, where jit does not see it "
+                "change: keep it in a list of floats, or in the data of a Value"
+            )
+
+    def _pass(self, out: Outcome, root: Value, own: Callable[[Value], None]) -> None:
+        """The backward pass of a run."""
+        state, nodes = self._state, out.nodes
+        if out.root is not None:
+            raise TraceError(f"jit: {self._name} calls backward twice: add the results up first")
+        changed = [v.data is not x for v, x in zip(state.values, out.before[DATA,], strict=True)]
+        if any(changed):
+            raise TraceError(f"jit: {self._name} changes data of Values before it calls backward")
+        out.root = root
+        if self._seen is not None and self._seen.open:
+            self._seen.compare([root])
+        before = [v._g for v in state.values]
+        for v in state.values:
+            v._g = 0
+        own(root)
+        for i, (v, g) in enumerate(zip(state.values, before, strict=True)):
+            slope = nodes.input((SLOPE, i), float(v._g))
+            v._g = slope if type(g) in (int, float) and g == 0 else g + slope
+            v.data = nodes.input((DATA, i), v.data)
+        root.data = nodes.input((RESULT, 0), root.data)
+
+    def _open(self, out: Outcome, where: Any) -> None:
+        """Read the graph of the first run, whose numbers are back in their places."""
+        if out.root is None or out.root._made is None:
+            raise TraceError(f"jit: {self._name} calls backward on a Value that it did not compute")
+        root = out.root
+        root.data = number_of(root.data)
+        results = [root]
+        for y in flatten(out.returned)[0]:
+            if isinstance(y, Value):
+                results += [] if y is root else [y]
+            elif type(y) is not TracedNumber:
+                raise TraceError(
+                    f"jit: {self._name} returns {y!r}, which would be the same at every call: "
+                    "return Values, their data, or numbers computed from these"
+                )
+        self._seen = Reads(out.leaves, results, where)
+
+
+@contextmanager
+def _backward(run: Callable[[Value, Callable[[Value], None]], None]) -> Generator[None]:
+    """Within it a backward pass is `run`, with the Value and what does it."""
+    own = Value.backward
+    Value.backward = lambda self: run(self, own)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Value.backward = own  # type: ignore[method-assign]
+
+
