@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from chainrule.scalar.rules import stand_ins
+
 Check = Callable[[Sequence[int]], "tuple[int, ...] | None"]
 """Of other ints the indices of all gathers, None if they do not meet the conditions."""
 
@@ -201,6 +203,7 @@ def _install() -> None:
         as_int(name)
     for name in ("real", "imag", "numerator", "denominator"):
         setattr(SymbolicInt, name, property(lambda a, name=name: getattr(plain(a), name)))
+    stand_ins[SymbolicInt] = SymbolicInt.__index__
 
 
 def _operate(name: str, a: SymbolicInt, *rest: Any) -> Any:

@@ -17,7 +17,6 @@ from chainrule.compile.scalars.ints.symbolic import SymbolicInt
 from chainrule.errors import TraceError
 from chainrule.provenance import location, user_line
 from chainrule.scalar import Value
-from chainrule.scalar.rules import stand_ins
 
 Input = tuple[Any, ...]
 """What an input is: the kind of it, and which one."""
@@ -155,7 +154,6 @@ def _install() -> None:
         "floor", "ceil", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod",
     ):  # fmt: skip
         setattr(TracedNumber, f"__{name}__", _refuse)
-    stand_ins[SymbolicInt] = SymbolicInt.__index__
 
 
 _install()

@@ -86,7 +86,7 @@ class _Walk:
         contents(self.notes, x, deep=True)
         if type(x).__module__.startswith("chainrule.scalar"):
             return ()
-        return [*(ownnames_in(x) or {}).values(), type(x)]
+        return [*(own_names(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
         code, notes = f.__code__, self.notes
