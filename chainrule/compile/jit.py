@@ -269,9 +269,7 @@ class Jitted:
         loops compute, or why it runs one operation after the other.
         """
         if self._numbers is not None and not self._variants:
-            from chainrule.compile.scalars.explained import explained as in_words
-
-            return Words(in_words(self._name, self._numbers.runs()))
+            return Words(self._numbers.explained())
         from chainrule.compile.inspect.explain import explained
 
         variant, given = self._variant(args, kwargs)

@@ -13,6 +13,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.compile.scalars.explained import explained
 from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.ints.symbolic import Check
 from chainrule.compile.scalars.machine import loops
@@ -24,6 +25,7 @@ from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import RecordedStep, StepRecorder
 from chainrule.compile.scalars.steps.step import Step
+from chainrule.compile.scalars.steps.update import Updates
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.reach import names_in
 from chainrule.compile.trace.guards.watcher import watcher
@@ -127,7 +129,7 @@ class Scalars:
         self._kinds: dict[Any, _Kind] = {}
         self._retraces = retraces
         self._known = Known()
-        self._updates = Known()
+        self._updates = Updates()
         self._latest: Variant | None = None
         self._key: Any = None
         """The key of what the latest variant was given."""
@@ -152,6 +154,11 @@ class Scalars:
         """What the latest call ran."""
         assert self._latest is not None, f"{self._name} was never called"
         return self._latest.runs
+
+    def explained(self) -> str:
+        """What the latest call ran, in words."""
+        step = None if self._latest is None else self._latest.step
+        return explained(self._name, self.runs(), None if step is None else step.update)
 
     def variants(self) -> Iterator[Variant]:
         """All that is remembered."""
@@ -180,7 +187,9 @@ class Scalars:
                 self._latest, self._key = variant, key
                 return variant.call(leaves, chosen), False
             proof = proven if variant.step is None else proven_step
-            found = proof(self._f, args, kwargs, variant, lambda v=variant, c=chosen: v.call(leaves, c))
+            found = proof(
+                self._f, args, kwargs, variant, lambda v=variant, c=chosen: v.call(leaves, c)
+            )
             if variant.proven:
                 self._latest, self._key = variant, key
                 return found, False
@@ -237,12 +246,7 @@ class Scalars:
         """A step that was recorded, once it did what the program does."""
         step = Step(found, self._known, self._updates)
         chosen = indices(found.check, ints)
-        put_back = found.state.saved()
-        try:
-            agrees = all([step.agrees(x, found.state, chosen) for x in found.outcomes])
-        finally:
-            put_back()
-        if not agrees:
+        if not all([step.agrees(x, found.state, chosen) for x in found.outcomes]):
             raise TraceError(
                 f"jit: {self._name} looks at the data or gradients of Values (a branch, the largest "
                 "of several, int()): for other numbers it does something else than at first. Write "

@@ -8,10 +8,18 @@ from collections.abc import Iterator
 from chainrule.compile.scalars.reroll.families import Family
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.runs import Runs
+from chainrule.compile.scalars.steps.update import Update
 
 
-def explained(name: str, runs: Runs) -> str:
-    """The families that its loops compute, or why it runs as a tape."""
+def explained(name: str, runs: Runs, update: Update | None = None) -> str:
+    """The families that its loops compute, or why it runs as a tape; of a step also its update."""
+    text = _explained(name, runs)
+    if update is not None:
+        text += "\n" + _explained("then, after the backward pass", update)
+    return text
+
+
+def _explained(name: str, runs: Runs | Update) -> str:
     n = len(runs.tape.code)
     if runs.loops is None:
         return f"{name}: a tape of {n:,} operations, one after the other: {runs.why}"

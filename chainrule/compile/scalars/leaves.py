@@ -167,11 +167,15 @@ class _Function:
 
 def _write_read(s: _Function) -> None:
     slots, count, out = s.args
+    zero = s.b.alloca(_F64)
+    s.b.store(ir.Constant(_F64, 0.0), zero)
     with count_up(s.b, count) as i:
         x = s.b.load(s.b.load(s.element(slots, i, _PTR), typ=_PTR), typ=_PTR)
         s.end_if(s.is_(x, 0), i)
-        s.end_if(s.b.not_(s.is_(s.held(x, KIND, _I64), id(float))), i)
-        s.b.store(s.held(x, _NUMBER, _F64), s.element(out, i, _F64))
+        is_float = s.is_(s.held(x, KIND, _I64), id(float))
+        s.end_if(s.b.not_(s.b.or_(is_float, s.is_(x, id(0)))), i)
+        number = s.b.select(is_float, s.place(x, _NUMBER), zero)
+        s.b.store(s.b.load(number, typ=_F64), s.element(out, i, _F64))
     s.b.ret(count)
 
 

@@ -43,12 +43,18 @@ class Runs:
         self.state = Leaves(tape.state)
         self._calls = 0
 
-    def run(self, given: Sequence[float], chosen: Chosen = NONE) -> Results:
+    def run(
+        self, given: Sequence[float], chosen: Chosen = NONE, state: Array | None = None
+    ) -> Results:
         """The results for these numbers and those of the state, and of each its derivatives with
-        respect to all leaves, a row each. `chosen` are the indices of gathers."""
+        respect to all leaves, a row each. `chosen` are the indices of gathers, `state` the numbers
+        of the state, where they are known."""
         x = np.empty(self.tape.leaves)
         x[: len(given)] = given
-        self.state.read(x[len(given) :])
+        if state is None:
+            self.state.read(x[len(given) :])
+        else:
+            x[len(given) :] = state
         if self.loops is not None:
             return self.loops.run(x, chosen)
         self._calls += 1

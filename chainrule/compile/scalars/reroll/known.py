@@ -58,7 +58,6 @@ class Known:
             alike[:] = [made, *alike[: TRIED - 1]]
         return Rolled(tape, made, code)
 
-
     def straight(self, tape: Recorded) -> Straight | str:
         """The loops of a tape without derivatives, or why it has none."""
         made = rolled(tape)

@@ -30,6 +30,7 @@ class Arithmetic:
     def __init__(self) -> None:
         self.nodes: list[tuple[Any, ...]] = []
         self._known: dict[tuple[Any, ...], int] = {}
+        self._constants: dict[float, int] = {}
 
     def node(self, *what: Any) -> int:
         """The number of a node."""
@@ -48,9 +49,14 @@ class Arithmetic:
             return x.node
         if type(x) is SymbolicInt:
             return self.of(self.scalar(x))
-        if isinstance(x, float | int):
-            return self.node("constant", repr(float(x)))
-        return None
+        return self.constant(x) if isinstance(x, float | int) else None
+
+    def constant(self, x: float) -> int:
+        """The node of a plain number."""
+        n = self._constants.get(x) if x else None  # 0 has two signs
+        if n is None:
+            n = self._constants[x] = self.node("constant", repr(float(x)))
+        return n
 
     def scalar(self, x: SymbolicInt) -> TracedNumber:
         """An int as a float."""
@@ -68,26 +74,22 @@ class Arithmetic:
 class TracedNumber:
     """Stands for a float, of which it has the number that it is now."""
 
-    __slots__ = ("_all", "leaf", "node", "value")
+    __slots__ = ("leaf", "node", "nodes", "value")
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
     def __init__(self, nodes: Arithmetic, node: int, value: float, leaf: Any = None) -> None:
-        self._all = nodes
+        self.nodes = nodes
+        """The graph that it belongs to."""
         self.node = node
         self.value = value
         self.leaf = leaf
 
-    @property
-    def nodes(self) -> Arithmetic:
-        """The graph that it belongs to."""
-        return self._all
-
     def __pow__(self, b: Any) -> Any:
         if type(b) in (float, int) and b == 2:
-            return self._all.apply("square", lambda x: x**2, self)
+            return self.nodes.apply("square", lambda x: x**2, self)
         if type(b) in (float, int) and b == 0.5:
-            return self._all.apply("sqrt", lambda x: x**0.5, self)
+            return self.nodes.apply("sqrt", lambda x: x**0.5, self)
         return _binary("pow", operator.pow, self, b)
 
     def __rpow__(self, a: Any) -> Any:
@@ -97,10 +99,10 @@ class TracedNumber:
         return self
 
     def __neg__(self) -> Any:
-        return self._all.apply("neg", operator.neg, self)
+        return self.nodes.apply("neg", operator.neg, self)
 
     def __abs__(self) -> Any:
-        return self._all.apply("abs", abs, self)
+        return self.nodes.apply("abs", abs, self)
 
     def __str__(self) -> str:
         return str(self.value)  # what is printed while it is traced
@@ -144,8 +146,27 @@ def _refuse(x: Any, *rest: Any) -> Any:
 def _install() -> None:
     def pair(name: str, label: str) -> None:
         compute = getattr(operator, name)
-        setattr(TracedNumber, f"__{name}__", lambda a, b: _binary(label, compute, a, b))
-        setattr(TracedNumber, f"__r{name}__", lambda b, a: _binary(label, compute, a, b))
+
+        def forward(a: TracedNumber, b: Any) -> Any:
+            nodes, kind = a.nodes, b.__class__
+            if kind is TracedNumber:
+                n = nodes.node(label, a.node, b.node)
+                return TracedNumber(nodes, n, compute(a.value, b.value))
+            if kind is float or kind is int:
+                n = nodes.node(label, a.node, nodes.constant(b))
+                return TracedNumber(nodes, n, compute(a.value, b))
+            return _binary(label, compute, a, b)
+
+        def reflected(b: TracedNumber, a: Any) -> Any:
+            kind = a.__class__
+            if kind is float or kind is int:
+                nodes = b.nodes
+                n = nodes.node(label, nodes.constant(a), b.node)
+                return TracedNumber(nodes, n, compute(a, b.value))
+            return _binary(label, compute, a, b)
+
+        setattr(TracedNumber, f"__{name}__", forward)
+        setattr(TracedNumber, f"__r{name}__", reflected)
 
     for name, label in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "quotient")):
         pair(name, label)

@@ -7,7 +7,7 @@ is, for other numbers; then everything is as it was before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -21,7 +21,7 @@ from chainrule.compile.scalars.steps.numbers import (
     functions_of_math,
     number_of,
 )
-from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, State, leaks
+from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, State
 from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.notes import Notes
@@ -60,7 +60,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
     """What a step does. `outcomes` are those of its runs: the first one for the numbers that it was
-    called with; the last one is of the program as it is."""
+    called with; the others are of the program as it is."""
 
     state: State
     tape: Tape
@@ -69,6 +69,10 @@ class RecordedStep:
     read: Guards
     check: Check | None
     fixed: frozenset[int]
+
+
+class _Compared(Exception):
+    """Ends a run whose graph is known."""
 
 
 @final
@@ -85,6 +89,9 @@ class StepRecorder:
         self._state = State([f])
         self._seen: Reads | None = None
         self._symbolic = True
+        self._written: list[int] = []
+        """The lists that it changes."""
+        self._polluted: list[Any] = []
         if any([isinstance(x, Value) for x in leaves]):
             raise TraceError(
                 f"jit: {name} calls backward and is given Values: give it floats, or let it find "
@@ -95,21 +102,25 @@ class StepRecorder:
         """Run it, and leave everything as it was; None if it does not call backward after all."""
         self._symbolic = symbolic
         f, state = self._f, self._state
-        for x in state.lists:
-            notes.forget_items(x)
         put_back = state.saved()
         try:
             with seeing(notes.functions), noted() as chance:
                 outcome = self._run(None, put_back)
+                if self._take_lists_of_ints():
+                    outcome = self._run(None, put_back)
             if outcome.root is None:
                 return None
             refuse_draws(chance)
+            self._written = [k for k in range(len(state.lists)) if _is_written(outcome, k)]
+            for k in self._written:
+                notes.forget_items(state.lists[k])
             guards = notes.finish()
             where = stands({"function": f})
             self._open(outcome, where)
             with seeing(notes.functions):
-                outcomes = [outcome, self._run(_FACTORS[0], put_back)]
-            outcomes.append(self._as_it_is(_FACTORS[1], put_back))
+                if self._seen is not None and self._seen.open:
+                    self._compare(put_back)
+            outcomes = [outcome, *[self._as_it_is(x, put_back) for x in _FACTORS]]
         finally:
             put_back()
         assert self._seen is not None
@@ -119,9 +130,7 @@ class StepRecorder:
         traced = symbolic and any([type(x) is int for x in self._leaves])
         check = steps.compiled() if traced else None
         structure = flatten(outcome.returned)[1]
-        return RecordedStep(
-            state, tape, outcomes, structure, guards, check, frozenset(steps.fixed)
-        )
+        return RecordedStep(state, tape, outcomes, structure, guards, check, frozenset(steps.fixed))
 
     def _run(self, factor: float | None, put_back: Callable[[], None]) -> Outcome:
         """A run on numbers that write down what is done to them."""
@@ -143,14 +152,24 @@ class StepRecorder:
                 given.append(x)
         for i, v in enumerate(state.values):
             v._g = nodes.input((GRADIENT, i), v._g)
-        for k, x in enumerate(state.lists):
-            x[:] = [nodes.input((LIST, k, i), y) for i, y in enumerate(x)]
         with ExitStack() as stack:
             stack.callback(put_back)
             stack.enter_context(functions_of_math(nodes))
             stack.enter_context(_backward(lambda v, own: self._pass(out, v, own)))
             self._finish(out, given)
         return out
+
+    def _compare(self, put_back: Callable[[], None]) -> None:
+        """Let the graph of another run tell what the numbers in it are."""
+        with suppress(_Compared):
+            self._run(_FACTORS[0], put_back)
+
+    def _take_lists_of_ints(self) -> bool:
+        """Count those lists of ints among the state that got floats; whether there are any."""
+        found = self._polluted
+        self._state.lists += found
+        self._state.ints = [x for x in self._state.ints if not any([x is y for y in found])]
+        return bool(found)
 
     def _as_it_is(self, factor: float, put_back: Callable[[], None]) -> Outcome:
         """A run of the program as it is."""
@@ -172,7 +191,8 @@ class StepRecorder:
             for i, v in enumerate(state.values):
                 v.data = factor * (1 + 0.1 * (i % 7)) * v.data + 0.01 * (1 + i % 3)
                 v._g = factor * (0.2 + 0.1 * (i % 5))
-            for k, x in enumerate(state.lists):
+            for k in self._written:
+                x = state.lists[k]
                 x[:] = [1.1 * y + 0.01 * (1 + (i + k) % 4) for i, y in enumerate(x)]
         before: dict[Any, list[float]] = {
             (DATA,): [v.data for v in state.values],
@@ -199,10 +219,12 @@ class StepRecorder:
         out.lists = [list(x) for x in state.lists]
         if [len(x) for x in out.lists] != [len(out.before[LIST, k]) for k in range(len(out.lists))]:
             raise TraceError(f"jit: {self._name} changes the length of a list of numbers")
-        if (name := leaks([self._f], state)) is not None:
+        self._polluted = [x for x in state.ints if any([type(y) is TracedNumber for y in x])]
+        if (name := state.changed_name([self._f])) is not None:
             raise TraceError(
-                f"jit: {self._name} keeps a number under {name!r}, where jit does not see it "
-                "change: keep it in a list of floats, or in the data of a Value"
+                f"jit: {self._name} changes a number under {name!r}, where no later call would find "
+                "it: give it as an argument, or keep it in a list of floats or in the data of a "
+                "Value"
             )
 
     def _pass(self, out: Outcome, root: Value, own: Callable[[Value], None]) -> None:
@@ -214,8 +236,9 @@ class StepRecorder:
         if any(changed):
             raise TraceError(f"jit: {self._name} changes data of Values before it calls backward")
         out.root = root
-        if self._seen is not None and self._seen.open:
+        if self._seen is not None:
             self._seen.compare([root])
+            raise _Compared
         before = [v._g for v in state.values]
         for v in state.values:
             v._g = 0
@@ -224,6 +247,11 @@ class StepRecorder:
             slope = nodes.input((SLOPE, i), float(v._g))
             v._g = slope if type(g) in (int, float) and g == 0 else g + slope
             v.data = nodes.input((DATA, i), v.data)
+        for k, x in enumerate(state.lists):
+            was = out.before[LIST, k]
+            for i, y in enumerate(x):
+                if i < len(was) and y is was[i]:
+                    x[i] = nodes.input((LIST, k, i), y)
         root.data = nodes.input((RESULT, 0), root.data)
 
     def _open(self, out: Outcome, where: Any) -> None:
@@ -244,6 +272,17 @@ class StepRecorder:
         self._seen = Reads(out.leaves, results, where)
 
 
+def _is_written(out: Outcome, k: int) -> bool:
+    """Whether a list has other numbers after a run than before it."""
+    nodes = out.nodes.nodes
+    return any(
+        [
+            type(x) is not TracedNumber or nodes[x.node] != ("input", (LIST, k, i))
+            for i, x in enumerate(out.lists[k])
+        ]
+    )
+
+
 @contextmanager
 def _backward(run: Callable[[Value, Callable[[Value], None]], None]) -> Generator[None]:
     """Within it a backward pass is `run`, with the Value and what does it."""
@@ -253,5 +292,3 @@ def _backward(run: Callable[[Value, Callable[[Value], None]], None]) -> Generato
         yield
     finally:
         Value.backward = own  # type: ignore[method-assign]
-
-

@@ -10,6 +10,7 @@ code: what runs between two calls finds them as the program itself would have le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, cast, final
 
 import numpy as np
@@ -20,23 +21,30 @@ from chainrule.compile.scalars.reroll.containers import PLAIN, parts
 from chainrule.compile.scalars.steps.numbers import TracedNumber
 from chainrule.op import Array
 from chainrule.scalar import Value
+from chainrule.scalar.value import _APART
 
 DATA, GRADIENT, LIST = "data", "gradient", "list"
 
 
 @final
 class State:
-    """The Values without operands and the lists of numbers that `roots` refer to."""
+    """The Values without operands and the lists of numbers that `roots` refer to. Lists of nothing
+    but ints are apart: they count only if a step puts floats there."""
 
     def __init__(self, roots: Sequence[Any]) -> None:
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
+        self.ints: list[list[Any]] = []
+        self._names: list[tuple[Any, str, Any]] = []
         for x in _reached(roots):
             if isinstance(x, Value):
-                if x._made is None and x._chain is None:
+                if x._made is None and (x._chain is None or x._chain is _APART):
                     self.values.append(x)
             elif type(x) is list and x and all([type(y) in (float, int) for y in x]):
-                self.lists.append(cast("list[Any]", x))
+                kind = self.lists if float in map(type, x) else self.ints
+                kind.append(cast("list[Any]", x))
+            elif not isinstance(x, list | tuple | set | frozenset):
+                self._names += [(x, n, y) for n, y in parts(x) if type(y) in (float, int, bool)]
 
     def numbers(self) -> list[Any]:
         """All numbers, as they are now."""
@@ -47,27 +55,47 @@ class State:
         """What puts back all numbers as they are now."""
         data = [v.data for v in self.values]
         gradients = [v._g for v in self.values]
-        items = [list(x) for x in self.lists]
+        lists = [*self.lists, *self.ints]
+        items = [list(x) for x in lists]
 
         def put_back() -> None:
             for v, x, g in zip(self.values, data, gradients, strict=True):
                 v.data, v._g = x, g
-            for held, x in zip(self.lists, items, strict=True):
+            for held, x in zip(lists, items, strict=True):
                 held[:] = x
+            for holder, name, x in self._names:
+                _put(holder, name, x)
 
         return put_back
 
-
-def leaks(roots: Sequence[Any], state: State) -> Any | None:
-    """The name under which a number is kept that is written down, but not in the state."""
-    known = {id(x) for x in state.lists}
-    for x in _reached(roots):
-        if id(x) in known or isinstance(x, Value):
-            continue
-        for name, y in parts(x):
-            if type(y) is TracedNumber:
+    def changed_name(self, roots: Sequence[Any]) -> Any | None:
+        """The name of a number that is another one now, or of one that is written down, and is no
+        part of the state."""
+        known = {id(x) for x in (*self.lists, *self.ints)}
+        for holder, name, x in self._names:
+            if not any([n == name and y is x for n, y in parts(holder)]):
                 return name
-    return None
+        for x in _reached(roots):
+            if id(x) in known or isinstance(x, Value):
+                continue
+            for name, y in parts(x):
+                if type(y) is TracedNumber:
+                    return name
+        return None
+
+
+def _put(holder: Any, name: str, x: Any) -> None:
+    """Let the number be there again, where it was found by `parts`."""
+    if isinstance(holder, FunctionType):
+        cells = dict(zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True))
+        if name in cells:
+            cells[name].cell_contents = x
+        elif name in holder.__globals__:
+            holder.__globals__[name] = x
+    else:
+        names = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
+        if isinstance(names, dict) and names.get(name) is not x:
+            names[name] = x
 
 
 def _reached(roots: Sequence[Any]) -> list[Any]:
@@ -108,7 +136,9 @@ class Memory:
         return self._slots
 
     def _machine(self) -> Any:
-        return None if self._kind == LIST and holders() is None else self._code
+        if self._kind == LIST and (holders() is None or len(self._holder) != self.count):
+            return None
+        return self._code
 
     def read(self, out: Array) -> None:
         """Write the numbers into `out`."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
-from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
 from chainrule.compile.scalars.steps.record import (
     FLOAT,
@@ -27,7 +27,7 @@ from chainrule.compile.scalars.steps.record import (
     RecordedStep,
 )
 from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, Memory, State
-from chainrule.compile.scalars.steps.update import Update, UpdateTape
+from chainrule.compile.scalars.steps.update import Updates
 from chainrule.errors import TraceError
 from chainrule.op import Array
 from chainrule.scalar import Value
@@ -62,7 +62,7 @@ class _Fill:
 class Step:
     """What runs in the place of a step."""
 
-    def __init__(self, found: RecordedStep, known: Known, updates: Known) -> None:
+    def __init__(self, found: RecordedStep, known: Known, updates: Updates) -> None:
         first = found.outcomes[0]
         self.state = state = found.state
         self.runs = Runs(found.tape, known)
@@ -83,8 +83,9 @@ class Step:
         for kind, left in _left(first, state):
             self._plan(first, kind, left, outputs)
         self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
-        self.update = Update(UpdateTape(first.nodes, outputs), updates)
-        self._needed = [k for k in self._memories if k in self.update.tape.kinds]
+        self.update = updates.update(first.nodes, outputs)
+        kinds = self.update.tape.kinds
+        self._needed = [k for k in self._memories if k in kinds or k == (DATA,)]
 
     def _plan(self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]) -> None:
         """What is to be written to one memory."""
@@ -128,24 +129,35 @@ class Step:
         self, given: dict[Any, Array], floats: Sequence[float], chosen: Chosen
     ) -> tuple[Array, Array, Array]:
         """The outputs of the update; results and their derivatives."""
-        results, slopes = self.runs.run(floats, chosen)
+        results, slopes = self.runs.run(floats, chosen, given[DATA,][self._places])
+        return (
+            self.update.run(self._inputs(given, floats, chosen, results, slopes)),
+            results,
+            slopes,
+        )
+
+    def _inputs(
+        self, given: Any, floats: Sequence[float], chosen: Chosen, results: Array, slopes: Array
+    ) -> dict[Any, Array]:
+        """What an update is computed from."""
         slope = np.zeros(self._values)
         slope[self._places] = slopes[0, self._floats :]
-        given = {
+        return {
             **given,
             (SLOPE,): slope,
             (RESULT,): results,
             (FLOAT,): np.array(floats, np.float64),
             (INT,): chosen[len(chosen) - self._scalars :].astype(np.float64),
         }
-        return self.update.run(given), results, slopes
 
     def agrees(self, outcome: Outcome, state: State, chosen: Chosen) -> bool:
         """Whether it does what a run of the program did, for the numbers that this found."""
-        for v, x in zip(state.values, outcome.before[DATA,], strict=True):
-            v.data = x
         given = {k: np.array(outcome.before[k], np.float64) for k in self._needed}
-        found, results, _ = self._compute(given, outcome.floats, chosen)
+        x = np.concatenate([outcome.floats, given[DATA,][self._places]])
+        results, slopes = self.runs.tape.run(x, chosen)
+        tape = self.update.tape
+        inputs = self._inputs(given, outcome.floats, chosen, results, slopes)
+        found = tape.run(tape.numbers(inputs))
         after = dict(_left(outcome, state))
         kinds = {id(m): k for k, m in self._memories.items()}
         pairs: list[tuple[Any, Any]] = []
@@ -185,5 +197,3 @@ def _returned(y: Any, first: Outcome, outputs: list[int]) -> tuple[str, int]:
         return "number", len(outputs) - 1
     values = [x for x in flatten(first.returned)[0] if isinstance(x, Value) and x is not first.root]
     return "value", 0 if y is first.root else 1 + [x is y for x in values].index(True)
-
-

@@ -64,7 +64,8 @@ class UpdateTape:
         """The numbers of the leaves, from arrays of each kind."""
         x = np.empty(self.leaves)
         for kind, (start, places) in self.kinds.items():
-            x[start : start + len(places)] = given[kind][places]
+            n, array = len(places), given[kind]
+            x[start : start + n] = array if n == len(array) else array[places]
         return x
 
     def run(self, numbers: Array) -> Array:
@@ -133,6 +134,25 @@ class Update:
             self.loops = made
         else:
             self.why = "its loops gave other numbers than the tape"
+
+
+@final
+class Updates:
+    """The updates of a function, mostly one: what it does to its parameters does not depend on what
+    they are trained with."""
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._made: list[tuple[Any, Any, Update]] = []
+
+    def update(self, nodes: Arithmetic, outputs: Sequence[int]) -> Update:
+        """The one that computes these nodes."""
+        for same, wanted, update in self._made:
+            if wanted == outputs and same == nodes.nodes:
+                return update
+        made = Update(UpdateTape(nodes, outputs), self._known)
+        self._made = [*self._made[-3:], (nodes.nodes, outputs, made)]
+        return made
 
 
 def _agree(a: Array, b: Array) -> bool:
