@@ -213,7 +213,7 @@ class Scalars:
         """What f does for arguments with these leaves."""
         recorder = Recorder(self._f, self._name, leaves, structure)
         notes = recorder.reach()
-        if any(["backward" in names_in(f.__code__) for f in notes.functions]):
+        if any("backward" in names_in(f.__code__) for f in notes.functions):
             steps = StepRecorder(self._f, self._name, leaves, structure)
             try:
                 step = steps.record(notes, symbolic=kind.symbolic)
@@ -246,11 +246,11 @@ class Scalars:
         """A step that was recorded, once it did what the program does."""
         step = Step(found, self._known, self._updates)
         chosen = indices(found.check, ints)
-        if not all([step.agrees(x, found.state, chosen) for x in found.outcomes]):
+        if not all(step.agrees(x, found.state, chosen) for x in found.outcomes):
             raise TraceError(
-                f"jit: {self._name} looks at the data or gradients of Values (a branch, the largest "
-                "of several, int()): for other numbers it does something else than at first. Write "
-                "that with Values, or leave out jit"
+                f"jit: {self._name} looks at the data or gradients of Values (a branch, int(), the "
+                "largest of several): for other numbers it does something else than at first. "
+                "Write that with Values, or leave out jit"
             )
         stays = watcher(found.read, loops().unchanged, loops().guarded)
         proven = len(found.fixed) == len(ints) or not kind.symbolic

@@ -5,10 +5,10 @@
     int64 write(slots, count, numbers)           *slots[i] = numbers[i]
     int64 fill(slots, count, thing)              *slots[i] = thing
 
-A slot is the address of a reference to a float: within a Value, or in the memory of a list. All look
-into the objects, where CPython keeps what a slot holds and a float its number, which is made sure
-of by looking. They end where something is not as expected (an int, say), and say how far they came:
-Python does the rest. A float that nobody else refers to is written in its place.
+A slot is the address of a reference to a float: within a Value, or in the memory of a list. All
+look into the objects, where CPython keeps what a slot holds and a float its number, which is made
+sure of by looking. They end where something is not as expected (an int, say), and say how far they
+came: Python does the rest. A float that nobody else refers to is written in its place.
 """
 
 # What Value keeps to itself is looked at where it lies.

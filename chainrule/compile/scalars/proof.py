@@ -1,4 +1,4 @@
-"""The first call with other ints than those of a recording: the program runs as well, and decides."""
+"""The first call with other ints than those of a recording: the program runs too, and decides."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def proven_step(
 
 def _alike(wanted: Any, found: Any) -> bool:
     pairs = zip(flatten(wanted)[0], flatten(found)[0], strict=True)
-    return all([_same(_number(x), _number(y)) for x, y in pairs])
+    return all(_same(_number(x), _number(y)) for x, y in pairs)
 
 
 def _number(x: Any) -> Any:

@@ -73,7 +73,7 @@ class Steps:
         return self.scalars.index(name)
 
     def compiled(self) -> Check:
-        """All of it as a function of the ints, which also gives the `scalars`, after the indices."""
+        """All of it as a function of the ints, which gives the indices and then the `scalars`."""
         end = f"return ({''.join([f'{x}, ' for x in [*self.indices, *self.scalars]])})"
         body = "\n    ".join([*self._lines, end])
         space: dict[str, Any] = dict(self._tables)
@@ -208,11 +208,11 @@ def _install() -> None:
 
 def _operate(name: str, a: SymbolicInt, *rest: Any) -> Any:
     """What the number that is there now does, or a float in its place."""
-    if any([not isinstance(x, int | float) and type(x) is not SymbolicInt for x in rest]):
+    if any(not isinstance(x, int | float) and type(x) is not SymbolicInt for x in rest):
         return NotImplemented
-    if a.steps.as_number is not None and name in _TO_FLOATS:
-        if name.endswith("truediv__") or any([isinstance(x, float) for x in rest]):
-            return getattr(a.steps.as_number(a), name)(*rest)
+    floats = name in _TO_FLOATS and (name.endswith("truediv__") or float in map(type, rest))
+    if floats and a.steps.as_number is not None:
+        return getattr(a.steps.as_number(a), name)(*rest)
     method = getattr(int, name, None)
     if method is None:  # int has no __bytes__
         raise TypeError(f"an int has no {name}")

@@ -137,9 +137,9 @@ def _line() -> str:
 
 def _refuse(x: Any, *rest: Any) -> Any:
     raise TraceError(
-        f"jit: the step looks at a number at {_line()} (a comparison, int(), a function that is not "
-        "math's): what it does next would be the same at every call. Compute it with + - * / ** and "
-        "functions of math, or do that outside"
+        f"jit: the step looks at a number at {_line()} (a comparison, int(), a function that is "
+        "not math's): what it does next would be the same at every call. Compute it with "
+        "+ - * / ** and functions of math, or do that outside"
     )
 
 
@@ -193,7 +193,7 @@ def functions_of_math(nodes: Arithmetic) -> Generator[None]:
         compute = before[name]
 
         def function(*xs: Any) -> Any:
-            if any([type(x) in (TracedNumber, SymbolicInt) for x in xs]):
+            if any(type(x) in (TracedNumber, SymbolicInt) for x in xs):
                 return nodes.apply(_FUNCTIONS[name], compute, *xs)
             return compute(*xs)
 

@@ -71,7 +71,7 @@ class RecordedStep:
     fixed: frozenset[int]
 
 
-class _Compared(Exception):
+class _ComparedError(Exception):
     """Ends a run whose graph is known."""
 
 
@@ -92,7 +92,7 @@ class StepRecorder:
         self._written: list[int] = []
         """The lists that it changes."""
         self._polluted: list[Any] = []
-        if any([isinstance(x, Value) for x in leaves]):
+        if any(isinstance(x, Value) for x in leaves):
             raise TraceError(
                 f"jit: {name} calls backward and is given Values: give it floats, or let it find "
                 "Values that it changes by a name"
@@ -127,7 +127,7 @@ class StepRecorder:
         maxima, _ = self._seen.maxima()
         tape = Tape(self._seen, where, maxima)
         steps = outcome.steps
-        traced = symbolic and any([type(x) is int for x in self._leaves])
+        traced = symbolic and any(type(x) is int for x in self._leaves)
         check = steps.compiled() if traced else None
         structure = flatten(outcome.returned)[1]
         return RecordedStep(state, tape, outcomes, structure, guards, check, frozenset(steps.fixed))
@@ -161,14 +161,14 @@ class StepRecorder:
 
     def _compare(self, put_back: Callable[[], None]) -> None:
         """Let the graph of another run tell what the numbers in it are."""
-        with suppress(_Compared):
+        with suppress(_ComparedError):
             self._run(_FACTORS[0], put_back)
 
     def _take_lists_of_ints(self) -> bool:
         """Count those lists of ints among the state that got floats; whether there are any."""
         found = self._polluted
         self._state.lists += found
-        self._state.ints = [x for x in self._state.ints if not any([x is y for y in found])]
+        self._state.ints = [x for x in self._state.ints if not any(x is y for y in found)]
         return bool(found)
 
     def _as_it_is(self, factor: float, put_back: Callable[[], None]) -> Outcome:
@@ -207,7 +207,7 @@ class StepRecorder:
         out.returned = self._f(*args, **kwargs)
         after, structure = flatten((list(args), kwargs))
         if structure != self._structure or any(
-            [x is not y for x, y in zip(after, given, strict=True)]
+            x is not y for x, y in zip(after, given, strict=True)
         ):
             raise TraceError(
                 f"jit: {self._name} changes a list that it is given, which would change a copy: "
@@ -219,12 +219,12 @@ class StepRecorder:
         out.lists = [list(x) for x in state.lists]
         if [len(x) for x in out.lists] != [len(out.before[LIST, k]) for k in range(len(out.lists))]:
             raise TraceError(f"jit: {self._name} changes the length of a list of numbers")
-        self._polluted = [x for x in state.ints if any([type(y) is TracedNumber for y in x])]
+        self._polluted = [x for x in state.ints if any(type(y) is TracedNumber for y in x)]
         if (name := state.changed_name([self._f])) is not None:
             raise TraceError(
-                f"jit: {self._name} changes a number under {name!r}, where no later call would find "
-                "it: give it as an argument, or keep it in a list of floats or in the data of a "
-                "Value"
+                f"jit: {self._name} changes a number under {name!r}, where no later call would "
+                "find it: give it as an argument, or keep it in a list of floats or in the data "
+                "of a Value"
             )
 
     def _pass(self, out: Outcome, root: Value, own: Callable[[Value], None]) -> None:
@@ -238,7 +238,7 @@ class StepRecorder:
         out.root = root
         if self._seen is not None:
             self._seen.compare([root])
-            raise _Compared
+            raise _ComparedError
         before = [v._g for v in state.values]
         for v in state.values:
             v._g = 0
@@ -276,10 +276,8 @@ def _is_written(out: Outcome, k: int) -> bool:
     """Whether a list has other numbers after a run than before it."""
     nodes = out.nodes.nodes
     return any(
-        [
-            type(x) is not TracedNumber or nodes[x.node] != ("input", (LIST, k, i))
-            for i, x in enumerate(out.lists[k])
-        ]
+        type(x) is not TracedNumber or nodes[x.node] != ("input", (LIST, k, i))
+        for i, x in enumerate(out.lists[k])
     )
 
 

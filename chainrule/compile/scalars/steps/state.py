@@ -40,7 +40,7 @@ class State:
             if isinstance(x, Value):
                 if x._made is None and (x._chain is None or x._chain is _APART):
                     self.values.append(x)
-            elif type(x) is list and x and all([type(y) in (float, int) for y in x]):
+            elif type(x) is list and x and all(type(y) in (float, int) for y in x):
                 kind = self.lists if float in map(type, x) else self.ints
                 kind.append(cast("list[Any]", x))
             elif not isinstance(x, list | tuple | set | frozenset):
@@ -73,7 +73,7 @@ class State:
         part of the state."""
         known = {id(x) for x in (*self.lists, *self.ints)}
         for holder, name, x in self._names:
-            if not any([n == name and y is x for n, y in parts(holder)]):
+            if not any(n == name and y is x for n, y in parts(holder)):
                 return name
         for x in _reached(roots):
             if id(x) in known or isinstance(x, Value):
@@ -114,7 +114,7 @@ def _reached(roots: Sequence[Any]) -> list[Any]:
 
 @final
 class Memory:
-    """Slots that are read and written together: those at some places of all Values, or of a list."""
+    """Slots that are read and written together: data or gradients of Values, items of a list."""
 
     def __init__(self, kind: str, holder: Any) -> None:
         self._kind = kind

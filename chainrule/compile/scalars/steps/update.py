@@ -26,8 +26,9 @@ Kind = tuple[Any, ...]
 
 @final
 class UpdateTape:
-    """The nodes below `outputs` as a tape; see `units.Recorded`, of which it is one. `kinds` are the
-    arrays of its inputs, each with where it begins among all of them and the places that are used."""
+    """The nodes below `outputs` as a tape; see `units.Recorded`, of which it is one. `kinds` are
+    the arrays of its inputs, each with where it begins among all of them and the places that are
+    used."""
 
     def __init__(self, nodes: Arithmetic, outputs: Sequence[int]) -> None:
         used = _below(nodes, outputs)

@@ -22,7 +22,7 @@ from chainrule.compile.trace.guards.followed import is_followed, is_followed_fil
 from chainrule.compile.trace.guards.lookup import names_of, own_names
 from chainrule.compile.trace.guards.notes import Notes, outer_parts
 from chainrule.compile.trace.guards.places import ABSENT
-from chainrule.compile.trace.guards.values import is_atom
+from chainrule.compile.trace.guards.values import is_atom, is_value
 from chainrule.errors import TraceError
 
 
@@ -51,7 +51,7 @@ class _Walk:
 
     def to(self, x: Any) -> None:
         """Look at x later, if it was not looked at."""
-        if not is_atom(x) and id(x) not in self._seen:
+        if not is_value(x) and not is_atom(x) and id(x) not in self._seen:
             self._seen.add(id(x))
             self._todo.append(x)
 
@@ -84,8 +84,6 @@ class _Walk:
                 "Give what it yields as an argument"
             )
         contents(self.notes, x, deep=True)
-        if type(x).__module__.startswith("chainrule.scalar"):
-            return ()
         return [*(own_names(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
