@@ -139,7 +139,7 @@ def momentum(step: int, rate: float) -> Any:
 def schedule(step: int, rate: float) -> Any:
     y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], 0.2)
     y.backward()
-    now = rate * 0.5 * (1 + math.cos(math.pi * step / 50)) * (1 if step > 2 else (step + 1) / 3)
+    now = rate * 0.5 * (1 + math.cos(math.pi * step / 50)) * min(1, (step + 1) / 3)
     scale = math.sqrt(sum(p.grad**2 for p in PARAMS)) + 1e-3
     COUNT[0] += y.data
     for p in PARAMS:
@@ -186,6 +186,7 @@ def test_numbers_that_a_step_computes_of_ints() -> None:
         put_back()
         assert compiled(step, 0.03) == pytest.approx(want, rel=1e-12)
         assert state.numbers() == pytest.approx(after, rel=1e-10, abs=1e-13)
+    assert compiled.traces == 2, "for the first steps the rate rises"
     for v in PARAMS:
         v.grad = 0
 

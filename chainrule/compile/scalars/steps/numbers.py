@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from chainrule.compile.scalars.formulas import LIBM
-from chainrule.compile.scalars.ints.symbolic import SymbolicInt
+from chainrule.compile.scalars.ints.symbolic import Steps, SymbolicInt
 from chainrule.errors import TraceError
 from chainrule.provenance import location, user_line
 from chainrule.scalar import Value
@@ -39,9 +39,9 @@ class Arithmetic:
             self.nodes.append(what)
         return n
 
-    def input(self, key: Input, x: float, leaf: Value | None = None) -> TracedNumber:
-        """An input, which is `x` now; `leaf` stands for it where it meets Values."""
-        return TracedNumber(self, self.node("input", key), x, leaf)
+    def input(self, key: Input, x: float) -> TracedNumber:
+        """An input, which is `x` now."""
+        return TracedNumber(self, self.node("input", key), x)
 
     def of(self, x: Any) -> int | None:
         """The node of a number; None of anything else."""
@@ -60,7 +60,9 @@ class Arithmetic:
 
     def scalar(self, x: SymbolicInt) -> TracedNumber:
         """An int as a float."""
-        return self.input(("int", x.steps.scalar(x.name)), float(x.value))
+        y = self.input(("int", x.steps.scalar(x.name)), float(x.value))
+        y.source = x.steps, f"float({x.name})"
+        return y
 
     def apply(self, label: str, compute: Callable[..., Any], *xs: Any) -> Any:
         """An op of numbers."""
@@ -72,28 +74,33 @@ class Arithmetic:
 
 @final
 class TracedNumber:
-    """Stands for a float, of which it has the number that it is now."""
+    """Stands for a float, of which it has the number that it is now.
 
-    __slots__ = ("leaf", "node", "nodes", "value")
+    What is computed from ints alone has a `source`, where it is written down what was done with
+    these, and how it is computed; so it may be looked at, as an int may.
+    """
+
+    __slots__ = ("leaf", "node", "nodes", "source", "value")
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
-    def __init__(self, nodes: Arithmetic, node: int, value: float, leaf: Any = None) -> None:
+    def __init__(self, nodes: Arithmetic, node: int, value: float) -> None:
         self.nodes = nodes
         """The graph that it belongs to."""
         self.node = node
         self.value = value
-        self.leaf = leaf
+        self.leaf: Value | None = None
+        """Stands for it where it meets Values."""
+        self.source: tuple[Steps, str] | None = None
 
     def __pow__(self, b: Any) -> Any:
-        if type(b) in (float, int) and b == 2:
-            return self.nodes.apply("square", lambda x: x**2, self)
-        if type(b) in (float, int) and b == 0.5:
-            return self.nodes.apply("sqrt", lambda x: x**0.5, self)
-        return _binary("pow", operator.pow, self, b)
+        if type(b) in (float, int) and b in (2, 0.5):
+            label = "square" if b == 2 else "sqrt"
+            return _sourced(self.nodes.apply(label, lambda x: x**b, self), self, "**", b)
+        return _sourced(_binary("pow", operator.pow, self, b), self, "**", b)
 
     def __rpow__(self, a: Any) -> Any:
-        return _binary("pow", operator.pow, a, self)
+        return _sourced(_binary("pow", operator.pow, a, self), a, "**", self)
 
     def __pos__(self) -> TracedNumber:
         return self
@@ -116,6 +123,29 @@ class TracedNumber:
 def number_of(x: Any) -> Any:
     """The number that it is now."""
     return x.value if type(x) in (TracedNumber, SymbolicInt) else x
+
+
+def _text(x: Any) -> str | None:
+    """A number in source, if it is one, or computed from ints alone."""
+    if type(x) is TracedNumber:
+        return None if x.source is None else x.source[1]
+    if type(x) is SymbolicInt:
+        return f"float({x.name})"
+    return f"({x!r})" if type(x) in (float, int) else None
+
+
+def _sourced(y: Any, a: Any, sign: str, b: Any) -> Any:
+    """`y`, which is `a sign b`, with its source, if both have one."""
+    texts = _text(a), _text(b)
+    if type(y) is TracedNumber and None not in texts:
+        (steps, _) = next(x.source for x in (a, b) if type(x) is TracedNumber)
+        text = f"({texts[0]} {sign} {texts[1]})"
+        y.source = steps, steps.define(text) if len(text) > _LONG else text
+    return y
+
+
+_LONG = 400
+"""Letters of a source that gets a name."""
 
 
 def _binary(label: str, compute: Callable[..., Any], a: Any, b: Any) -> Any:
@@ -144,17 +174,19 @@ def _refuse(x: Any, *rest: Any) -> Any:
 
 
 def _install() -> None:
-    def pair(name: str, label: str) -> None:
+    def pair(name: str, label: str, sign: str) -> None:
         compute = getattr(operator, name)
 
         def forward(a: TracedNumber, b: Any) -> Any:
             nodes, kind = a.nodes, b.__class__
             if kind is TracedNumber:
                 n = nodes.node(label, a.node, b.node)
-                return TracedNumber(nodes, n, compute(a.value, b.value))
+                y = TracedNumber(nodes, n, compute(a.value, b.value))
+                return y if a.source is None or b.source is None else _sourced(y, a, sign, b)
             if kind is float or kind is int:
                 n = nodes.node(label, a.node, nodes.constant(b))
-                return TracedNumber(nodes, n, compute(a.value, b))
+                y = TracedNumber(nodes, n, compute(a.value, b))
+                return y if a.source is None else _sourced(y, a, sign, b)
             return _binary(label, compute, a, b)
 
         def reflected(b: TracedNumber, a: Any) -> Any:
@@ -162,19 +194,50 @@ def _install() -> None:
             if kind is float or kind is int:
                 nodes = b.nodes
                 n = nodes.node(label, nodes.constant(a), b.node)
-                return TracedNumber(nodes, n, compute(a, b.value))
+                y = TracedNumber(nodes, n, compute(a, b.value))
+                return y if b.source is None else _sourced(y, a, sign, b)
             return _binary(label, compute, a, b)
 
         setattr(TracedNumber, f"__{name}__", forward)
         setattr(TracedNumber, f"__r{name}__", reflected)
 
-    for name, label in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "quotient")):
-        pair(name, label)
-    for name in (
-        "lt", "le", "gt", "ge", "eq", "ne", "bool", "int", "float", "index", "round", "trunc",
-        "floor", "ceil", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod",
+    def comparison(name: str, sign: str) -> None:
+        compute = getattr(operator, name)
+
+        def compare(a: TracedNumber, b: Any) -> Any:
+            texts = _text(a), _text(b)
+            if a.source is None or None in texts:
+                return _refuse(a)
+            holds = compute(a.value, number_of(b))
+            condition = f"({texts[0]} {sign} {texts[1]})"
+            a.source[0].require(condition if holds else f"(not {condition})")
+            return holds
+
+        setattr(TracedNumber, f"__{name}__", compare)
+
+    def plain(name: str) -> None:
+        def ask(a: TracedNumber, *rest: Any) -> Any:
+            if a.source is None:
+                return _refuse(a)
+            steps, text = a.source
+            steps.require(f"({text} == {a.value!r})")
+            return getattr(float, f"__{name}__")(a.value, *map(number_of, rest))
+
+        setattr(TracedNumber, f"__{name}__", ask)
+
+    for name, label, sign in (
+        ("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("truediv", "quotient", "/"),
     ):  # fmt: skip
-        setattr(TracedNumber, f"__{name}__", _refuse)
+        pair(name, label, sign)
+    for name, sign in (
+        ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="),
+    ):  # fmt: skip
+        comparison(name, sign)
+    for name in (
+        "bool", "int", "float", "round", "trunc", "floor", "ceil", "floordiv", "rfloordiv", "mod",
+        "rmod", "divmod", "rdivmod",
+    ):  # fmt: skip
+        plain(name)
 
 
 _install()

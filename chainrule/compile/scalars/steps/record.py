@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, final
 
 from chainrule.compile.scalars.ints.subscripts import seeing
@@ -143,7 +144,9 @@ class StepRecorder:
         for x in self._leaves:
             if type(x) is float:
                 leaf = Value(next(floats))
-                given.append(nodes.input((FLOAT, len(out.leaves)), leaf.data, leaf))
+                x = nodes.input((FLOAT, len(out.leaves)), leaf.data)
+                x.leaf = leaf
+                given.append(x)
                 out.leaves.append(leaf)
             elif type(x) is int and self._symbolic:
                 given.append(SymbolicInt(steps, f"a[{ints}]", x, ints))
@@ -284,8 +287,15 @@ def _is_written(out: Outcome, k: int) -> bool:
 @contextmanager
 def _backward(run: Callable[[Value, Callable[[Value], None]], None]) -> Generator[None]:
     """Within it a backward pass is `run`, with the Value and what does it."""
-    own = Value.backward
-    Value.backward = lambda self: run(self, own)  # type: ignore[method-assign]
+    own, mine = Value.backward, get_ident()
+
+    def backward(self: Value) -> None:
+        if get_ident() == mine:
+            run(self, own)
+        else:
+            own(self)
+
+    Value.backward = backward  # type: ignore[method-assign]
     try:
         yield
     finally:
