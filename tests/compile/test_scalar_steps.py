@@ -314,7 +314,7 @@ def rule(r: random.Random) -> Callable[[Any, int, list[float], list[float], int]
     return apply
 
 
-@sampled(one_in=25)
+@sampled(one_in=50)
 @pytest.mark.usefixtures("eager_rolling")
 @pytest.mark.parametrize("seed", range(500))
 def test_random_programs(seed: int) -> None:

@@ -23,7 +23,8 @@ from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
-from chainrule.compile.scalars.steps.record import RecordedStep, StepRecorder
+from chainrule.compile.scalars.steps.outcome import RecordedStep
+from chainrule.compile.scalars.steps.record import StepRecorder
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.compile.trace.guards.guards import Guards

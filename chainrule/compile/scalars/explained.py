@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from chainrule.compile.scalars.reroll.families import Family
+from chainrule.compile.scalars.reroll.family import Family
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.update import Update

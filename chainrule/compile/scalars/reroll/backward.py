@@ -15,7 +15,7 @@ from typing import final
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Into, Let, Store
 from chainrule.compile.scalars.formulas import partial
-from chainrule.compile.scalars.reroll.families import CONSTANTS, Families, Family, Slot
+from chainrule.compile.scalars.reroll.family import CONSTANTS, Families, Family, Slot
 from chainrule.compile.scalars.reroll.loops import (
     Loop,
     Point,

@@ -10,7 +10,7 @@ families say is what the tape does, whatever the numbers are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, final
 
@@ -19,6 +19,14 @@ import numpy as np
 from chainrule.compile.scalars.gathers import Choice
 from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
 from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
+from chainrule.compile.scalars.reroll.family import (
+    CONSTANTS,
+    LEAVES,
+    Families,
+    Family,
+    Run,
+    Slot,
+)
 from chainrule.compile.scalars.reroll.index_maps import (
     Ints,
     Map,
@@ -31,47 +39,6 @@ from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, Recorded, Un
 
 ROOM = 4
 """A family's memory may be so many times what its units need: half of a triangle is empty."""
-LEAVES, CONSTANTS = -1, -2
-"""What stands for a family's number where an operand is none."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`, and where in its memory, as a
-    map of the coordinates and of how often a run was repeated before; whether it has a gradient."""
-
-    source: int
-    at: Map
-    needed: bool
-
-    @property
-    def literal(self) -> bool:
-        """Whether it is one constant."""
-        return self.source == CONSTANTS and self.at.fixed
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Terms that are repeated `count` times, a map of the coordinates, at most `extent` times."""
-
-    terms: tuple[tuple[Slot, ...], ...]
-    count: Map
-    extent: int
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Family:
-    """`units` numbers that are computed alike, in memory by their coordinates, row by row."""
-
-    op: str
-    nest: Nest
-    runs: tuple[Run, ...]
-    strides: tuple[int, ...]
-    size: int
-    units: int
 
 
 @final
@@ -82,25 +49,6 @@ class _Group:
     source: int
     columns: Sequence[Ints]
     address: Ints
-
-
-@final
-@dataclass(slots=True)
-class Families:
-    """The families of a tape, in an order in which each needs only those before it, and of each
-    result of the tape the source and the place in its memory."""
-
-    families: list[Family]
-    results: list[tuple[int, int]]
-    apart: frozenset[int] = frozenset()
-    """The instructions that end sums that were taken apart."""
-    chosen: dict[int, tuple[Ints, Choice]] = field(default_factory=dict[int, "tuple[Ints, Choice]"])
-    """By table, by `id`, which of its entries a call fills by its ints, and with what."""
-
-    def tables(self) -> list[Table]:
-        """All tables, in the order of the operands that they are for."""
-        slots = [s for f in self.families for r in f.runs for t in r.terms for s in t]
-        return [s.at.table for s in slots if s.at.table is not None]
 
 
 EACH = 12

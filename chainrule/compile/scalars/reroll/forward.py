@@ -9,7 +9,7 @@ from math import inf
 from chainrule.compile.loops.expressions import Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
 from chainrule.compile.scalars.formulas import computed
-from chainrule.compile.scalars.reroll.families import Family, Slot
+from chainrule.compile.scalars.reroll.family import Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM

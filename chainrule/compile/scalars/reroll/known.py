@@ -13,7 +13,8 @@ from collections.abc import Hashable
 from typing import Any, final
 from weakref import WeakValueDictionary
 
-from chainrule.compile.scalars.reroll.families import Families, Family, Slot, rolled
+from chainrule.compile.scalars.reroll.families import rolled
+from chainrule.compile.scalars.reroll.family import Families, Family, Slot
 from chainrule.compile.scalars.reroll.program import (
     Code,
     Rolled,

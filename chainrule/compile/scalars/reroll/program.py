@@ -26,7 +26,7 @@ from chainrule.compile.scalars.formulas import LIBM
 from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.machine import address_of
 from chainrule.compile.scalars.reroll.backward import Backward
-from chainrule.compile.scalars.reroll.families import CONSTANTS, LEAVES, Families
+from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families
 from chainrule.compile.scalars.reroll.forward import write_forward
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded

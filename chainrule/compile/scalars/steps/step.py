@@ -18,7 +18,7 @@ from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
-from chainrule.compile.scalars.steps.record import (
+from chainrule.compile.scalars.steps.outcome import (
     FLOAT,
     INT,
     RESULT,
