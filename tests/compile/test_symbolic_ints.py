@@ -89,6 +89,20 @@ def test_what_python_does_with_an_int_is_a_condition(f: Any, most: int) -> None:
     assert traces(f, *map(one, ints), *map(one, ints)) <= most
 
 
+def test_what_comes_once_is_not_recorded() -> None:
+    """Recording takes as long as many runs: arguments of many kinds have to come twice."""
+    f = lambda xs, n: sum(xs[:n]) * ROWS[0][0]
+    compiled = cr.jit(f)
+    for n in range(1, 13):
+        xs = [Value(0.1 * i) for i in range(n)]
+        assert compiled(xs, 2).data == f(xs, 2).data
+    assert compiled.traces == 4
+    assert "8 kinds of arguments came once" in compiled.explain()
+    for _ in range(3):
+        assert compiled(xs, 2).data == f(xs, 2).data
+    assert compiled.traces == 5
+
+
 def test_an_index_out_of_bounds() -> None:
     f = cr.jit(lambda i: ROWS[i][0] * 1)
     for i in (1, 2, -1, -7):

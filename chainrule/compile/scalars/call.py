@@ -42,6 +42,13 @@ _KINDS = 100
 """How many kinds of arguments are remembered: each document of a training run may be one."""
 
 
+_MET = 10_000
+"""How many kinds of arguments that came once are remembered."""
+_PATIENCE = 4
+"""Recordings after which arguments of a new kind, or with other ints that have to stay, have to
+come twice to be recorded: that takes as long as many runs of the program."""
+
+
 @final
 @dataclass(slots=True)
 class Variant:
@@ -98,16 +105,20 @@ class _Kind:
         default_factory=dict[tuple[int, ...], list[Variant]]
     )
 
+    def key(self, ints: Sequence[int]) -> tuple[int, ...]:
+        """Those that have to stay."""
+        return tuple([ints[i] for i in self.fixed])
+
     def of(self, ints: Sequence[int]) -> list[Variant]:
         """The variants for these ints."""
-        return self.variants.get(tuple([ints[i] for i in self.fixed]), [])
+        return self.variants.get(self.key(ints), [])
 
     def add(self, variant: Variant, ints: Sequence[int], fixed: frozenset[int]) -> None:
         """Remember a variant that these ints led to."""
         if not fixed <= set(self.fixed):  # what was recorded before is found by other ints now
             self.fixed = tuple(sorted({*self.fixed, *fixed}))
             self.variants = {}
-        key = tuple([ints[i] for i in self.fixed])
+        key = self.key(ints)
         before = self.variants.get(key, ())
         self.variants[key] = [variant, *[v for v in before if v.read.alive][:_KEPT]]
         if len(self.variants) > _KINDS:
@@ -132,6 +143,9 @@ class Scalars:
         self._known = Known()
         self._updates = Updates()
         self._latest: Variant | None = None
+        self._recorded = 0
+        self._met: set[Any] = set()
+        """What came once, and was not recorded."""
         self._key: Any = None
         """The key of what the latest variant was given."""
 
@@ -159,7 +173,10 @@ class Scalars:
     def explained(self) -> str:
         """What the latest call ran, in words."""
         step = None if self._latest is None else self._latest.step
-        return explained(self._name, self.runs(), None if step is None else step.update)
+        text = explained(self._name, self.runs(), None if step is None else step.update)
+        if self._met:
+            text += f"\n{len(self._met):,} kinds of arguments came once, and ran as they are"
+        return text
 
     def variants(self) -> Iterator[Variant]:
         """All that is remembered."""
@@ -198,6 +215,8 @@ class Scalars:
             if variant.step is not None:
                 return found, False
             break
+        if not variants and self._is_new((key, kind.key(ints))):
+            return self._f(*args, **kwargs), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         variant = self._record(kind, leaves, ints, structure)
@@ -208,10 +227,20 @@ class Scalars:
         assert chosen is not None, "the ints of a recording meet its conditions"
         return variant.call(leaves, chosen), True
 
+    def _is_new(self, key: Any) -> bool:
+        """Whether arguments come for the first time, and are rather not recorded."""
+        new = self._recorded >= _PATIENCE and key not in self._met
+        if new:
+            self._met.add(key)
+        elif len(self._met) > _MET:
+            self._met.clear()
+        return new
+
     def _record(
         self, kind: _Kind, leaves: Sequence[Any], ints: Sequence[int], structure: Structure
     ) -> Variant:
         """What f does for arguments with these leaves."""
+        self._recorded += 1
         recorder = Recorder(self._f, self._name, leaves, structure)
         notes = recorder.reach()
         if any("backward" in names_in(f.__code__) for f in notes.functions):
