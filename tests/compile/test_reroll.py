@@ -61,7 +61,12 @@ def test_programs_become_loops(make: Callable[[], Program]) -> None:
 @pytest.mark.parametrize("seed", range(500))
 def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be rolled up is, however little it pays."""
-    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+    for module, name, least in (
+        (runs, "CALLS", 1),
+        (runs, "LATER", 1),
+        (runs, "LEAST", 0),
+        (families, "EACH", 0),
+    ):
         monkeypatch.setattr(module, name, least)
     f, leaves = scalar_loops.program(seed)
     (form,) = forms(trained(f, leaves, 3, rounding=1e-12))  # they may cancel out

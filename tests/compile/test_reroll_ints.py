@@ -22,7 +22,12 @@ from tests.sampling import sampled
 @pytest.fixture
 def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be rolled up is, however little it pays."""
-    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+    for module, name, least in (
+        (runs, "CALLS", 1),
+        (runs, "LATER", 1),
+        (runs, "LEAST", 0),
+        (families, "EACH", 0),
+    ):
         monkeypatch.setattr(module, name, least)
 
 

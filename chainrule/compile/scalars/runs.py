@@ -20,8 +20,9 @@ from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
 
-CALLS = 3
-"""The call from which on loops run."""
+CALLS, LATER = 3, 24
+"""The call from which on loops run; that of a tape that comes when the function has loops for other
+ones: those of rare lengths are not worth it."""
 LEAST = 512
 """Instructions of a tape that is worth it."""
 ROUNDING = 1e-11
@@ -39,7 +40,8 @@ class Runs:
         self.tape = tape
         self._known = known
         self.loops: Rolled | None = None
-        self.why = f"it is rolled up at call {CALLS}"
+        self._at = LATER if known.is_compiled else CALLS
+        self.why = f"it is rolled up at call {self._at}"
         self.state = Leaves(tape.state)
         self._calls = 0
 
@@ -58,14 +60,14 @@ class Runs:
         if self.loops is not None:
             return self.loops.run(x, chosen)
         self._calls += 1
-        if self._calls == CALLS:
+        if self._calls == self._at:
             self._roll(x, chosen)
         return self.tape.run(x, chosen)
 
     def stay_tape(self, why: str) -> None:
         """Make no loops."""
         self.why = why
-        self._calls = CALLS
+        self._calls = self._at
 
     def _roll(self, numbers: Array, chosen: Chosen) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""

@@ -36,6 +36,11 @@ class Known:
         self._families: dict[Any, list[Families]] = {}
         self._codes: WeakValueDictionary[Hashable, Code] = WeakValueDictionary()
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there are loops of some tape."""
+        return bool(self._codes)
+
     def rolled(self, tape: Recorded) -> Rolled | str:
         """The loops of a tape, or why it has none; a `TypeError` names what loops cannot do."""
         alike = self._families.setdefault((len(tape.code), len(tape.results)), [])
