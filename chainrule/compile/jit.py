@@ -80,7 +80,8 @@ def jit(
     A function of `Value`s, among its arguments or by itself, is compiled too; where it repeats
     itself, to loops (docs/scalar_speed.md). Numbers taken from their `data` inside f stay what they
     were when it was traced, but for the largest of several; so f is tried with other numbers as
-    well, and if its results depend on such a number (a branch, say), that raises `TraceError`.
+    well, and if its results depend on such a number (a branch, say), it runs as it is, and
+    `explain` says why. It may call `backward` and change data, gradients and lists of floats.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 

@@ -18,12 +18,11 @@ from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.ints.symbolic import Check
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.proof import proven, proven_step
-from chainrule.compile.scalars.record import Recorder, indices, is_number
+from chainrule.compile.scalars.record import DependsOnDataError, Recorder, indices, is_number
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
-from chainrule.compile.scalars.steps.outcome import RecordedStep
 from chainrule.compile.scalars.steps.record import StepRecorder
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.update import Updates
@@ -100,6 +99,8 @@ class _Kind:
 
     ints: int
     symbolic: bool = True
+    why: str = ""
+    """Why the function runs as it is for these, if it does."""
     fixed: tuple[int, ...] = ()
     variants: dict[tuple[int, ...], list[Variant]] = field(
         default_factory=dict[tuple[int, ...], list[Variant]]
@@ -143,6 +144,8 @@ class Scalars:
         self._known = Known()
         self._updates = Updates()
         self._latest: Variant | None = None
+        self._why = ""
+        """Why the latest call ran as it is, if it did."""
         self._recorded = 0
         self._met: set[Any] = set()
         """What came once, and was not recorded."""
@@ -163,7 +166,7 @@ class Scalars:
 
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
-        return self._latest is not None and self._latest.stays()
+        return bool(self._why) or (self._latest is not None and self._latest.stays())
 
     def runs(self) -> Runs:
         """What the latest call ran."""
@@ -172,6 +175,8 @@ class Scalars:
 
     def explained(self) -> str:
         """What the latest call ran, in words."""
+        if self._why:
+            return f"{self._name} runs as it is: {self._why}"
         step = None if self._latest is None else self._latest.step
         text = explained(self._name, self.runs(), None if step is None else step.update)
         if self._met:
@@ -196,6 +201,9 @@ class Scalars:
                 f"jit: {self._name} is given an argument that is neither a Value, a number nor "
                 f"hashable ({cause})"
             ) from cause
+        if kind.why:
+            return self._as_it_is(kind, args, kwargs)
+        self._why = ""
         variants = kind.of(ints)
         for variant in variants:
             chosen = variant.chosen(ints)
@@ -219,13 +227,21 @@ class Scalars:
             return self._f(*args, **kwargs), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
-        variant = self._record(kind, leaves, ints, structure)
+        try:
+            variant = self._record(kind, leaves, ints, structure)
+        except DependsOnDataError as why:
+            kind.why = str(why)
+            return self._as_it_is(kind, args, kwargs)
         self._latest, self._key = variant, key
         if len(self._kinds) > _KINDS:
             del self._kinds[next(iter(self._kinds))]
         chosen = variant.chosen(ints)
         assert chosen is not None, "the ints of a recording meet its conditions"
         return variant.call(leaves, chosen), True
+
+    def _as_it_is(self, kind: _Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
+        self._latest, self._why = None, kind.why
+        return self._f(*args, **kwargs), False
 
     def _is_new(self, key: Any) -> bool:
         """Whether arguments come for the first time, and are rather not recorded."""
@@ -241,54 +257,43 @@ class Scalars:
     ) -> Variant:
         """What f does for arguments with these leaves."""
         self._recorded += 1
-        recorder = Recorder(self._f, self._name, leaves, structure)
-        notes = recorder.reach()
-        if any("backward" in names_in(f.__code__) for f in notes.functions):
-            steps = StepRecorder(self._f, self._name, leaves, structure)
+        if kind.symbolic and ints:
             try:
-                step = steps.record(notes, symbolic=kind.symbolic)
-            except TraceError:
-                raise
+                variant, fixed = self._variant(leaves, structure, symbolic=True)
             except Exception:  # whatever a program may do to what is no int
-                if not (kind.symbolic and ints):
-                    raise
-                step = steps.record(recorder.reach(), symbolic=False)
+                variant, fixed = self._variant(leaves, structure, symbolic=False)
                 kind.take_apart()
-            if step is not None:
-                return self._of_step(kind, step, ints)
-        try:
-            found = recorder.record(symbolic=kind.symbolic)
-        except Exception:  # whatever a program may do to what is no int
-            if not (kind.symbolic and ints):
-                raise
-            found = recorder.record(symbolic=False)
-            kind.take_apart()
-        stays = watcher(found.read, loops().unchanged, loops().guarded)
-        runs = Runs(found.tape, self._known)
-        proven = len(found.fixed) == len(ints) or not kind.symbolic
-        variant = Variant(
-            runs, found.structure, found.read, stays, tuple(ints), found.check, proven
-        )
-        kind.add(variant, ints, found.fixed)
+        else:
+            variant, fixed = self._variant(leaves, structure, symbolic=False)
+        kind.add(variant, ints, fixed)
         return variant
 
-    def _of_step(self, kind: _Kind, found: RecordedStep, ints: Sequence[int]) -> Variant:
-        """A step that was recorded, once it did what the program does."""
-        step = Step(found, self._known, self._updates)
-        chosen = indices(found.check, ints)
-        if not all(step.agrees(x, found.state, chosen) for x in found.outcomes):
-            raise TraceError(
-                f"jit: {self._name} looks at the data or gradients of Values (a branch, int(), the "
-                "largest of several): for other numbers it does something else than at first. "
-                "Write that with Values, or leave out jit"
-            )
+    def _variant(
+        self, leaves: Sequence[Any], structure: Structure, *, symbolic: bool
+    ) -> tuple[Variant, frozenset[int]]:
+        """What f does, and the numbers of the ints that have to stay."""
+        ints = tuple([x for x in leaves if type(x) is int])
+        recorder = Recorder(self._f, self._name, leaves, structure)
+        notes = recorder.reach()
+        found = step = None
+        if any("backward" in names_in(f.__code__) for f in notes.functions):
+            found = StepRecorder(self._f, self._name, leaves, structure, symbolic).record(notes)
+        if found is None:
+            found = recorder.record(symbolic=symbolic)
+            runs = Runs(found.tape, self._known)
+        else:
+            step = Step(found, self._known, self._updates)
+            runs = step.runs
+            chosen = indices(found.check, ints)
+            if not all(step.agrees(x, found.state, chosen) for x in found.outcomes):
+                raise DependsOnDataError(
+                    f"{self._name} looks at the data or gradients of Values (a branch, int(), the "
+                    "largest of several): for other numbers it does something else than at first"
+                )
         stays = watcher(found.read, loops().unchanged, loops().guarded)
-        proven = len(found.fixed) == len(ints) or not kind.symbolic
-        variant = Variant(
-            step.runs, found.structure, found.read, stays, tuple(ints), found.check, proven, step
-        )
-        kind.add(variant, ints, found.fixed)
-        return variant
+        proven = len(found.fixed) == len(ints) or not symbolic
+        args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
+        return Variant(*args), found.fixed
 
 
 def _kind(x: Any) -> Any:

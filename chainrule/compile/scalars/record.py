@@ -78,6 +78,10 @@ def is_number(x: Any) -> bool:
     return isinstance(x, Value) or type(x) is float
 
 
+class DependsOnDataError(Exception):
+    """What a function does depends on the numbers that it has: no recording is right for others."""
+
+
 @final
 class Recorder:
     """Records `f` for arguments of one structure, with these `leaves`."""
@@ -188,10 +192,10 @@ class Recorder:
         found = tape.run(np.array([*other.given, *state], np.float64), chosen)[0]
         for y, z in zip(other.results, found, strict=False):
             if isfinite(y) and isfinite(z) and not isclose(y, z, rel_tol=1e-6, abs_tol=1e-12):
-                raise TraceError(
-                    f"jit: {self._name} looks at the data of Values (a branch, the largest of "
-                    f"several, int()): for other numbers it gives {y}, and what it did at first "
-                    f"gives {z}. Write that with Values (relu, abs, clip, ...), or leave out jit"
+                raise DependsOnDataError(
+                    f"{self._name} looks at the data of Values (a branch, the largest of several, "
+                    f"int()): for other numbers it gives {y}, and what it did at first gives {z}. "
+                    "Written with Values (relu, abs, clip, ...), it would be compiled"
                 )
 
     def _check(

@@ -39,10 +39,16 @@ class _ComparedError(Exception):
 
 @final
 class StepRecorder:
-    """Records a step `f` for arguments with these leaves."""
+    """Records a step `f` for arguments with these leaves; ints are symbols if they are
+    `symbolic`."""
 
     def __init__(
-        self, f: Callable[..., Any], name: str, leaves: Sequence[Any], structure: Structure
+        self,
+        f: Callable[..., Any],
+        name: str,
+        leaves: Sequence[Any],
+        structure: Structure,
+        symbolic: bool,
     ) -> None:
         self._f = f
         self._name = name
@@ -50,7 +56,7 @@ class StepRecorder:
         self._structure = structure
         self._state = State([f])
         self._seen: Reads | None = None
-        self._symbolic = True
+        self._symbolic = symbolic
         self._written: list[int] = []
         """The lists that it changes."""
         self._polluted: list[Any] = []
@@ -60,9 +66,8 @@ class StepRecorder:
                 "Values that it changes by a name"
             )
 
-    def record(self, notes: Notes, *, symbolic: bool) -> RecordedStep | None:
+    def record(self, notes: Notes) -> RecordedStep | None:
         """Run it, and leave everything as it was; None if it does not call backward after all."""
-        self._symbolic = symbolic
         f, state = self._f, self._state
         put_back = state.saved()
         try:
@@ -89,7 +94,7 @@ class StepRecorder:
         maxima, _ = self._seen.maxima()
         tape = Tape(self._seen, where, maxima)
         steps = outcome.steps
-        traced = symbolic and any(type(x) is int for x in self._leaves)
+        traced = self._symbolic and any(type(x) is int for x in self._leaves)
         check = steps.compiled() if traced else None
         structure = flatten(outcome.returned)[1]
         return RecordedStep(state, tape, outcomes, structure, guards, check, frozenset(steps.fixed))
