@@ -243,6 +243,17 @@ def _held(y: Any) -> None:
     HELD["total"] = HELD["total"] + y.data
 
 
+LOG: list[Any] = []
+
+
+def _logged(y: Any) -> None:
+    LOG.append(y)
+
+
+def _attribute(y: Any) -> None:
+    HELD["latest"] = y
+
+
 def _longer(y: Any) -> None:
     VELOCITY.append(y.data)
 
@@ -257,7 +268,9 @@ def _chosen(y: Any) -> None:
         (_clipped, "looks at a number"),
         (_twice, "backward twice"),
         (_computed, "meets a Value"),
-        (_held, "under 'total'"),
+        (_held, "changes 'total'"),
+        (_logged, "a list of 0 entries, which has 1"),
+        (_attribute, "changes 'total'|a dict of 1 entries, which has 2"),
         (_longer, "length of a list"),
         (_chosen, "looks at a number"),
     ],
@@ -276,6 +289,7 @@ def test_what_is_no_step_is_refused_and_leaves_nothing(more: Any, why: str) -> N
     assert state.numbers() == before
     assert len(VELOCITY) == length
     assert HELD == {"total": 0.0}
+    assert LOG == []
 
 
 def test_a_step_that_changes_data_first_is_refused() -> None:

@@ -189,11 +189,11 @@ class StepRecorder:
         if [len(x) for x in out.lists] != [len(out.before[LIST, k]) for k in range(len(out.lists))]:
             raise TraceError(f"jit: {self._name} changes the length of a list of numbers")
         self._polluted = [x for x in state.ints if any(type(y) is TracedNumber for y in x)]
-        if (name := state.changed_name([self._f])) is not None:
+        if (what := state.changed()) is not None:
             raise TraceError(
-                f"jit: {self._name} changes a number under {name!r}, where no later call would "
-                "find it: give it as an argument, or keep it in a list of floats or in the data "
-                "of a Value"
+                f"jit: {self._name} changes {what}, which no later call would do: do that outside. "
+                "Numbers may be changed in lists of floats and in Values; a count can be an "
+                "argument"
             )
 
     def _pass(self, out: Outcome, root: Value, own: Callable[[Value], None]) -> None:

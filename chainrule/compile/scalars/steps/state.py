@@ -35,7 +35,8 @@ class State:
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
         self.ints: list[list[Any]] = []
-        self._names: list[tuple[Any, str, Any]] = []
+        self._others: list[tuple[Any, list[tuple[Any, Any]]]] = []
+        """Everything else that can be reached, with what it refers to."""
         for x in _reached(roots):
             if isinstance(x, Value):
                 if x._made is None and (x._chain is None or x._chain is _APART):
@@ -43,8 +44,8 @@ class State:
             elif type(x) is list and x and all(type(y) in (float, int) for y in x):
                 kind = self.lists if float in map(type, x) else self.ints
                 kind.append(cast("list[Any]", x))
-            elif not isinstance(x, list | tuple | set | frozenset):
-                self._names += [(x, n, y) for n, y in parts(x) if type(y) in (float, int, bool)]
+            else:
+                self._others.append((x, list(parts(x))))
 
     def numbers(self) -> list[Any]:
         """All numbers, as they are now."""
@@ -63,39 +64,47 @@ class State:
                 v.data, v._g = x, g
             for held, x in zip(lists, items, strict=True):
                 held[:] = x
-            for holder, name, x in self._names:
-                _put(holder, name, x)
+            for holder, before in self._others:
+                _restore(holder, before)
 
         return put_back
 
-    def changed_name(self, roots: Sequence[Any]) -> Any | None:
-        """The name of a number that is another one now, or of one that is written down, and is no
-        part of the state."""
-        known = {id(x) for x in (*self.lists, *self.ints)}
-        for holder, name, x in self._names:
-            if not any(n == name and y is x for n, y in parts(holder)):
-                return name
-        for x in _reached(roots):
-            if id(x) in known or isinstance(x, Value):
-                continue
-            for name, y in parts(x):
-                if type(y) is TracedNumber:
-                    return name
+    def changed(self) -> str | None:
+        """What refers to something else now, and is no part of the state, in words."""
+        for holder, before in self._others:
+            now = list(parts(holder))
+            if len(now) != len(before):
+                return f"a {type(holder).__name__} of {len(before)} entries, which has {len(now)}"
+            for (name, x), (other, y) in zip(before, now, strict=True):
+                if x is not y or name != other:
+                    return f"{name!r}" if isinstance(name, str) else f"a {type(holder).__name__}"
         return None
 
 
-def _put(holder: Any, name: str, x: Any) -> None:
-    """Let the number be there again, where it was found by `parts`."""
-    if isinstance(holder, FunctionType):
+def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
+    """Let it refer to that again."""
+    now = list(parts(holder))
+    if len(now) == len(before) and all(
+        x is y and n == m for (n, x), (m, y) in zip(before, now, strict=True)
+    ):
+        return
+    if isinstance(holder, list):
+        holder[:] = [x for _, x in before]
+    elif isinstance(holder, FunctionType):
         cells = dict(zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True))
-        if name in cells:
-            cells[name].cell_contents = x
-        elif name in holder.__globals__:
-            holder.__globals__[name] = x
+        for name, x in before:
+            if name in cells:
+                cells[name].cell_contents = x
+            elif name in holder.__globals__:
+                holder.__globals__[name] = x
+    elif isinstance(holder, set):
+        holder.clear()
+        holder.update([x for _, x in before])
     else:
         names = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
-        if isinstance(names, dict) and names.get(name) is not x:
-            names[name] = x
+        if isinstance(names, dict):
+            names.clear()
+            names.update(before)
 
 
 def _reached(roots: Sequence[Any]) -> list[Any]:

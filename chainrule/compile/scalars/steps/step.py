@@ -99,7 +99,7 @@ class Step:
                     traced.append(i)
                     outputs.append(x.node)
             elif x is not first.before[kind][i]:
-                things.setdefault((type(x), x), (x, []))[1].append(i)
+                things.setdefault((type(x), repr(x)), (x, []))[1].append(i)
         if traced:
             self._writes.append(_Write(memory, _among(traced, memory), start, len(traced)))
         for thing, places in things.values():
