@@ -80,7 +80,8 @@ def jit(
     A function of `Value`s, among its arguments or by itself, is compiled too; where it repeats
     itself, to loops (docs/scalar_speed.md). Numbers taken from their `data` inside f stay what they
     were when it was traced, but for the largest of several. So f is tried with other numbers as
-    well. If its results depend on such a number (a branch, say), that raises `TraceError`.
+    well. If its results depend on such a number (a branch, say), it runs as it is, and `explain`
+    says why. f may call `backward`, and change data, gradients and lists of floats.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
@@ -269,9 +270,7 @@ class Jitted:
         that its loops compute, or says why it runs one operation after the other.
         """
         if self._numbers is not None and not self._variants:
-            from chainrule.compile.scalars.explained import explained as in_words
-
-            return Words(in_words(self._name, self._numbers.runs()))
+            return Words(self._numbers.explained())
         from chainrule.compile.inspect.explain import measure_kernels
 
         variant, given = self._variant(args, kwargs)

@@ -218,12 +218,18 @@ def _paste(text: str, blocks: dict[str, str]) -> str:
     return "\n".join(out)
 
 
+stand_ins: dict[type, Callable[[Any], float]] = {}
+"""Classes whose objects stand for numbers, and how these are asked for theirs."""
+
+
 def number(x: Any) -> float | None:
     """A Python number from one or from NumPy's scalars; None for what is no real number."""
     if isinstance(x, bool):
         return int(x)
     if isinstance(x, int | float):
         return x if x.__class__ is int or x.__class__ is float else x.__float__()
+    if (known := stand_ins.get(x.__class__)) is not None:
+        return known(x)
     np: Any = sys.modules.get("numpy")  # not loaded, it has made no number
     if np is None:
         return None

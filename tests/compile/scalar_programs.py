@@ -98,8 +98,8 @@ def rmsnorm(x) -> Any:
 class GPT:
     """A GPT as microgpt has it: token by token, keys and values in lists."""
 
-    def __init__(self, layers=1, n_embd=8, heads=2, block=8, vocab=7, positions=True):
-        r = random.Random(42)
+    def __init__(self, layers=1, n_embd=8, heads=2, block=8, vocab=7, positions=True, draw=None):
+        r = draw or random.Random(42)
         self.layers, self.heads, self.width = layers, heads, n_embd // heads
         self.positions = positions
         self.w: dict[str, list[list[Value]]] = {"wte": matrix(r, vocab, n_embd)}

@@ -22,7 +22,12 @@ from tests.sampling import sampled
 @pytest.fixture
 def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be rolled up is, however little it pays."""
-    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+    for module, name, least in (
+        (runs, "CALLS", 1),
+        (runs, "LATER", 1),
+        (runs, "LEAST", 0),
+        (families, "EACH", 0),
+    ):
         monkeypatch.setattr(module, name, least)
 
 
@@ -37,10 +42,14 @@ def same(f: Any, compiled: Any, leaves: list[Value], *args: Any, rounding: float
         v.data -= 0.01 * g
 
 
-def codes(compiled: Any) -> set[int]:
-    """The machine code of all loops of a function."""
-    loops = [form.loops for form in forms(compiled)]
-    assert None not in loops, [form.why for form in forms(compiled)]
+MIXED = "an int chooses among numbers that are not computed alike"
+
+
+def codes(compiled: Any, *, mixed: bool = False) -> set[int]:
+    """The machine code of all loops of a function; some may be none for the reason `MIXED`."""
+    found = [form for form in forms(compiled) if not (mixed and form.why == MIXED)]
+    loops = [form.loops for form in found]
+    assert None not in loops, [form.why for form in found]
     return {id(x.code) for x in loops if x is not None}
 
 
@@ -53,7 +62,7 @@ def test_documents_are_compiled_once_for_each_length() -> None:
     for tokens in [*documents, *documents[::7]]:
         same(model.loss, compiled, model.parameters(), tokens)
     assert len(codes(compiled)) == 4
-    assert compiled.traces == len({tuple(x) for x in documents})
+    assert compiled.traces == 4
 
 
 @pytest.mark.usefixtures("eager_rolling")
@@ -80,7 +89,7 @@ def test_random_programs_of_ints(seed: int) -> None:
     compiled = cr.jit(f)
     for ints in [*calls, *calls[::-1]]:
         same(f, compiled, leaves, ints, rounding=1e-12)
-    assert len(codes(compiled)) <= len(calls)
+    assert len(codes(compiled, mixed=True)) <= len(calls)
 
 
 @pytest.mark.usefixtures("eager_rolling")

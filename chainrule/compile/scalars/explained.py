@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from chainrule.compile.scalars.reroll.families import Family
-from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.reroll.family import Family
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.runs import Runs
+from chainrule.compile.scalars.steps.update import Update
 
 
-def explained(name: str, runs: Runs) -> str:
-    """The families that its loops compute, or why it runs as a tape."""
+def explained(name: str, runs: Runs, update: Update | None = None) -> str:
+    """The families that its loops compute, or why it runs as a tape; of a step also its update."""
+    text = _explained(name, runs)
+    if update is not None:
+        text += "\n" + _explained("then, after the backward pass", update)
+    return text
+
+
+def _explained(name: str, runs: Runs | Update) -> str:
     n = len(runs.tape.code)
     if runs.loops is None:
         return f"{name}: a tape of {n:,} operations, one after the other: {runs.why}"
@@ -32,11 +40,15 @@ def _line(family: Family) -> str:
         not any(a.low.coefficients) and not any(a.high.coefficients) for a in family.nest.axes
     )
     count = sizes if full else f"{family.units} of {sizes}"
-    gathers = any(s.at.table is not None for r in family.runs for t in r.terms for s in t)
+    gathers = family.op != GATHER and any(
+        s.at.table is not None for r in family.runs for t in r.terms for s in t
+    )
     return f"{count} {_what(family)}" + (", some operands by a table" if gathers else "")
 
 
 def _what(family: Family) -> str:
+    if family.op == GATHER:
+        return "numbers that ints choose"
     if family.op not in (SUM, LARGEST):
         return family.op
     longest = max(family.runs, key=lambda r: r.extent)

@@ -17,7 +17,7 @@ from typing import Any
 
 from chainrule.arrays import kinds
 from chainrule.op import Op
-from chainrule.ops.families import Elementwise
+from chainrule.ops.families import Elementwise, rows
 
 LIBM = {
     name: name
@@ -173,6 +173,22 @@ def value(row: Elementwise, xs: Sequence[Number]) -> Any:
     if (name := LIBM.get(row.label)) is not None:
         return xs[0].call(name, *xs)
     return row.scalar(*xs)
+
+
+NUMBERS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "quotient": (2, lambda a, b: a / b),
+}
+"""What Python's floats compute otherwise than Values do; it has no derivative."""
+
+
+def arity(label: str) -> int:
+    """How many operands it has."""
+    return NUMBERS[label][0] if label in NUMBERS else len(rows[label].partials)
+
+
+def computed(label: str, xs: Sequence[Number]) -> Any:
+    """What a row, or a function of floats, computes of these."""
+    return NUMBERS[label][1](*xs) if label in NUMBERS else value(rows[label], xs)
 
 
 def partial(row: Elementwise, i: int, y: Number, xs: Sequence[Number]) -> Any:

@@ -1,11 +1,14 @@
-"""The numbers and gradients of many Values at once, in machine code.
+"""The numbers and gradients of many Values at once, and the items of lists, in machine code.
 
-    int64 read(values, count, out)               out[i] = values[i].data
-    int64 add(values, count, slopes, g)          values[i].grad += g * slopes[i]
+    int64 read(slots, count, out)                out[i] = *slots[i]
+    int64 add(slots, count, slopes, g)           *slots[i] += g * slopes[i]
+    int64 write(slots, count, numbers)           *slots[i] = numbers[i]
+    int64 fill(slots, count, thing)              *slots[i] = thing
 
-`values` are addresses of Values. Both look into the objects, where CPython keeps what a slot holds
-and a float its number, which is made sure of by looking. They end where something is not as
-expected (an int, say), and say how far they came: Python does the rest.
+A slot is the address of a reference to a float: within a Value, or in the memory of a list. All
+look into the objects, where CPython keeps what a slot holds and a float its number, which is made
+sure of by looking. They end where something is not as expected (an int, say), and say how far they
+came: Python does the rest. A float that nobody else refers to is written in its place.
 """
 
 # What Value keeps to itself is looked at where it lies.
@@ -21,6 +24,7 @@ from typing import Any, final
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from chainrule.compile.cpu.object_layout import KIND, word
 from chainrule.compile.llvm.host_target import target
@@ -31,6 +35,7 @@ from chainrule.scalar import Value
 
 llvm: Any = llvmlite.binding
 _I64, _F64, _PTR, _I8 = ir.IntType(64), ir.DoubleType(), ir.PointerType(), ir.IntType(8)
+Addresses = NDArray[np.int64]
 _NUMBER = 2 * KIND
 """Bytes from the start of a float to its number."""
 
@@ -41,14 +46,14 @@ class Leaves:
 
     def __init__(self, values: Sequence[Value]) -> None:
         self.values = tuple(values)
-        self._addresses = np.array([id(v) for v in values], np.int64)
+        self.data, self.gradients = value_slots(values)
         self._code = code()
 
     def read(self, out: Array) -> None:
         """Write what is in their `data` into `out`."""
         n, done = len(self.values), 0
         if self._code is not None:
-            done = self._code.read(self._addresses.ctypes.data, n, out.ctypes.data)
+            done = self._code.read(self.data.ctypes.data, n, out.ctypes.data)
         if done < n:
             out[done:] = [v.data for v in self.values[done:]]
 
@@ -56,7 +61,7 @@ class Leaves:
         """Add g times a slope to the gradient of each."""
         n, done = len(self.values), 0
         if self._code is not None:
-            done = self._code.add(self._addresses.ctypes.data, n, slopes.ctypes.data, g)
+            done = self._code.add(self.gradients.ctypes.data, n, slopes.ctypes.data, g)
         if done < n:
             for v, d in zip(self.values[done:], slopes[done:].tolist(), strict=True):
                 v._g += g * d
@@ -76,16 +81,26 @@ def _slots() -> tuple[int, int] | None:
     return found if None not in found and is_float and seen == x else None  # type: ignore[return-value]
 
 
+def value_slots(values: Sequence[Value]) -> tuple[Addresses, Addresses]:
+    """The slots of the data and of the gradients of Values; nothing if these are not to be seen."""
+    found = _slots()
+    where = np.array([id(v) for v in values], np.int64)
+    return (where, where) if found is None else (where + found[0], where + found[1])
+
+
 @final
 class Code:
-    """The machine code of both functions, called with the interpreter's lock."""
+    """The machine code of all functions, called with the interpreter's lock."""
 
-    def __init__(self, data: int, gradient: int) -> None:
+    def __init__(self) -> None:
         module = ir.Module("leaves")
         module.triple = llvm.get_process_triple()
-        _write_read(_Function(module, "read", [_PTR, _I64, _PTR]), data)
-        _write_add(_Function(module, "add", [_PTR, _I64, _PTR, _F64]), gradient)
-        for name in ("PyFloat_FromDouble", "Py_DecRef"):
+        api = _Api(module)
+        _write_read(_Function(module, "read", [_PTR, _I64, _PTR]))
+        _write_add(_Function(module, "add", [_PTR, _I64, _PTR, _F64]), api)
+        _write_write(_Function(module, "write", [_PTR, _I64, _PTR]), api)
+        _write_fill(_Function(module, "fill", [_PTR, _I64, _PTR]), api)
+        for name in ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef"):
             f = getattr(ctypes.pythonapi, name)
             llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
@@ -94,15 +109,27 @@ class Code:
         pointer, count, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
         kind = ctypes.PYFUNCTYPE(count, pointer, count, pointer)
         self.read = kind(self._engine.get_function_address("read"))
+        self.write = kind(self._engine.get_function_address("write"))
+        self.fill = kind(self._engine.get_function_address("fill"))
         kind = ctypes.PYFUNCTYPE(count, pointer, count, pointer, number)
         self.add = kind(self._engine.get_function_address("add"))
 
 
 @cache
 def code() -> Code | None:
-    """Both functions, or None where Values are not laid out as expected."""
-    found = _slots()
-    return None if found is None else Code(*found)
+    """The functions, or None where Values are not laid out as expected."""
+    return None if _slots() is None else Code()
+
+
+@final
+class _Api:
+    """Functions of CPython's."""
+
+    def __init__(self, module: Any) -> None:
+        void = ir.FunctionType(ir.VoidType(), [_PTR])
+        self.make = ir.Function(module, ir.FunctionType(_PTR, [_F64]), "PyFloat_FromDouble")
+        self.forget = ir.Function(module, void, "Py_DecRef")
+        self.keep = ir.Function(module, void, "Py_IncRef")
 
 
 @final
@@ -138,35 +165,71 @@ class _Function:
             self.b.ret(result)
 
 
-def _write_read(s: _Function, slot: int) -> None:
-    values, count, out = s.args
+def _write_read(s: _Function) -> None:
+    slots, count, out = s.args
+    zero = s.b.alloca(_F64)
+    s.b.store(ir.Constant(_F64, 0.0), zero)
     with count_up(s.b, count) as i:
-        v = s.b.load(s.element(values, i, _PTR), typ=_PTR)
-        x = s.held(v, slot, _PTR)
+        x = s.b.load(s.b.load(s.element(slots, i, _PTR), typ=_PTR), typ=_PTR)
         s.end_if(s.is_(x, 0), i)
-        s.end_if(s.b.not_(s.is_(s.held(x, KIND, _I64), id(float))), i)
-        s.b.store(s.held(x, _NUMBER, _F64), s.element(out, i, _F64))
+        is_float = s.is_(s.held(x, KIND, _I64), id(float))
+        s.end_if(s.b.not_(s.b.or_(is_float, s.is_(x, id(0)))), i)
+        number = s.b.select(is_float, s.place(x, _NUMBER), zero)
+        s.b.store(s.b.load(number, typ=_F64), s.element(out, i, _F64))
     s.b.ret(count)
 
 
-def _write_add(s: _Function, slot: int) -> None:
-    values, count, slopes, g = s.args
-    make = ir.Function(s.module, ir.FunctionType(_PTR, [_F64]), "PyFloat_FromDouble")
-    forget = ir.Function(s.module, ir.FunctionType(ir.VoidType(), [_PTR]), "Py_DecRef")
+def _write_add(s: _Function, api: _Api) -> None:
+    slots, count, slopes, g = s.args
     b = s.b
     with count_up(b, count) as i:
-        v = b.load(s.element(values, i, _PTR), typ=_PTR)
-        old = s.held(v, slot, _PTR)
+        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
+        old = b.load(slot, typ=_PTR)
         s.end_if(s.is_(old, 0), i)
         nothing = s.is_(old, id(0))  # the int 0, which a gradient starts as
         is_float = s.is_(s.held(old, KIND, _I64), id(float))
         s.end_if(b.not_(b.or_(nothing, is_float)), i)
         # an int is shorter than a float, so that it is not read as one
-        start = b.select(nothing, s.place(v, 0), s.place(old, 0))
+        start = b.select(nothing, s.place(slot, -_NUMBER), old)
         x = b.select(nothing, ir.Constant(_F64, 0.0), s.held(start, _NUMBER, _F64))
         more = b.fmul(g, b.load(s.element(slopes, i, _F64), typ=_F64))
-        new = b.call(make, [b.fadd(x, more)])
+        new = b.call(api.make, [b.fadd(x, more)])
         s.end_if(s.is_(new, 0), i)
-        b.store(new, s.place(v, slot))
-        b.call(forget, [old])
+        b.store(new, slot)
+        b.call(api.forget, [old])
+    b.ret(count)
+
+
+def _write_write(s: _Function, api: _Api) -> None:
+    slots, count, numbers = s.args
+    b = s.b
+    with count_up(b, count) as i:
+        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
+        x = b.load(s.element(numbers, i, _F64), typ=_F64)
+        old = b.load(slot, typ=_PTR)
+        s.end_if(s.is_(old, 0), i)
+        is_float = s.is_(s.held(old, KIND, _I64), id(float))
+        alone = b.and_(is_float, s.is_(s.held(old, 0, _I64), 1))
+        with b.if_else(alone) as (here, anew):
+            with here:
+                b.store(x, s.place(old, _NUMBER))
+            with anew:
+                new = b.call(api.make, [x])
+                s.end_if(s.is_(new, 0), i)
+                b.store(new, slot)
+                b.call(api.forget, [old])
+    b.ret(count)
+
+
+def _write_fill(s: _Function, api: _Api) -> None:
+    slots, count, thing = s.args
+    b = s.b
+    with count_up(b, count) as i:
+        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
+        old = b.load(slot, typ=_PTR)
+        s.end_if(s.is_(old, 0), i)
+        with b.if_then(b.icmp_unsigned("!=", old, thing)):
+            b.call(api.keep, [thing])
+            b.store(thing, slot)
+            b.call(api.forget, [old])
     b.ret(count)

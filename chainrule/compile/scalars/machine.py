@@ -28,8 +28,8 @@ from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
 from chainrule.compile.cpu.word_guards import add_word_guard
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.scalars.formulas import Number, partial, value
-from chainrule.ops.families import Elementwise, rows
+from chainrule.compile.scalars.formulas import NUMBERS, Number, arity, computed, partial, value
+from chainrule.ops.families import rows
 
 _F64, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _COMMANDS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -110,6 +110,12 @@ def codes() -> dict[str, int]:
     return known
 
 
+@cache
+def all_codes() -> dict[str, int]:
+    """These, and those of functions of floats."""
+    return codes() | {label: len(codes()) + i for i, label in enumerate(NUMBERS)}
+
+
 @final
 class _Frame:
     """One of the two loops as it is being written: `at(array, i)` is an element's address."""
@@ -130,7 +136,7 @@ class _Frame:
         return self.b.load(self.at(array, i))
 
 
-def _loop(module: Any, name: str, branch: Callable[[_Frame, Elementwise, Any], None]) -> None:
+def _loop(module: Any, name: str, branch: Callable[[_Frame, str, Any], None]) -> None:
     """void name(code, need, left, right, x, g, n, base): forward upwards, backward downwards."""
     s = _Frame(module, name)
     up = name == "forward"
@@ -144,11 +150,11 @@ def _loop(module: Any, name: str, branch: Callable[[_Frame, Elementwise, Any], N
     s.b.position_at_end(body)
     i = k if up else s.b.sub(s.b.sub(s.n, one), k)
     choice = s.b.switch(s.load(s.code, i), step)
-    for label, number in codes().items():
+    for label, number in all_codes().items():
         block = s.f.append_basic_block(label)
         choice.add_case(ir.Constant(_I32, number), block)
         s.b.position_at_end(block)
-        branch(s, rows[label], i)
+        branch(s, label, i)
         s.b.branch(step)
     s.b.position_at_end(step)
     k.add_incoming(s.b.add(k, one), step)
@@ -157,24 +163,27 @@ def _loop(module: Any, name: str, branch: Callable[[_Frame, Elementwise, Any], N
     s.b.ret_void()
 
 
-def _operands(s: _Frame, row: Elementwise, i: Any) -> tuple[list[Any], list[Emitted]]:
-    sides = (s.left, s.right)[: len(row.partials)]
+def _operands(s: _Frame, label: str, i: Any) -> tuple[list[Any], list[Emitted]]:
+    sides = (s.left, s.right)[: arity(label)]
     places = [s.b.sext(s.load(side, i), _I64) for side in sides]
     return places, [Emitted(s.b, s.load(s.x, p)) for p in places]
 
 
-def _ahead(s: _Frame, row: Elementwise, i: Any) -> None:
-    _, xs = _operands(s, row, i)
-    s.b.store(value(row, xs).v, s.at(s.x, s.b.add(s.base, i)))
+def _ahead(s: _Frame, label: str, i: Any) -> None:
+    _, xs = _operands(s, label, i)
+    s.b.store(computed(label, xs).v, s.at(s.x, s.b.add(s.base, i)))
 
 
-def _back(s: _Frame, row: Elementwise, i: Any) -> None:
+def _back(s: _Frame, label: str, i: Any) -> None:
     """g[operand] += g * d, for the operands that `need` has a bit for; nothing of a zero."""
+    if label in NUMBERS:
+        return
+    row = rows[label]
     place = s.b.add(s.base, i)
     g = s.load(s.g, place)
     need = s.load(s.need, i)
     with s.b.if_then(s.b.fcmp_unordered("!=", g, ir.Constant(_F64, 0.0))):
-        places, xs = _operands(s, row, i)
+        places, xs = _operands(s, label, i)
         y = Emitted(s.b, s.load(s.x, place))
         for n, p in enumerate(places):
             bit = s.b.and_(need, ir.Constant(_I32, 1 << n))

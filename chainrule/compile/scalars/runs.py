@@ -13,14 +13,16 @@ from typing import final
 
 import numpy as np
 
+from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
 
-CALLS = 3
-"""The call from which on loops run."""
+CALLS, LATER = 3, 24
+"""The call from which on loops run; that of a tape that comes when the function has loops for other
+ones: those of rare lengths are not worth it."""
 LEAST = 512
 """Instructions of a tape that is worth it."""
 ROUNDING = 1e-11
@@ -38,29 +40,36 @@ class Runs:
         self.tape = tape
         self._known = known
         self.loops: Rolled | None = None
-        self.why = f"it is rolled up at call {CALLS}"
+        self._at = LATER if known.is_compiled else CALLS
+        self.why = f"it is rolled up at call {self._at}"
         self.state = Leaves(tape.state)
         self._calls = 0
 
-    def run(self, given: Sequence[float]) -> Results:
+    def run(
+        self, given: Sequence[float], chosen: Chosen = NONE, state: Array | None = None
+    ) -> Results:
         """The results for these numbers and those of the state, and of each its derivatives with
-        respect to all leaves, a row each."""
+        respect to all leaves, a row each. `chosen` are the indices of gathers, `state` the numbers
+        of the state, where they are known."""
         x = np.empty(self.tape.leaves)
         x[: len(given)] = given
-        self.state.read(x[len(given) :])
+        if state is None:
+            self.state.read(x[len(given) :])
+        else:
+            x[len(given) :] = state
         if self.loops is not None:
-            return self.loops.run(x)
+            return self.loops.run(x, chosen)
         self._calls += 1
-        if self._calls == CALLS:
-            self._roll(x)
-        return self.tape.run(x)
+        if self._calls == self._at:
+            self._roll(x, chosen)
+        return self.tape.run(x, chosen)
 
     def stay_tape(self, why: str) -> None:
         """Make no loops."""
         self.why = why
-        self._calls = CALLS
+        self._calls = self._at
 
-    def _roll(self, numbers: Array) -> None:
+    def _roll(self, numbers: Array, chosen: Chosen) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""
         n = len(self.tape.code)
         if n < LEAST:
@@ -74,7 +83,8 @@ class Runs:
             self.why = loops
             return
         moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
-        if all(_agree(self.tape.run(x), loops.run(x)) for x in (numbers, moved)):
+        calls = (numbers, chosen), (moved, self.tape.gathers.other(chosen))
+        if all(_agree(self.tape.run(*x), loops.run(*x)) for x in calls):
             self.loops = loops
         else:
             self.why = "its loops gave other numbers than the tape"

@@ -17,6 +17,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.compile.scalars.gathers import NONE, Chosen, Gathers
+from chainrule.compile.scalars.ints.gather import is_gathered
 from chainrule.compile.scalars.machine import codes, loops
 from chainrule.compile.scalars.reads import Maxima, Reads, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
@@ -61,6 +63,7 @@ class Tape:
         self._lines: list[tuple[int, Any, Any]] = []
         self._apart: list[tuple[int, int]] = []
         self._tops: list[int] = []
+        self._gathered: list[tuple[int, Value, list[Any]]] = []
         for v in order:
             if v._made is not None:
                 self._at[id(v)] = self._sum(v) if v._made is SUMMED else self._op(v)
@@ -99,6 +102,10 @@ class Tape:
 
     def _op(self, v: Value) -> int:
         made: Any = v._made
+        if is_gathered(v):
+            places = [self._at[id(c)] for c in made.children]
+            self._gathered.append((len(self._lines), v, places))
+            return self._emit("add", self._at[id(v._a)], self._constant(-0.0))
         if made.children is not None:
             raise TraceError(
                 f"jit: a Value made by hand, Value(data, children, {made.mark or 'partials'!r}), "
@@ -150,17 +157,29 @@ class Tape:
         self.tops = np.zeros(len(self._lines), bool)
         self.tops[self._tops] = True
         self.results: list[int] = final(results).tolist()
+        self.gathers = Gathers(
+            np.array([n for n, _, _ in self._gathered], np.int64),
+            [final(places) for _, _, places in self._gathered],
+            np.array([v._b for _, v, _ in self._gathered], np.int64),
+            np.array([v._at for _, v, _ in self._gathered], np.int64),
+        )
+        self.need[self.gathers.lines] = 1
         self.constant_data = np.array(self._numbers, np.float64)
         del self._at, self._constants, self._numbers, self._lines, self._apart, self._tops
+        del self._gathered
 
-    def run(self, numbers: Array) -> tuple[Array, Array]:
+    def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """The results for the numbers of all leaves, and of each its derivatives with respect to
-        all leaves, a row each."""
+        all leaves, a row each. `chosen` are the indices of gathers."""
         x = np.empty(self.size)
         x[: self.leaves] = numbers
         x[self.leaves : self.base] = self.constant_data
         g = np.empty(self.size)
-        arrays = [a.ctypes.data for a in (self.code, self.need, self.left, self.right, x, g)]
+        left = self.left
+        if len(self.gathers.lines):
+            left = left.copy()
+            left[self.gathers.lines] = self.gathers.choice.addresses(chosen)
+        arrays = [a.ctypes.data for a in (self.code, self.need, left, self.right, x, g)]
         code = loops()
         parts = [(n, min(PART, len(self.code) - n)) for n in range(0, len(self.code), PART)]
         for n, count in parts:

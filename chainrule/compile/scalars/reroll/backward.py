@@ -15,7 +15,7 @@ from typing import final
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Into, Let, Store
 from chainrule.compile.scalars.formulas import partial
-from chainrule.compile.scalars.reroll.families import CONSTANTS, Families, Family, Slot
+from chainrule.compile.scalars.reroll.family import CONSTANTS, Families, Family, Slot
 from chainrule.compile.scalars.reroll.loops import (
     Loop,
     Point,
@@ -27,7 +27,7 @@ from chainrule.compile.scalars.reroll.loops import (
     over_lanes,
     varies,
 )
-from chainrule.compile.scalars.reroll.units import SUM
+from chainrule.compile.scalars.reroll.units import GATHER, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.ops.families import rows
 
@@ -87,7 +87,7 @@ class Backward:
         derivative may not be finite, as `Value.backward` has it."""
         w = self._w
         xs = [w.load(x, p) for x in slots]
-        if family.op == SUM:
+        if family.op in (SUM, GATHER):
             return w.product(g, xs[1 - s]) if len(xs) == 2 else g
         row = rows[family.op]
         y = w.load_at(w.values[number], p.own(family))

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.compile.scalars.reroll.units import LARGEST, SUM, Unit
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM, Unit
 
 LONGEST = 6
 """Terms of a sum that may repeat together."""
@@ -38,11 +38,16 @@ class Members:
 
 
 def families_of(
-    units: Sequence[Unit], colour: list[int], first: int, most: int, apart: Collection[int] = ()
+    units: Sequence[Unit],
+    entries: Sequence[Any],
+    colour: list[int],
+    first: int,
+    most: int,
+    apart: Collection[int] = (),
 ) -> list[Members] | None:
     """Units by their colours, which are numbered from `first` on and noted in `colour` by place;
     None if they have more than `most` runs together. Those at places in `apart` are alike only if
-    their terms repeat equally often."""
+    their terms repeat equally often. `entries` are the places that gathers choose from."""
     known: dict[Any, int] = {}
     out: list[Members] = []
     kinds = 0
@@ -52,7 +57,9 @@ def families_of(
             runs, counts = compressed(seq)
         else:
             runs, counts = ((tuple([colour[p] for p in u.terms[0]]),),), [1]
-        key = u.op, u.need, runs, tuple(counts) if u.place in apart else ()
+        key: Any = u.op, u.need, runs, tuple(counts) if u.place in apart else ()
+        if u.op == GATHER:
+            key = u.op, frozenset([colour[p] for p in entries[u.gather].tolist()])
         number = known.get(key)
         if number is None:
             number = known[key] = len(out)

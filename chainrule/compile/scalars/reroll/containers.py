@@ -14,13 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.compile.trace.guards.reach import names_in
 from chainrule.scalar import Value
 from chainrule.tensors import Tensor
 
 Stand = tuple[tuple[Any, ...], tuple[int, ...]]
 """The names on the way to a Value, and the indices."""
-_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
-_PLAIN_TOO = (Tensor, np.ndarray, np.generic)
+PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
+_ARRAYS = (Tensor, np.ndarray, np.generic)
 
 
 def parts(x: Any) -> Iterator[tuple[Any, Any]]:
@@ -32,7 +33,7 @@ def parts(x: Any) -> Iterator[tuple[Any, Any]]:
                     yield name, cell.cell_contents
             yield from ((f"default {i}", d) for i, d in enumerate(x.__defaults__ or ()))
             if not (x.__module__ or "").startswith("chainrule."):
-                names = x.__code__.co_names
+                names = dict.fromkeys(names_in(x.__code__))  # in the order of their use
                 yield from ((n, x.__globals__[n]) for n in names if n in x.__globals__)
         case MethodType():
             yield "self", x.__self__
@@ -41,7 +42,7 @@ def parts(x: Any) -> Iterator[tuple[Any, Any]]:
             yield from enumerate(cast("Sequence[Any]", x))
         case dict():
             yield from cast("Mapping[Any, Any]", x).items()
-        case _ if isinstance(x, _PLAIN_TOO):
+        case _ if isinstance(x, _ARRAYS):
             pass
         case _:
             inside = getattr(x, "__dict__", None)
@@ -57,7 +58,7 @@ def reaches_value(root: Any) -> bool:
         for _, y in parts(x):
             if isinstance(y, Value):
                 return True
-            if id(y) not in seen and not isinstance(y, _PLAIN):
+            if id(y) not in seen and not isinstance(y, PLAIN):
                 seen.add(id(y))
                 queue.append(y)
     return False
@@ -72,7 +73,7 @@ def stands(root: Any) -> dict[int, Stand]:
     for x, (names, at) in queue:
         listed = isinstance(x, list | tuple)
         for key, y in parts(x):
-            if isinstance(y, _PLAIN):
+            if isinstance(y, PLAIN):
                 continue
             stand = (names, (*at, key)) if listed else ((*names, key), at)
             if isinstance(y, Value):

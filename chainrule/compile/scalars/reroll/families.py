@@ -16,8 +16,17 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.scalars.gathers import Choice
 from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
 from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
+from chainrule.compile.scalars.reroll.family import (
+    CONSTANTS,
+    LEAVES,
+    Families,
+    Family,
+    Run,
+    Slot,
+)
 from chainrule.compile.scalars.reroll.index_maps import (
     Ints,
     Map,
@@ -26,51 +35,10 @@ from chainrule.compile.scalars.reroll.index_maps import (
     fitted,
     refitted,
 )
-from chainrule.compile.scalars.reroll.units import LARGEST, Recorded, Unit, units_of
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, Recorded, Unit, units_of
 
 ROOM = 4
 """A family's memory may be so many times what its units need: half of a triangle is empty."""
-LEAVES, CONSTANTS = -1, -2
-"""What stands for a family's number where an operand is none."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`, and where in its memory, as a
-    map of the coordinates and of how often a run was repeated before; whether it has a gradient."""
-
-    source: int
-    at: Map
-    needed: bool
-
-    @property
-    def literal(self) -> bool:
-        """Whether it is one constant."""
-        return self.source == CONSTANTS and self.at.fixed
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Terms that are repeated `count` times, a map of the coordinates, at most `extent` times."""
-
-    terms: tuple[tuple[Slot, ...], ...]
-    count: Map
-    extent: int
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Family:
-    """`units` numbers that are computed alike, in memory by their coordinates, row by row."""
-
-    op: str
-    nest: Nest
-    runs: tuple[Run, ...]
-    strides: tuple[int, ...]
-    size: int
-    units: int
 
 
 @final
@@ -81,23 +49,6 @@ class _Group:
     source: int
     columns: Sequence[Ints]
     address: Ints
-
-
-@final
-@dataclass(slots=True)
-class Families:
-    """The families of a tape, in an order in which each needs only those before it, and of each
-    result of the tape the source and the place in its memory."""
-
-    families: list[Family]
-    results: list[tuple[int, int]]
-    apart: frozenset[int] = frozenset()
-    """The instructions that end sums that were taken apart."""
-
-    def tables(self) -> list[Table]:
-        """All tables, in the order of the operands that they are for."""
-        slots = [s for f in self.families for r in f.runs for t in r.terms for s in t]
-        return [s.at.table for s in slots if s.at.table is not None]
 
 
 EACH = 12
@@ -116,7 +67,8 @@ def rolled(tape: Recorded, known: Families | None = None) -> Families | str:
     while True:
         roll = _Roll(tape, known)
         most = min(KINDS, len(tape.code) // max(1, EACH))
-        found = families_of(units_of(tape), roll.colour, len(roll.groups), most, apart)
+        entries, first = tape.gathers.entries, len(roll.groups)
+        found = families_of(units_of(tape), entries, roll.colour, first, most, apart)
         if found is None:
             why = "too few of each" if most < KINDS else "too many to compile"
             return f"its {len(tape.code):,} operations are of more than {most:,} kinds, {why}"
@@ -124,9 +76,12 @@ def rolled(tape: Recorded, known: Families | None = None) -> Families | str:
         if failed is None:
             ends = [(roll.group_of(p), p) for p in tape.results]
             places = [(g.source, int(g.address[roll.row[p]])) for g, p in ends]
-            return Families(roll.families, places, frozenset([p - tape.base for p in apart]))
+            lines = frozenset([p - tape.base for p in apart])
+            return Families(roll.families, places, lines, roll.chosen)
         if known is not None:
             return f"the known loops do not fit its {failed.op}"
+        if failed.op == GATHER:
+            return "an int chooses among numbers that are not computed alike"
         uneven = {u.place for u in failed.units}
         if not roll.uneven or uneven <= apart:
             return f"no table that is small says where the operands of its {failed.op} lie"
@@ -142,6 +97,8 @@ class _Roll:
         self._known = known.families if known else []
         self.families: list[Family] = []
         self.groups: list[_Group] = []
+        self._gathers = tape.gathers
+        self.chosen: dict[int, tuple[Ints, Choice]] = {}
         self.uneven = False
         """Whether the latest family's sums have lengths that are not affine."""
         self.colour = [CONSTANT] * tape.size
@@ -175,6 +132,8 @@ class _Roll:
     def add(self, members: Members) -> bool:
         """Put together the family of these units; whether all its maps were found."""
         n = len(members.units)
+        if members.op == GATHER:
+            return self._gather(members.units)
         if members.op == LARGEST and len(members.runs) <= 2:
             self._sort_terms(members.units)
         counts = np.array(members.counts, np.int64)
@@ -190,14 +149,40 @@ class _Roll:
             for part, form in zip(parts, forms, strict=True)
         ]
         strides = _strides(sizes)
-        address = sum(
-            (s * c for s, c in zip(strides, nest.columns, strict=True)), np.zeros(n, np.int64)
-        )
+        address = _address(nest, strides, n)
         self.groups.append(_Group(len(self.families), nest.columns, address))
         self.row[[u.place for u in members.units]] = np.arange(n)
         found = [r for r in runs if r is not None]
         self.families.append(Family(members.op, nest, tuple(found), strides, prod(sizes), n))
         return len(found) == len(runs)
+
+    def _gather(self, units: Sequence[Unit]) -> bool:
+        """Put together a family of numbers that ints choose."""
+        n = len(units)
+        which = [u.gather for u in units]
+        entries = [self._gathers.entries[i] for i in which]
+        groups = {
+            id(g): g for g in [self.group_of(p) for p in {int(p) for e in entries for p in e}]
+        }
+        first = self.row[[e[0] for e in entries]]
+        if len(groups) > 1:
+            return False
+        (group,) = groups.values()
+        calls = np.unique(self._gathers.calls[which], return_inverse=True)[1]
+        candidates = [*[c[first] for c in group.columns], calls]
+        nest, sizes = _laid_out(nest_of(candidates, n), n)
+        strides, size = _strides(sizes), prod(sizes)
+        address = _address(nest, strides, n)
+        table = Table(np.zeros(size, np.int64), (*strides, 0))
+        at = [group.address[self.row[e]] for e in entries]
+        table.values[address] = [a[0] for a in at]
+        self.chosen[id(table)] = address, Choice(self._gathers.choice.index[which], at)
+        slot = Slot(group.source, Map(0, (0,) * len(table.steps), table), group.source != CONSTANTS)
+        run = Run(((slot,),), Map(1, (0,) * len(nest.columns)), 1)
+        self.groups.append(_Group(len(self.families), nest.columns, address))
+        self.row[[u.place for u in units]] = np.arange(n)
+        self.families.append(Family(GATHER, nest, (run,), strides, size, n))
+        return True
 
     def _candidates(self, run: Any, terms: Sequence[Ints], count: Ints) -> list[Ints]:
         """The coordinates of the first operands of a run."""
@@ -281,6 +266,12 @@ def _laid_out(nest: Nest, n: int) -> tuple[Nest, tuple[int, ...]]:
     if prod(sizes) <= ROOM * n:
         return nest, sizes
     return ranked(n), (n,)
+
+
+def _address(nest: Nest, strides: Sequence[int], n: int) -> Ints:
+    """Where each of n units lies."""
+    pairs = zip(strides, nest.columns, strict=True)
+    return sum((s * c for s, c in pairs), np.zeros(n, np.int64))
 
 
 def _strides(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -8,13 +8,12 @@ from math import inf
 
 from chainrule.compile.loops.expressions import Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
-from chainrule.compile.scalars.formulas import value
-from chainrule.compile.scalars.reroll.families import Family, Slot
+from chainrule.compile.scalars.formulas import computed
+from chainrule.compile.scalars.reroll.family import Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
-from chainrule.compile.scalars.reroll.units import LARGEST, SUM
+from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
-from chainrule.ops.families import rows
 
 
 def write_forward(w: Writer, number: int, family: Family) -> None:
@@ -25,13 +24,13 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
     repeats = [q.loops[-1] for q in points]
     loops, lanes = over_lanes(p.loops, repeats, neighbours(p.loops, at))
     read = [_reader(w, f"f{number}", q, lanes) for q in points]
-    if family.op in (SUM, LARGEST):
+    if family.op in (SUM, LARGEST, GATHER):
         total = Local("s", F64)
         body = _fold(w, family, points, read, total)
         y = w.make.local(total)
     else:
         (slots,) = family.runs[0].terms
-        body, y = [], value(rows[family.op], [read[0](s) for s in slots]).e
+        body, y = [], computed(family.op, [read[0](s) for s in slots]).e
     body = nested(loops, [*body, Store(w.values[number], at, y)], lanes)
     w.kernel(f"f{number}", body, f"{family.op}, {family.units} times")
 
@@ -50,8 +49,8 @@ def _fold(
 ) -> list[Stmt]:
     """Adding up into `total`, from -0 on, the one number that any addition leaves as the other is;
     or the largest."""
-    fold = "add" if family.op == SUM else "maximum"
-    out: list[Stmt] = [Let(total, w.number(-0.0 if family.op == SUM else -inf).e)]
+    fold, start = ("maximum", -inf) if family.op == LARGEST else ("add", -0.0)
+    out: list[Stmt] = [Let(total, w.number(start).e)]
     for run, p, each in zip(family.runs, points, read, strict=True):
         terms: list[Stmt] = []
         for slots in run.terms:

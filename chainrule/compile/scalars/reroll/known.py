@@ -13,8 +13,15 @@ from collections.abc import Hashable
 from typing import Any, final
 from weakref import WeakValueDictionary
 
-from chainrule.compile.scalars.reroll.families import Families, Family, Slot, rolled
-from chainrule.compile.scalars.reroll.program import Code, Rolled
+from chainrule.compile.scalars.reroll.families import rolled
+from chainrule.compile.scalars.reroll.family import Families, Family, Slot
+from chainrule.compile.scalars.reroll.program import (
+    Code,
+    Rolled,
+    Straight,
+    written,
+    written_straight,
+)
 from chainrule.compile.scalars.reroll.units import Recorded
 
 TRIED = 4
@@ -28,6 +35,11 @@ class Known:
     def __init__(self) -> None:
         self._families: dict[Any, list[Families]] = {}
         self._codes: WeakValueDictionary[Hashable, Code] = WeakValueDictionary()
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there are loops of some tape."""
+        return bool(self._codes)
 
     def rolled(self, tape: Recorded) -> Rolled | str:
         """The loops of a tape, or why it has none; a `TypeError` names what loops cannot do."""
@@ -48,9 +60,20 @@ class Known:
         form = _form(tape, made)
         code = self._codes.get(form)
         if code is None:
-            code = self._codes[form] = Code(tape, made)
+            code = self._codes[form] = Code(written(tape, made))
             alike[:] = [made, *alike[: TRIED - 1]]
         return Rolled(tape, made, code)
+
+    def straight(self, tape: Recorded) -> Straight | str:
+        """The loops of a tape without derivatives, or why it has none."""
+        made = rolled(tape)
+        if isinstance(made, str):
+            return made
+        form = "straight", _form(tape, made)
+        code = self._codes.get(form)
+        if code is None:
+            code = self._codes[form] = Code(written_straight(tape, made))
+        return Straight(tape, made, code)
 
 
 def _form(tape: Recorded, made: Families) -> Hashable:

@@ -11,7 +11,7 @@ from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.compile.loops.statements import For, Kernel, Stmt
-from chainrule.compile.scalars.reroll.families import Family, Run, Slot
+from chainrule.compile.scalars.reroll.family import Family, Run, Slot
 from chainrule.compile.scalars.reroll.index_maps import Map
 from chainrule.compile.scalars.reroll.written import F64, Written
 

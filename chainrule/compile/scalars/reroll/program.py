@@ -23,9 +23,10 @@ from chainrule.compile.runtime.machine_code import compile_object, load
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
 from chainrule.compile.scalars.formulas import LIBM
+from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.machine import address_of
 from chainrule.compile.scalars.reroll.backward import Backward
-from chainrule.compile.scalars.reroll.families import CONSTANTS, LEAVES, Families
+from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families
 from chainrule.compile.scalars.reroll.forward import write_forward
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded
@@ -38,8 +39,8 @@ llvm: Any = llvmlite.binding
 class Code:
     """Machine code for families, whatever their tables and constants hold."""
 
-    def __init__(self, tape: Recorded, made: Families) -> None:
-        self.loops, objects = _written(tape, made)
+    def __init__(self, written: tuple[Loops, list[Any]]) -> None:
+        self.loops, objects = written
         if build.CHECKING:
             from chainrule.compile.loops.check.checker import check
 
@@ -82,15 +83,22 @@ class Rolled:
         constants[: len(tape.constant_data)] = tape.constant_data
         for array, table in zip(tables, made.tables(), strict=True):
             array[:] = table.values
+        self._choices = [
+            (array, *made.chosen[id(table)])
+            for array, table in zip(tables, made.tables(), strict=True)
+            if id(table) in made.chosen
+        ]
         self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
-    def run(self, numbers: Array) -> tuple[Array, Array]:
+    def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
         x, seeds, out, slopes = self._arrays[:_CONSTANTS]
         n, count = len(numbers), len(self.families.results)
         derivatives = np.empty((count, n))
         with self.code.lock:
             x[self._spots] = numbers
+            for table, at, choice in self._choices:
+                table[at] = choice.addresses(chosen)
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0
@@ -99,11 +107,81 @@ class Rolled:
             return out[:count].copy(), derivatives
 
 
+@final
+class Straight:
+    """The families of a tape without derivatives as a program: all results of a run."""
+
+    def __init__(self, tape: Recorded, made: Families, code: Code) -> None:
+        self.families = made
+        self.code = code
+        self._arrays = code.arrays()
+        constants, *rest = self._arrays[1:]
+        constants[: len(tape.constant_data)] = tape.constant_data
+        tables = made.tables()
+        for array, table in zip(rest, tables, strict=False):
+            array[:] = table.values
+        sources = _sources(made)
+        outputs = dict(zip(sources, rest[len(tables) :], strict=True))
+        outputs |= {LEAVES: self._arrays[0], CONSTANTS: constants}
+        self._count = len(made.results)
+        self._takes = [
+            (outputs[source], *_places(made, source)) for source in {s for s, _ in made.results}
+        ]
+        self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
+
+    def run(self, numbers: Array) -> Array:
+        """The results for the numbers of all leaves."""
+        out = np.empty(self._count)
+        with self.code.lock:
+            self._arrays[0][: len(numbers)] = numbers
+            self.code.run(self._addresses)
+            for array, to, places in self._takes:
+                out[to] = array[places]
+        return out
+
+
+def _sources(made: Families) -> list[int]:
+    """The families that have results."""
+    return sorted({source for source, _ in made.results if source >= 0})
+
+
+def _places(made: Families, source: int) -> tuple[Any, Any]:
+    """Which results a source has, and where these lie in it: slices, if they lie in a row."""
+    to = [i for i, (s, _) in enumerate(made.results) if s == source]
+    return _in_a_row(to), _in_a_row([made.results[i][1] for i in to])
+
+
+def _in_a_row(places: list[int]) -> Any:
+    first = places[0]
+    if places == list(range(first, first + len(places))):
+        return slice(first, first + len(places))
+    return np.array(places, np.int64)
+
+
+def written_straight(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
+    """The kernels of a tape without derivatives, and the buffers that a caller has: numbers of the
+    leaves, constants, tables; the numbers of families with results."""
+    w = Writer({}, {}, tape.constant_data)
+    w.values[LEAVES] = w.buffer("x", tape.room, "input")
+    w.values[CONSTANTS] = w.buffer("c", len(tape.constant_data), "input")
+    for i, table in enumerate(made.tables()):
+        w.tables[id(table)] = w.buffer(f"t{i}", len(table.values), "input", table.values.dtype)
+    for i in _sources(made):
+        w.values[i] = w.buffer(f"v{i}", made.families[i].size, "result")
+    objects = list(w.buffers)
+    for i, family in enumerate(made.families):
+        if i not in w.values:
+            w.values[i] = w.buffer(f"v{i}", family.size, "scratch")
+    for i, family in enumerate(made.families):
+        write_forward(w, i, family)
+    return Loops(w.buffers, w.kernels), objects
+
+
 _CONSTANTS = 4
 """The first of the arrays that stay as they are: constants, then tables."""
 
 
-def _written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
+def written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
     """The kernels, and the buffers that a caller has: numbers of the leaves, what gradients of the
     results start with; results, gradients of the leaves; constants and tables."""
     w = Writer({}, {}, tape.constant_data)

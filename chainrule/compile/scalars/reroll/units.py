@@ -16,12 +16,14 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.compile.scalars.machine import codes
+from chainrule.compile.scalars.formulas import arity
+from chainrule.compile.scalars.gathers import Gathers
+from chainrule.compile.scalars.machine import all_codes, codes
 from chainrule.compile.scalars.reroll.containers import Stand
-from chainrule.ops.families import rows
 
-SUM, LARGEST = "sum", "largest"
-"""What units that fold many terms are called, in the place of a row's label."""
+SUM, LARGEST, GATHER = "sum", "largest", "gather"
+"""What units are called that fold many terms, or take one of several, in the place of a row's
+label."""
 
 
 class Recorded(Protocol):
@@ -42,6 +44,7 @@ class Recorded(Protocol):
     made: int
     need: NDArray[np.int32]
     tops: NDArray[np.bool_]
+    gathers: Gathers
     constant_data: NDArray[np.float64]
 
 
@@ -50,23 +53,25 @@ class Recorded(Protocol):
 class Unit:
     """What one number is: the row `op` of one term, its operands' places, of which `need` has a bit
     for those with a gradient; or the `SUM` of terms of one place each, or two for a product; or the
-    `LARGEST` of terms, which has no gradient."""
+    `LARGEST` of terms, which has no gradient; or a `GATHER`, the tape's of the number `gather`."""
 
     place: int
     op: str
     terms: list[tuple[int, ...]]
     need: int = 3
+    gather: int = 0
 
 
 def units_of(tape: Recorded) -> list[Unit]:
     """The units of a tape, operands first."""
-    labels = {number: label for label, number in codes().items()}
+    labels = {number: label for label, number in all_codes().items()}
     label_of: list[str] = [labels.get(n, "") for n in range(max(labels) + 1)]
-    binary = [len(rows[x].partials) == 2 if x else False for x in label_of]
+    binary = [arity(x) == 2 if x else False for x in label_of]
     grown, inner = _within_sums(tape, np.array(binary)[tape.code])
     folds = {codes()["add"]: SUM, codes()["maximum"]: LARGEST}
     left, right, need = tape.left.tolist(), tape.right.tolist(), tape.need.tolist()
     tops = tape.tops.tolist()
+    gathers = {line: n for n, line in enumerate(tape.gathers.lines.tolist())}
     begun: dict[int, list[tuple[int, ...]]] = {}
     out: list[Unit] = []
     base = tape.base
@@ -79,7 +84,9 @@ def units_of(tape: Recorded) -> list[Unit]:
         if inner[i]:
             continue
         a = left[i]
-        if code in folds and (folds[code] is SUM or tops[i]):
+        if i in gathers:
+            out.append(Unit(base + i, GATHER, [(a,)], 1, gathers[i]))
+        elif code in folds and (folds[code] is SUM or tops[i]):
             terms = begun.pop(a, None) or [term(a)]
             terms.append(term(right[i]))
             if grown[i]:
@@ -99,6 +106,8 @@ def _within_sums(tape: Recorded, binary: Any) -> tuple[Sequence[bool], Sequence[
     uses = np.bincount(tape.left, minlength=tape.size)
     uses += np.bincount(tape.right[binary], minlength=tape.size)
     np.add.at(uses, tape.results, 1)
+    for entries in tape.gathers.entries:  # each may be chosen, so that it has to be there
+        uses[entries] = 2
     single = uses[tape.base :] == 1
     user = np.zeros(tape.size, np.int64)
     steps = np.arange(n)
@@ -113,5 +122,6 @@ def _within_sums(tape: Recorded, binary: Any) -> tuple[Sequence[bool], Sequence[
     grown = (tape.code == add) & added_left & is_left
     left_user = by_left[tape.base :]
     grown |= tape.tops & single & tape.tops[left_user] & is_left
+    grown[tape.gathers.lines] = False
     inner = (tape.code == mul) & ((added_left & is_left) | (added_right & is_right))
     return grown.tolist(), inner.tolist()

@@ -17,13 +17,15 @@ import numpy as np
 from chainrule.compile.trace.guards.lookup import own_names
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.places import ABSENT, Names, Reading
-from chainrule.compile.trace.guards.values import keep_weakly
+from chainrule.compile.trace.guards.values import is_value, keep_weakly
 from chainrule.node import Variable
 
 
 def contents(notes: Notes, x: Any, *, deep: bool = False) -> None:
     """All that a container holds is read; of other objects, if `deep`, all attributes."""
-    if not notes.is_outer(x) or (id(x), deep) in notes.whole or (id(x), True) in notes.whole:
+    if is_value(x) or not notes.is_outer(x):
+        return
+    if (id(x), deep) in notes.whole or (id(x), True) in notes.whole:
         return
     if isinstance(x, np.ndarray):
         notes.inspected.setdefault(id(x), notes.reading(x))

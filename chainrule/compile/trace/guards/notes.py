@@ -52,6 +52,9 @@ class Notes:
         self.guards = Guards()
         self.at: tuple[CodeType, int] | None = None
         """The code and the offset of the instruction that runs now."""
+        self.functions: list[FunctionType] = []
+        """Functions of the user's that can run."""
+        self._located: tuple[Any, str] = None, "?"
         self.arrays: dict[int, Any] = {}
         """Outer arrays by their address; the value is the tensor that stands for one in ops."""
         self.uses: dict[int, int] = {}
@@ -71,7 +74,9 @@ class Notes:
     @property
     def line(self) -> str:
         """File and line of the instruction that runs now."""
-        return "?" if self.at is None else location(*self.at)
+        if self._located[0] is not self.at and self.at is not None:
+            self._located = self.at, location(*self.at)
+        return self._located[1]
 
     def text(self, x: Any) -> str:
         """What the user calls an outer object."""
@@ -150,6 +155,10 @@ class Notes:
             self._items[id(holder)] = items
             self.guards.places.append(items)
         return items
+
+    def forget_items(self, holder: list[Any]) -> None:
+        """The items of a list are looked at anew at each call; its length is not."""
+        self.items_of(holder).entries.clear()
 
     def cell(self, holder: CellType | None, name: str, value: Any) -> None:
         """A variable of an enclosing function is read."""

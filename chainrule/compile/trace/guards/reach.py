@@ -22,7 +22,7 @@ from chainrule.compile.trace.guards.followed import is_followed, is_followed_fil
 from chainrule.compile.trace.guards.lookup import names_of, own_names
 from chainrule.compile.trace.guards.notes import Notes, outer_parts
 from chainrule.compile.trace.guards.places import ABSENT
-from chainrule.compile.trace.guards.values import is_atom
+from chainrule.compile.trace.guards.values import is_atom, is_value
 from chainrule.errors import TraceError
 
 
@@ -51,7 +51,7 @@ class _Walk:
 
     def to(self, x: Any) -> None:
         """Look at x later, if it was not looked at."""
-        if not is_atom(x) and id(x) not in self._seen:
+        if not is_value(x) and not is_atom(x) and id(x) not in self._seen:
             self._seen.add(id(x))
             self._todo.append(x)
 
@@ -84,18 +84,17 @@ class _Walk:
                 "Give what it yields as an argument"
             )
         contents(self.notes, x, deep=True)
-        if type(x).__module__.startswith("chainrule.scalar"):
-            return ()
         return [*(own_names(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
         code, notes = f.__code__, self.notes
+        notes.functions.append(f)
         notes.at = code, 0
         for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
             notes.cell(cell, name, content(cell))
             if content(cell) is not ABSENT:
                 yield content(cell)
-        names = set(_names(code))
+        names = set(names_in(code))
         for name in sorted(names & f.__globals__.keys()):
             notes.entry(f.__globals__, name, name)
             value = f.__globals__[name]
@@ -123,12 +122,12 @@ class _Walk:
                 yield getattr(value, "__func__", value)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_in(code: CodeType) -> Iterator[str]:
     """The names in code, and in the functions that it makes."""
     yield from code.co_names
     for x in code.co_consts:
         if isinstance(x, CodeType):
-            yield from _names(x)
+            yield from names_in(x)
 
 
 def _is_users(cls: type) -> bool:

@@ -29,6 +29,11 @@ def is_atom(x: Any) -> bool:
     return type(x) in (tuple, frozenset) and all(map(is_atom, x))
 
 
+def is_value(x: Any) -> bool:
+    """Whether x is a `Value`, whose numbers a trace reads by itself."""
+    return type(x).__module__ == "chainrule.scalar.value"
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether b may stand for a in a program: it is a, or an equal atom of a's class.
 

@@ -1,0 +1,71 @@
+"""What a family is: loops over coordinates, and where the operands of each of its numbers lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+from chainrule.compile.scalars.gathers import Choice
+from chainrule.compile.scalars.reroll.coordinates import Nest
+from chainrule.compile.scalars.reroll.index_maps import Ints, Map, Table
+
+LEAVES, CONSTANTS = -1, -2
+"""What stands for a family's number where an operand is none."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`, and where in its memory, as a
+    map of the coordinates and of how often a run was repeated before; whether it has a gradient."""
+
+    source: int
+    at: Map
+    needed: bool
+
+    @property
+    def literal(self) -> bool:
+        """Whether it is one constant."""
+        return self.source == CONSTANTS and self.at.fixed
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Terms that are repeated `count` times, a map of the coordinates, at most `extent` times."""
+
+    terms: tuple[tuple[Slot, ...], ...]
+    count: Map
+    extent: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`units` numbers that are computed alike, in memory by their coordinates, row by row."""
+
+    op: str
+    nest: Nest
+    runs: tuple[Run, ...]
+    strides: tuple[int, ...]
+    size: int
+    units: int
+
+
+@final
+@dataclass(slots=True)
+class Families:
+    """The families of a tape, in an order in which each needs only those before it, and of each
+    result of the tape the source and the place in its memory."""
+
+    families: list[Family]
+    results: list[tuple[int, int]]
+    apart: frozenset[int] = frozenset()
+    """The instructions that end sums that were taken apart."""
+    chosen: dict[int, tuple[Ints, Choice]] = field(default_factory=dict[int, "tuple[Ints, Choice]"])
+    """By table, by `id`, which of its entries a call fills by its ints, and with what."""
+
+    def tables(self) -> list[Table]:
+        """All tables, in the order of the operands that they are for."""
+        slots = [s for f in self.families for r in f.runs for t in r.terms for s in t]
+        return [s.at.table for s in slots if s.at.table is not None]

@@ -1,0 +1,160 @@
+"""What a step does after its backward pass, as a tape without derivatives, and as loops.
+
+All numbers of one kind are one array, in the order in which the step finds them: what is done alike
+to all parameters is one family, whatever matrices they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.compile.scalars.gathers import NONE, Gathers
+from chainrule.compile.scalars.machine import all_codes, loops
+from chainrule.compile.scalars.reroll.containers import Stand
+from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.program import Straight
+from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
+from chainrule.op import Array
+
+Kind = tuple[Any, ...]
+"""What an array of inputs is: an input's key without its last entry, which is the place there."""
+
+
+@final
+class UpdateTape:
+    """The nodes below `outputs` as a tape; see `units.Recorded`, of which it is one. `kinds` are
+    the arrays of its inputs, each with where it begins among all of them and the places that are
+    used."""
+
+    def __init__(self, nodes: Arithmetic, outputs: Sequence[int]) -> None:
+        used = _below(nodes, outputs)
+        inputs = sorted([n for n in used if nodes.nodes[n][0] == "input"], key=_key(nodes))
+        keys: list[Input] = [nodes.nodes[n][1] for n in inputs]
+        constants = [n for n in used if nodes.nodes[n][0] == "constant"]
+        rest = [n for n in used if nodes.nodes[n][0] not in ("input", "constant")]
+        order = [*inputs, *constants, *rest]
+        at = {n: i for i, n in enumerate(order)}
+        self.leaves = len(inputs)
+        self.base = self.leaves + len(constants)
+        self.size = len(order)
+        self.arrays: list[Stand] = [((*k[:-1], 1), (k[-1],)) for k in keys]
+        self.spots = np.arange(self.leaves)
+        self.room = self.leaves
+        self.constant_data = np.array([float(nodes.nodes[n][1]) for n in constants], np.float64)
+        self.made = 0
+        codes = all_codes()
+        lines = [nodes.nodes[n] for n in rest]
+        self.code = np.array([codes[line[0]] for line in lines], np.int32)
+        self.left = np.array([at[line[1]] for line in lines], np.int32)
+        self.right = np.array([at[line[-1]] for line in lines], np.int32)
+        self.need = np.zeros(len(lines), np.int32)
+        self.tops = np.zeros(len(lines), np.bool_)
+        self.gathers = Gathers(NONE, [], NONE, NONE)
+        self.results = [at[n] for n in outputs]
+        self.kinds: dict[Kind, tuple[int, NDArray[np.int64]]] = {}
+        for i, key in enumerate(keys):
+            if key[:-1] not in self.kinds:
+                places = [k[-1] for k in keys if k[:-1] == key[:-1]]
+                self.kinds[key[:-1]] = i, np.array(places, np.int64)
+
+    def numbers(self, given: Mapping[Kind, Array]) -> Array:
+        """The numbers of the leaves, from arrays of each kind."""
+        x = np.empty(self.leaves)
+        for kind, (start, places) in self.kinds.items():
+            n, array = len(places), given[kind]
+            x[start : start + n] = array if n == len(array) else array[places]
+        return x
+
+    def run(self, numbers: Array) -> Array:
+        """All outputs."""
+        x = np.empty(self.size)
+        x[: self.leaves] = numbers
+        x[self.leaves : self.base] = self.constant_data
+        arrays = (self.code, self.need, self.left, self.right, x, x)
+        loops().forward(*[a.ctypes.data for a in arrays], len(self.code), self.base)
+        return x[self.results]
+
+
+def _key(nodes: Arithmetic) -> Any:
+    def key(n: int) -> Any:
+        *kind, place = nodes.nodes[n][1]
+        return list(map(str, kind)), place
+
+    return key
+
+
+def _below(nodes: Arithmetic, outputs: Sequence[int]) -> list[int]:
+    """The nodes that outputs are computed from, operands first."""
+    wanted = set(outputs)
+    for n in range(len(nodes.nodes) - 1, -1, -1):
+        label, *operands = nodes.nodes[n]
+        if n in wanted and label not in ("input", "constant"):
+            wanted.update(operands)
+    return sorted(wanted)
+
+
+CALLS, LEAST = 3, 512
+"""The call from which on loops run, and the operations that are worth it."""
+
+
+@final
+class Update:
+    """Runs an update: by its tape at first, then by loops, if it has any."""
+
+    def __init__(self, tape: UpdateTape, known: Known) -> None:
+        self.tape = tape
+        self._known = known
+        self._calls = 0
+        self.loops: Straight | None = None
+        self.why = f"it is rolled up at call {CALLS}"
+
+    def run(self, given: Mapping[Kind, Array]) -> Array:
+        """All outputs, for arrays of the inputs."""
+        x = self.tape.numbers(given)
+        if self.loops is not None:
+            return self.loops.run(x)
+        self._calls += 1
+        found = self.tape.run(x)
+        if self._calls == CALLS:
+            self._roll(x, found)
+        return found
+
+    def _roll(self, x: Array, found: Array) -> None:
+        n = len(self.tape.code)
+        if n < LEAST:
+            self.why = f"it has only {n} operations"
+            return
+        made = self._known.straight(self.tape)
+        if isinstance(made, str):
+            self.why = made
+        elif _agree(made.run(x), found) and _agree(made.run(y := 1.37 * x), self.tape.run(y)):
+            self.loops = made
+        else:
+            self.why = "its loops gave other numbers than the tape"
+
+
+@final
+class Updates:
+    """The updates of a function, mostly one: what it does to its parameters does not depend on what
+    they are trained with."""
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._made: list[tuple[Any, Any, Update]] = []
+
+    def update(self, nodes: Arithmetic, outputs: Sequence[int]) -> Update:
+        """The one that computes these nodes."""
+        for same, wanted, update in self._made:
+            if wanted == outputs and same == nodes.nodes:
+                return update
+        made = Update(UpdateTape(nodes, outputs), self._known)
+        self._made = [*self._made[-3:], (nodes.nodes, outputs, made)]
+        return made
+
+
+def _agree(a: Array, b: Array) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-12, atol=0, equal_nan=True))

@@ -1,0 +1,87 @@
+"""microgpt's published run with its steps compiled: all losses, and the names that it makes up."""
+
+# The functions that are compiled have no annotations, as a user writes them.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import chainrule as cr
+from tests.compile.scalar_programs import GPT, softmax
+from tests.test_train import shared
+
+
+def trained(steps: int) -> tuple[Iterator[tuple[float, float]], Any, random.Random, Any]:
+    """Losses of so many steps beside the published ones; the model, the random numbers, the
+    compiled step."""
+    reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
+    lines = shared("names.txt").read_text(encoding="utf-8").splitlines()
+    docs = [line.strip() for line in lines if line.strip()]
+    draw = random.Random(42)
+    draw.shuffle(docs)
+    letters = sorted(set("".join(docs)))
+    bos = len(letters)
+    model: Any = GPT(n_embd=16, heads=4, block=16, vocab=bos + 1, draw=draw)
+    params = model.parameters()
+    m = [0.0] * len(params)
+    v = [0.0] * len(params)
+
+    @cr.jit
+    def train(step, tokens):
+        loss = model.loss(tokens)
+        loss.backward()
+        rate = 0.01 * (1 - step / 1000)
+        for i, p in enumerate(params):
+            m[i] = 0.85 * m[i] + (1 - 0.85) * p.grad
+            v[i] = 0.99 * v[i] + (1 - 0.99) * p.grad**2
+            m_hat = m[i] / (1 - 0.85 ** (step + 1))
+            v_hat = v[i] / (1 - 0.99 ** (step + 1))
+            p.data -= rate * m_hat / (v_hat**0.5 + 1e-8)
+            p.grad = 0
+        return loss
+
+    def losses() -> Iterator[tuple[float, float]]:
+        for step in range(steps):
+            tokens = [bos, *map(letters.index, docs[step % len(docs)]), bos]
+            yield train(step, tokens[:17]).data, reference["losses"][step]
+
+    return losses(), model, draw, train
+
+
+def name(model: Any, draw: random.Random) -> str:
+    """A name at temperature 0.5, by the model as it is."""
+    keys, values = [[]], [[]]
+    token = bos = 26
+    out: list[str] = []
+    for pos in range(16):
+        chances = softmax([x / 0.5 for x in model.step(token, pos, keys, values)])
+        token = draw.choices(range(27), weights=[p.data for p in chances])[0]
+        if token == bos:
+            break
+        out.append(chr(ord("a") + token))
+    return "".join(out)
+
+
+def test_the_first_losses() -> None:
+    losses, _, _, train = trained(12)
+    for step, (ours, published) in enumerate(losses):
+        assert ours == pytest.approx(published, abs=5.001e-5), step
+    assert train.traces <= 5
+
+
+@pytest.mark.sweep
+def test_all_losses_and_the_names() -> None:
+    losses, model, draw, train = trained(1000)
+    for step, (ours, published) in enumerate(losses):
+        assert ours == pytest.approx(published, abs=5.001e-5), step
+    assert train.traces < 14, "once for each length"
+    reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
+    assert [name(model, draw) for _ in range(20)] == reference["samples"]
