@@ -99,3 +99,29 @@ def test_planning_knows_no_builder():
         [sys.executable, "-c", code % names], capture_output=True, text=True, check=True
     )
     assert got.stdout.strip() == "[]"
+
+
+FOLDS = {"sum": cr.sum, "max": cr.max, "columns": lambda x: cr.sum(x, axis=0)}
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["fold first", "map first"])
+@pytest.mark.parametrize("fold", FOLDS)
+def test_a_fold_and_a_map_of_one_array_pass_through_it_once(fold: str, first: bool):
+    """A fold of outer axes, whose lanes run along the rows, stays apart."""
+
+    def both(x: Any, y: Any) -> Any:
+        pair = (FOLDS[fold](cr.cos(x)), cr.exp(x) * y)
+        return pair[::-1] if first else pair
+
+    step = cr.jit(both)
+    x = np.random.default_rng(2).normal(size=(40, 50))
+    for found, right in zip(step(x, 2 * x), both(x, 2 * x), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+    kernels = [s for s in step.loops(x, 2 * x).splitlines() if s.startswith("k")]
+    assert len(kernels) == (2 if fold == "columns" else 1)
+
+
+def test_a_fold_and_a_map_of_other_arrays_are_apart():
+    step = cr.jit(lambda x, y, s: (cr.sum(cr.cos(x) * s), cr.exp(y) * s))
+    step(X, X + 1, np.float32(2))
+    assert len([s for s in step.loops().splitlines() if s.startswith("k")]) == 2

@@ -28,10 +28,10 @@ from chainrule.compile.llvm.numbers import (
 __all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "type_of"]
 
 
-def _math(name: str, b: Builder, *xs: Value) -> Value:
+def _math(name: str, b: Builder, *xs: Value, made: Any = None) -> Value:
     from chainrule.compile import mathlib
 
-    return mathlib.emit(name, b, *xs, target=b.module.target)
+    return mathlib.emit(name, b, *xs, target=b.module.target, made=made)
 
 
 Row = Callable[[Builder, Any, list[Value]], Value]
@@ -237,6 +237,6 @@ ROWS: dict[str, Row] = {
 # fmt: on
 
 
-def call(b: Builder, name: str, dtype: Any, xs: list[Value]) -> Value:
-    """The function `name` of `xs`, numbers of `dtype`."""
-    return ROWS[name](b, dtype, xs) if name in ROWS else _math(name, b, *xs)
+def call(b: Builder, name: str, dtype: Any, xs: list[Value], made: Any = None) -> Value:
+    """The function `name` of `xs`, numbers of `dtype`; `made` is as for `mathlib.emit`."""
+    return ROWS[name](b, dtype, xs) if name in ROWS else _math(name, b, *xs, made=made)

@@ -223,7 +223,7 @@ class Emitter:
         dtype = args[0].dtype
         if not lanes and e.dtype.kind == "b" and dtype.kind in "bi":
             return self.derived.condition(xs, (name, dtype), lambda b: fn.call(b, name, dtype, xs))
-        return fn.call(self.b, name, dtype, xs)
+        return fn.call(self.b, name, dtype, xs, self.known)
 
     # --- places, sizes, slots
 

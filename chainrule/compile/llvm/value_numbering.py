@@ -34,10 +34,7 @@ class Known:
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
-        for frame in reversed(self._frames):
-            if e in frame:
-                return frame[e]
-        return None
+        return self.made(e)
 
     def keep(self, e: Expr, value: Value) -> None:
         """From here on, and in what is within this block, `e` is `value`."""
@@ -46,13 +43,19 @@ class Known:
             if not isinstance(x, Var):
                 self._depend.setdefault(x, {})[e] = None
 
-    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes of values alone, which is what `key` says: once in this block."""
+        found = self.made(key)
+        if found is None:
+            found = self._frames[-1][key] = make()
+        return found
+
+    def made(self, key: Any) -> Any | None:
+        """What is known by `key`."""
         for frame in reversed(self._frames):
             if key in frame:
                 return frame[key]
-        found = self._frames[-1][key] = make()
-        return found
+        return None
 
     @contextmanager
     def within(self) -> Generator[None]:

@@ -100,16 +100,25 @@ class Fusion:
         self._open(Group("rows", (m,), rows, inside, folds and not inside))
 
     def _candidates(self, m: Member, rows: Sequence[Extent], last: int) -> list[int]:
-        """The kernel of the last term that `m` reads; then later ones that do as much and read
-        something that `m` reads, too."""
+        """The kernel of the last term that `m` reads; then later ones that go over the same rows or
+        over all of the same elements, and read something that `m` reads, too."""
         mine = self._sources(m.term)
         first = [last] if last >= 0 else []
         later = range(last + 1, len(self.groups))[-NEAR:]
         return first + [
             n for n in later
-            if (g := self.groups[n]).kind == "rows" and [*g.rows] == rows
-            and any(not mine.isdisjoint(self._sources(x.term)) for x in g.members)
+            if (g := self.groups[n]).kind == "rows"
+            and any(self._reads_alike(x, m, mine, [*g.rows] == rows) for x in g.members)
         ]  # fmt: skip
+
+    def _reads_alike(self, x: Member, m: Member, mine: set[Term], same_rows: bool) -> bool:
+        """Whether `x` reads something that `m` reads, which is `mine`. Of other rows than those of
+        `m` it is as much as there are elements: a fold and a map then pass through it once."""
+        shared = mine & self._sources(x.term)
+        if same_rows or not shared:
+            return bool(shared)
+        space = _wide(x.own)
+        return space == _wide(m.own) and any(product(t.shape) == product(space) for t in shared)
 
     def _sources(self, t: Term) -> set[Term]:
         """What `t` reads in memory."""
@@ -200,6 +209,10 @@ def _kind(t: Term) -> Kind | None:
 
 def _counters(shape: Sequence[Extent]) -> tuple[Var, ...]:
     return tuple([Var(f"m{a}", n) for a, n in enumerate(shape)])
+
+
+def _wide(own: Sequence[Var]) -> list[Extent]:
+    return [v.extent for v in own if v.extent != 1]
 
 
 def _common_rows(g: Group, m: Member, axes: Sequence[int], inside: bool) -> int | None:

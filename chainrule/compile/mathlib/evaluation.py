@@ -15,12 +15,12 @@ def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:
     """The integer nearest to x times factor, as float and as integer; ties to even; small only."""
     magic = x.at.magic
     shifted = x + magic if factor == 1 else x.fma(factor, magic)
-    return shifted - magic, shifted.bits() - x.at.magic_bits
+    return shifted - magic, Bits(x.at, shifted.bits().raw, x.at.magic_bits)
 
 
 def power_of_two(k: Bits) -> Real:
     """2^k, where that is a normal number."""
-    return ((k + k.at.bias) << k.at.mantissa).real()
+    return ((k << k.at.mantissa) + (k.at.bias << k.at.mantissa)).real()
 
 
 def scale(y: Real, k: Bits) -> Real:

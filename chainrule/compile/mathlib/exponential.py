@@ -9,6 +9,8 @@ gradually and are rounded once.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -19,6 +21,11 @@ from chainrule.ops.values import coefficients as c
 
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}
+
+LEAST = {32: -112.0, 64: -760.0}
+"""Below it an exponential is 0, also times a thousand."""
+UP = {32: 40, 64: 80}
+"""A power of two that makes normal numbers of exponentials of `LEAST`."""
 
 
 def _reduce(x: Real) -> tuple[Two, Bits]:
@@ -53,6 +60,37 @@ def expm1_near_0_f32(r: Real) -> Real:
     return polynomial(r, c.EXP_F32).fma(r * r, r)
 
 
+def decay(v: Real) -> tuple[Two, Bits]:
+    """r and k of e^-v = 2^k e^r, v >= 0; as of `LEAST` where v is beyond it."""
+    least = v.lift(LEAST[v.at.bits])
+    return _reduce((least > -v).where(least, -v))
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Exponential:
+    """e = `most` `rest`: the first a normal number where e is none, the second a power of two."""
+
+    most: Real
+    rest: float
+
+    @classmethod
+    def of(cls, y: Real, k: Bits) -> Exponential:
+        """y 2^k, y near 1, k not below that of `LEAST`."""
+        up = UP[y.at.bits]
+        return cls(y * power_of_two(k + up), 2.0**-up)
+
+    @classmethod
+    def minus(cls, v: Real) -> Exponential:
+        """e^-v, v >= 0."""
+        r, k = decay(v)
+        return cls.of(exp_near_0(r.hi), k)
+
+    def value(self) -> Real:
+        """e, rounded."""
+        return self.most * self.rest
+
+
 def halves(x: float, places: int) -> tuple[float, float]:
     """x as a multiple of 2^-places, and the rest of it in float32."""
     hi = round(math.ldexp(x, places)) * 2.0**-places
@@ -70,7 +108,7 @@ def reduced_f32(u: Real, lo: Real | None = None) -> tuple[Real, Bits]:
     return (r if lo is None else r - lo), k
 
 
-def _expm1_near_0(r: Two) -> Two:
+def expm1_near_0(r: Two) -> Two:
     """exp(r) - 1, a little better than rounded."""
     tail = (r.hi * r.hi).fma(polynomial(r.hi, c.EXP_F64), r.lo)
     return Two(r.hi, tail)
@@ -81,15 +119,16 @@ def exp_twofold(x: Two, low: float = RANGE[64][0]) -> tuple[Two, Bits]:
     `RANGE`."""
     r, k = _reduce(x.hi.clamp(low, RANGE[64][1]))
     more = (abs(x.hi) < -low).where(x.lo, 0.0)
-    e = _expm1_near_0(total(r.hi, r.lo + more))
+    e = expm1_near_0(total(r.hi, r.lo + more))
     s = quick_total(r.hi.lift(1.0), e.hi)
     return quick_total(s.hi, s.lo + e.lo), k
 
 
 def expm1_twofold(x: Real) -> tuple[Two, Bits]:
     """y and k where exp(x) - 1 = y 2^k (float64)."""
-    r, k = _reduce(x.clamp(-60.0, RANGE[64][1]))
-    e = _expm1_near_0(r)
+    r, k = _reduce(x.clamp(*RANGE[64]))  # as for exp, which its derivative is
+    k = k.less(-100).choose(k.at.int(-100), k)
+    e = expm1_near_0(r)
     small = k.less(100).choose(k, 100)
     s = total(1.0 - power_of_two(x.at.int(0) - small), e.hi)
     return quick_total(s.hi, s.lo + e.lo), k
@@ -125,7 +164,7 @@ def expm1_wide(x: Real) -> Real:
     """e^x - 1 in float64 for a result in float32."""
     r, k = _reduce(x.clamp(-60.0, 200.0))
     power = power_of_two(k)
-    return _expm1_near_0(r).value().fma(power, power - 1.0)
+    return expm1_near_0(r).value().fma(power, power - 1.0)
 
 
 def expm1_f32(x: Real) -> Real:

@@ -14,7 +14,7 @@ from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     RANGE,
     SHORT_LN2,
-    exp,
+    Exponential,
     exp_near_0,
     exp_twofold,
     expm1_near_0_f32,
@@ -22,17 +22,33 @@ from chainrule.compile.mathlib.exponential import (
     reduced_f32,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product
+from chainrule.compile.mathlib.twofold import (
+    Two,
+    constant,
+    exactly,
+    over,
+    pick,
+    product,
+    quick_total,
+)
 from chainrule.ops.values import coefficients as c
 
 
 def sigmoid(x: Real) -> Real:
-    """1 / (1 + e^-x)."""
-    if x.at.bits == 64:
-        return gate(exactly(x))
-    one = x.lift(1.0)
-    y = _gate_f32(one, *reduced_f32(x))  # as for silu, whose derivative needs both
-    return _or_far_left(x, 80.0, lambda: exp(x), (x > 80.0).where(one, y))
+    """q on the left, 1 - q on the right, q = e / (1 + e), e = e^-|x|: its derivative is a function
+    of q, too."""
+    q = x.at.shared("sigmoid", x, lambda: _lesser(abs(x)))
+    return (x < 0.0).where(q, 1.0 - q)
+
+
+def _lesser(v: Real) -> Real:
+    """e / (1 + e), e = e^-v, v >= 0."""
+    e = Exponential.minus(v)
+    below = quick_total(v.lift(1.0), e.value())
+    if v.at.bits == 64:
+        return over(e.most, below) * e.rest
+    q = e.most / below.hi
+    return (-q).fma(below.lo, q) * e.rest
 
 
 def silu(x: Real) -> Real:

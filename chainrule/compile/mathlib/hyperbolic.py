@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import final
 
-from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
+from chainrule.compile.mathlib.evaluation import power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
+    Exponential,
+    decay,
     exp_moderate,
+    exp_near_0,
     exp_twofold,
+    expm1_near_0,
     expm1_near_0_f32,
     expm1_twofold,
     expm1_wide,
 )
 from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
-from chainrule.ops.values import coefficients as c
+from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, quick_total, root, total
 
 
 def tanh(x: Real) -> Real:
-    """(e^x - e^-x) / (e^x + e^-x)."""
+    """(1 - e) / (1 + e), e = e^-(2 |x|): that of its derivative, `sech_square`, shared with it."""
     if x.at.bits == 32:
-        return _tanh_f32(x)
-    y, k = expm1_twofold(abs(x + x).clamp(0.0, 44.0))
-    e = y.times(power_of_two(k))
-    return (e / (e + x.lift(2.0))).value().copysign(x)
+        return x.at.shared("tanh", x, lambda: TanhF32.of(x)).y.signed(x)
+    r, k = decay(abs(x + x))
+    e = Exponential.of(exp_near_0(r.hi), k).value()
+    power = Exponential.of(x.lift(1.0), k).value()
+    tail = expm1_near_0(r)
+    one = quick_total(r.hi.lift(1.0), tail.hi)
+    hi = (-power).multiply_add(one.hi, 1.0)
+    lo = (-power).multiply_add(one.lo + tail.lo, (-power).multiply_add(one.hi, 1.0 - hi))
+    below = quick_total(e.lift(1.0), e)
+    inverse = 1.0 / below.hi
+    y = (hi + lo) * inverse
+    rest = (-y).fma(below.lo, (-y).fma(below.hi, hi) + lo)
+    return rest.fma(inverse, y).copysign(x)
 
 
-def _tanh_f32(x: Real) -> Real:
-    """e / (e + 2), e = e^(2 |x|) - 1; where it is small e/2 - e/2 times that, to round once more.
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class TanhF32:
+    """y = tanh(|x|) and `rest` = 1 - y; the smaller one is a quotient, of 1 - e or 2 e and 1 + e.
+    Of d = 1 - e it is d/2 + d/2 times that, to round once more."""
 
-    ln 2 needs no second part: its error counts only where e^(2 |x|) is large.
-    """
-    a = abs(x)
-    limited = (x.lift(10.0) < a).where(x.lift(10.0), a)
-    n, k = nearest(limited, 2 / c.LN2[0])
-    r = n.fma(-c.LN2_F32[0] / 2, limited)
-    r = r + r
-    power = power_of_two(k)
-    e = power.fma(expm1_near_0_f32(r), power - 1.0)
-    y = e / (e + 2.0)
-    half = e * 0.5
-    return (e < 1.0).where((-half).fma(y, half), y).copysign(x)
+    y: Real
+    rest: Real
+
+    @classmethod
+    def of(cls, x: Real) -> TanhF32:
+        """That of x."""
+        r, k = decay(abs(x + x))
+        p, power = expm1_near_0_f32(r.hi), Exponential.of(x.lift(1.0), k).value()
+        d, e = (-power).fma(p, 1.0 - power), power.fma(p, power)
+        small = d < 0.75
+        q = small.where(d, e + e) / (1.0 + e)
+        half, other = d * 0.5, 1.0 - q
+        return cls(small.where(half.fma(q, half), other), small.where(other, q))
+
+    def slope(self) -> Real:
+        """1 - y^2."""
+        return (-self.rest).fma(self.rest, self.rest + self.rest)
 
 
 def _inverse_square(k: Bits) -> Real:

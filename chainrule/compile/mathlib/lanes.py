@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from llvmlite import ir
 
@@ -12,12 +12,24 @@ from chainrule.compile.mathlib.reals import Bits, Mask, Real
 from chainrule.compile.target import Target
 
 
+class Made(Protocol):
+    """What has been made where instructions go, by key."""
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is there, or else what `make` makes."""
+        ...
+
+    def made(self, key: Any) -> Any | None:
+        """What is there."""
+        ...
+
+
 @final
 class Lanes:
     """A place where instructions go, and the width and type of the numbers there."""
 
-    def __init__(self, builder: Any, kind: Any, target: Target) -> None:
-        self.builder, self.kind, self.target = builder, kind, target
+    def __init__(self, builder: Any, kind: Any, target: Target, made: Made | None = None) -> None:
+        self.builder, self.kind, self.target, self._made = builder, kind, target, made
         self.width: int = kind.count if isinstance(kind, ir.VectorType) else 0
         element = kind.element if self.width else kind
         self.bits = 32 if isinstance(element, ir.FloatType) else 64
@@ -25,6 +37,7 @@ class Lanes:
         self.element = element
         self.mantissa = 23 if self.bits == 32 else 52
         self.bias = 127 if self.bits == 32 else 1023
+        self.sign = -(1 << self.bits - 1)
         # A number to which small integers add without rounding, in its lowest bits.
         self.magic = 1.5 * 2.0**self.mantissa
         self.magic_bits = (self.bias + self.mantissa << self.mantissa) | 1 << (self.mantissa - 1)
@@ -59,6 +72,14 @@ class Lanes:
         if known is None:
             known = ir.Function(module, ir.FunctionType(result, [x.type for x in xs]), name)
         return self.builder.call(known, xs)
+
+    def shared(self, name: str, x: Real, make: Callable[[], Any]) -> Any:
+        """What `make` makes of x, known by `name` to the functions of x that are written after."""
+        return make() if self._made is None else self._made.once((name, x.v), make)
+
+    def beside(self, name: str, x: Real) -> Any | None:
+        """What another function of x has shared here by that name."""
+        return None if self._made is None else self._made.made((name, x.v))
 
     @cached_property
     def half(self) -> Lanes:

@@ -57,19 +57,27 @@ class Mask:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Bits:
-    """An integer per lane, as wide as the lane's float."""
+    """An integer per lane, as wide as the lane's float: `raw`, less `above`."""
 
     at: Lanes
-    v: Any
+    raw: Any
+    above: int = 0
+
+    @property
+    def v(self) -> Any:
+        """The integer."""
+        if not self.above:
+            return self.raw
+        return self.at.builder.sub(self.raw, self.at.constant(self.at.integer, self.above))
 
     def _with(self, other: Bits | int) -> Any:
         return other.v if isinstance(other, Bits) else self.at.constant(self.at.integer, other)
 
     def __add__(self, other: Bits | int) -> Bits:
-        return Bits(self.at, self.at.builder.add(self.v, self._with(other)))
+        return Bits(self.at, self.at.builder.add(self.raw, self._with(other)), self.above)
 
     def __sub__(self, other: Bits | int) -> Bits:
-        return Bits(self.at, self.at.builder.sub(self.v, self._with(other)))
+        return Bits(self.at, self.at.builder.sub(self.raw, self._with(other)), self.above)
 
     def __and__(self, other: Bits | int) -> Bits:
         return Bits(self.at, self.at.builder.and_(self.v, self._with(other)))
@@ -81,7 +89,8 @@ class Bits:
         return Bits(self.at, self.at.builder.xor(self.v, self._with(other)))
 
     def __lshift__(self, n: int) -> Bits:
-        return Bits(self.at, self.at.builder.shl(self.v, self._with(n)))
+        gone = (self.above << n) % (1 << self.at.bits) == 0
+        return Bits(self.at, self.at.builder.shl(self.raw if gone else self.v, self._with(n)))
 
     def __rshift__(self, n: int) -> Bits:
         return Bits(self.at, self.at.builder.lshr(self.v, self._with(n)))
@@ -168,6 +177,10 @@ class Real:
     def copysign(self, other: Real | float) -> Real:
         """This with the sign of the other."""
         return self.intrinsic("copysign", other)
+
+    def signed(self, other: Real) -> Real:
+        """This, which is not negative, with the sign of the other."""
+        return (self.bits() | (other.bits() & self.at.sign)).real()
 
     def _compare(self, how: str, other: Real | float) -> Mask:
         return Mask(self.at, self.at.builder.fcmp_ordered(how, self.v, self.lift(other).v))

@@ -10,16 +10,20 @@ Notation: `v` the exponent, e = exp(-v), v >= 0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import final
 
-from chainrule.compile.mathlib.evaluation import power_of_two, scale
-from chainrule.compile.mathlib.exponential import exp, exp_moderate, exp_near_0, exp_twofold
+from chainrule.compile.mathlib.evaluation import scale
+from chainrule.compile.mathlib.exponential import (
+    LEAST,
+    Exponential,
+    exp,
+    exp_near_0,
+    exp_twofold,
+)
 from chainrule.compile.mathlib.gates import cubic, cubic_reduced_f32, gate
-from chainrule.compile.mathlib.hyperbolic import tanh
+from chainrule.compile.mathlib.hyperbolic import TanhF32, tanh
 from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, total
+from chainrule.compile.mathlib.twofold import Two, exactly, over, product, quick_total, total
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values.constants import GATE_UP_BITS
 
@@ -29,52 +33,13 @@ DEEP = -2000.0
 """Below all exponents that `GATE_END` leaves."""
 
 
-LEAST = {32: -112.0, 64: -760.0}
-"""Below it an exponential is 0, also times a thousand."""
-UP = {32: 40, 64: 80}
-"""e times two to this power is a normal number."""
-
-
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class Exponential:
-    """e = `most` `rest`: the first a normal number where e is none, the second a power of two."""
-
-    most: Real
-    rest: float
-
-    @classmethod
-    def of(cls, y: Real, k: Bits) -> Exponential:
-        """y 2^k, y near 1, k not below that of `LEAST`."""
-        up = UP[y.at.bits]
-        return cls(y * power_of_two(k + up), 2.0**-up)
-
-    @classmethod
-    def minus(cls, v: Real) -> Exponential:
-        """e^-v, v >= 0."""
-        least = v.lift(LEAST[v.at.bits])
-        return cls.of(*exp_moderate((least > -v).where(least, -v)))
-
-    def value(self) -> Real:
-        """e, rounded."""
-        return self.most * self.rest
-
-
 def _over_square(y: Real, e: Real) -> Real:
     """y / (1 + e)^2."""
     if y.at.bits == 32:
         return y / e.fma(e + 2.0, 1.0)
     s = quick_total(e.lift(1.0), e)
     square = product(s.hi, s.hi)
-    return _over(y, Two(square.hi, (s.hi + s.hi).fma(s.lo, square.lo)))
-
-
-def _over(y: Real, below: Two) -> Real:
-    """y / below, rounded little more than once."""
-    one = 1.0 / below.hi
-    q = y * one
-    rest = (-q).fma(below.lo, (-q).fma(below.hi, y))
-    return rest.fma(one, q)
+    return over(y, Two(square.hi, (s.hi + s.hi).fma(s.lo, square.lo)))
 
 
 def _density(v: Real, factor: float = 1.0) -> Real:
@@ -84,12 +49,14 @@ def _density(v: Real, factor: float = 1.0) -> Real:
 
 def logistic_density(x: Real) -> Real:
     """e / (1 + e)^2, v = |x|: the derivative of the logistic function."""
-    return _density(abs(x))
+    q: Real | None = x.at.beside("sigmoid", x)
+    return _density(abs(x)) if q is None or x.at.bits == 64 else (-q).fma(q, q)
 
 
 def sech_square(x: Real) -> Real:
     """4 e / (1 + e)^2, v = 2 |x|: the derivative of tanh."""
-    return _density(abs(x + x), 4.0)
+    y: TanhF32 | None = x.at.beside("tanh", x)
+    return _density(abs(x + x), 4.0) if y is None else y.slope()
 
 
 def sech(x: Real) -> Real:
@@ -97,7 +64,7 @@ def sech(x: Real) -> Real:
     e = Exponential.minus(abs(x))
     square = product(e.value(), e.value())
     s = quick_total(x.lift(1.0), square.hi)
-    return _over(e.most, Two(s.hi, s.lo + square.lo)) * (e.rest * 2.0)
+    return over(e.most, Two(s.hi, s.lo + square.lo)) * (e.rest * 2.0)
 
 
 def sigmoid_diff(a: Real, b: Real) -> Real:

@@ -18,7 +18,7 @@ from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import slopes as sl
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
-from chainrule.compile.mathlib.lanes import Lanes
+from chainrule.compile.mathlib.lanes import Lanes, Made
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.special import bessel as b
 from chainrule.compile.mathlib.special import gamma as ga
@@ -102,14 +102,15 @@ TABLE: dict[str, Function] = {
 # fmt: on
 
 
-def emit(name: str, builder: Any, *xs: Any, target: Target) -> Any:
+def emit(name: str, builder: Any, *xs: Any, target: Target, made: Made | None = None) -> Any:
     """Writes the instructions of the function `name` of `xs`; returns the value.
 
     `xs` are float or double, or vectors of one of them of any width; all of one type, which is the
-    type of the result. Raises KeyError for a name that is not in `TABLE`.
+    type of the result. A slope is cheaper beside its function, which has left in `made` what they
+    share. Raises KeyError for a name that is not in `TABLE`.
     """
     function = TABLE[name]
-    at = Lanes(builder, xs[0].type, target)
+    at = Lanes(builder, xs[0].type, target, made)
     fn = function.f64 if at.bits == 64 else function.f32
     return fn(*(Real(at, v) for v in xs)).v
 

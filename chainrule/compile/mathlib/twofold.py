@@ -74,6 +74,14 @@ def product(a: Real, b: Real) -> Two:
     return Two(p, a.fma(b, -p))
 
 
+def over(y: Real, below: Two) -> Real:
+    """y / below, rounded little more than once."""
+    one = 1.0 / below.hi
+    q = y * one
+    rest = (-q).fma(below.lo, (-q).fma(below.hi, y))
+    return rest.fma(one, q)
+
+
 def root(x: Two) -> Two:
     """The square root; of 0 it is 0."""
     s = x.hi.intrinsic("sqrt")
