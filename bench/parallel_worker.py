@@ -23,7 +23,8 @@ from chainrule.models.gpt import GPT, generator_draw
 from chainrule.parallel import tree
 from chainrule.parallel.gradients import Layout
 
-SIZES = (16 << 10, 4 << 20, 64 << 20)
+RUNS = {16 << 10: 200, 4 << 20: 60, 64 << 20: 12}
+"""How often arrays of so many bytes are exchanged."""
 LAYERS, HEADS, CHANNELS, VOCABULARY, ROWS, LENGTH = 6, 6, 384, 65, 8, 64
 Times = dict[str, list[float]]
 
@@ -45,7 +46,7 @@ def exchange() -> Any:
     with parallel.group() as group:
         wire: Any = group._wire
         found: dict[str, Any] = {}
-        for size in SIZES:
+        for size in RUNS:
             x = np.ones(size // 4, np.float32)
             shared = wire._share(x)
             call = group._call("bench")
@@ -56,7 +57,7 @@ def exchange() -> Any:
             def gloo(shared: Any = shared) -> None:
                 wire._group.allreduce([shared]).wait()
 
-            found[str(size)] = turns(group, {"ours": ours, "gloo": gloo}, 200 if size < 1e6 else 12)
+            found[str(size)] = turns(group, {"ours": ours, "gloo": gloo}, RUNS[size])
         return found
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from chainrule.op import Array
 from chainrule.parallel.shards import cut
 
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 """Elements that are added at a time: they stay in the processor's cache."""
 NOTES = 3
 """Float64 numbers of a worker about an exchange: its box's number and handle, its factor."""
@@ -117,6 +117,7 @@ class Shared:
     ) -> None:
         """Add this worker's span of all workers, each times its factor, divided by `divisor`."""
         rows = notes.reshape(-1, NOTES)
+        factors = rows[:, 2].tolist()  # a float takes the dtype of the array that it multiplies
         size = max([i + a.nbytes for i, a in zip(self._places, arrays, strict=True)])
         boxes = [self._box(q, int(n), int(handle)) for q, (n, handle, _) in enumerate(rows)]
         views = [box.array(size) for box in boxes]
@@ -126,13 +127,16 @@ class Shared:
             part = cut(a.size, len(rows), self._rank)
             for start in range(part.start, part.stop, CHUNK):
                 chunk = slice(start, min(start + CHUNK, part.stop))
-                parts = [leaf[chunk] for leaf in leaves]
-                terms = [_times(x, f) for x, f in zip(parts, rows[:, 2], strict=True)]
+                terms = [leaf[chunk] for leaf in leaves]
+                for x, factor in zip(terms, factors, strict=True):
+                    if factor != 1:
+                        np.multiply(x, factor, out=x)
                 total = _tree(terms, combine)
                 if divisor is not None:
-                    np.divide(total, divisor, out=total, dtype=a.dtype, casting="same_kind")
-                for x in parts:
-                    x[...] = total
+                    np.divide(total, divisor, out=total)
+                for x in terms:
+                    if x is not total:
+                        x[...] = total
 
     def take(self, arrays: Sequence[Array]) -> None:
         """Take the sums of the other spans."""
@@ -161,25 +165,14 @@ def _view(box: Array, place: int, like: Array) -> Array:
     return box[place : place + like.nbytes].view(like.dtype)
 
 
-def _times(x: Array, factor: float) -> Array:
-    return x if factor == 1 else np.multiply(x, factor, dtype=x.dtype, casting="same_kind")
-
-
 def _tree(leaves: Sequence[Array], combine: Callable[..., object]) -> Array:
-    """The leaves in the fixed binary tree: blocks of two, of four, .."""
+    """The leaves in the fixed binary tree: blocks of two, of four, .. It is in the first one."""
     blocks = list(leaves)
     while len(blocks) > 1:
-        pairs = [blocks[i : i + 2] for i in range(0, len(blocks), 2)]
-        blocks = [_pair(p, combine) for p in pairs]
+        for lower, upper in zip(blocks[::2], blocks[1::2], strict=False):
+            combine(lower, upper, out=lower)
+        blocks = blocks[::2]
     return blocks[0]
-
-
-def _pair(blocks: Sequence[Array], combine: Callable[..., object]) -> Array:
-    if len(blocks) == 1:
-        return blocks[0]
-    out = np.empty_like(blocks[0])
-    combine(blocks[0], blocks[1], out=out)
-    return out
 
 
 def connect(store: Any, rank: int, size: int) -> Shared | None:

@@ -53,13 +53,13 @@ def reduce(
     sent = [a for a in arrays if not shared or not any(a is b for b in large)]
     if scale is not None and scale != 1:
         for a in sent[1:]:
-            np.multiply(a, scale, out=a, casting="same_kind")
+            np.multiply(a, scale, out=a)
     notes: list[Array] = []
     if shared and large:
         notes = [shared.put(large, 1.0 if scale is None else scale)]
     _rounds(wire, (notes, small, whole, halved), combine, digest, differ)
     if shared and large:  # everybody has put its part: the rounds have seen to it
-        shared.add(large, notes[0], combine, None if scale is None else arrays[0][0])
+        shared.add(large, notes[0], combine, None if scale is None else float(arrays[0][0]))
         meet(wire)
         shared.take(large)
     finish(sent, scale)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import nn
+from chainrule import nn, optim
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same, numbers
 
@@ -436,3 +437,27 @@ def test_gradients_that_nobody_else_holds_are_written_in_place():
     held = w.grad
     f(cr.tensor(np.full(1000, 3.0)))
     assert (held.numpy() == 2).all() and (w.grad.numpy() == 3).all()
+
+
+def test_state_is_written_in_place_though_gradients_are_replaced_between_calls():
+    """No short way is kept that never serves: what it holds could not be written in place."""
+    layer = nn.Linear(40, 30)
+    optimizer = optim.AdamW(layer.parameters(), lr=0.01)
+
+    def gradients(x: Any) -> Any:
+        loss = (layer(x) ** 2).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        return loss
+
+    compiled, update = cr.jit(gradients), cr.jit(optimizer.step)
+    x = np.ones((5, 40), np.float32)
+    addresses: list[int] = []
+    for _ in range(40):
+        compiled(x)
+        for p in layer.parameters():
+            p.grad = cr.tensor(0.5 * p.grad.numpy())
+        update()
+        addresses.append(layer.weight.detach().numpy().ctypes.data)
+    moves = [a != b for a, b in itertools.pairwise(addresses)]
+    assert sum(moves) < 20

@@ -6,6 +6,7 @@ The last line that a worker prints is JSON.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -167,6 +168,23 @@ def sums(memory: str) -> Any:
             "kinds": kinds,
             "most": most,
         }
+
+
+def kept() -> Any:
+    """Whether averages that worker 0 alone keeps stay as they were, each unlike the one before."""
+    with parallel.group(timeout=TIMEOUT) as group:
+        model = Net()
+        averages: list[tuple[Any, Any]] = []
+        for batch in batches(6):
+            x, y = group.shard(batch)
+            model.zero_grad()
+            cr.cross_entropy(model(x), y).backward()
+            group.average_gradients(model, weight=len(x))
+            if group.is_first():
+                averages.append((model.a.weight.grad, model.a.weight.grad.numpy().copy()))
+        same = [(g.numpy() == copy).all() for g, copy in averages]
+        unlike = [(a[1] != b[1]).any() for a, b in itertools.pairwise(averages)]
+        return bool(np.all(same) and np.all(unlike))
 
 
 def spread() -> Any:

@@ -75,6 +75,10 @@ def test_all_reduce_adds_in_the_tree(workers: Nursery, size: int, memory: str):
     assert told[0]["most"] == [size - 1, 0]
 
 
+def test_an_average_that_is_kept_does_not_change(workers: Nursery):
+    assert workers.run(2, "kept") == [True, True]
+
+
 def test_states_of_worker_0_come_to_all(workers: Nursery):
     assert len(set(workers.run(3, "spread"))) == 1
 

@@ -152,6 +152,10 @@ class Variant:
     """Whether a tensor that it needs was found not to exist any more."""
     seconds: float = 0.0
     """How long tracing and compiling took."""
+    pause: int = 0
+    """For how many calls no short way is prepared after the next one that is."""
+    paused: int = 0
+    """For how many calls none is prepared from now on."""
 
     @property
     def is_gone(self) -> bool:

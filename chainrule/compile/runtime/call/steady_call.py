@@ -30,6 +30,7 @@ from chainrule.graph import is_recording
 from chainrule.tensors import Tensor
 
 _NO_NAMES: Axes = {}
+_LONGEST_PAUSE = 63
 
 
 @final
@@ -118,6 +119,7 @@ class Steady:
             return MISFIT
         if self._gate is not None and (key := self._again(args)) >= 0:
             entered[key] = Entered(self._call, self._gate, sizes)
+        self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
 
     def _matching_arrays(self, args: Sequence[Any]) -> list[Any] | None:
@@ -224,7 +226,15 @@ def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 
 def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Steady | None:
-    """The short way for further calls like the one that was just made; None if there is none."""
+    """The short way for further calls like the one that was just made; None if there is none.
+
+    Where the program gets other state at each call (its gradients are averaged between two of them,
+    say), no call can go this way. It is prepared ever more seldom then: that takes time, and it
+    keeps arrays of the state, which other functions could not write in place.
+    """
+    if variant.paused:
+        variant.paused -= 1
+        return None
     if variant.draws or variant.changed or variant.op is not None or variant.truths:
         return None
     if not all(x.__class__ in (Tensor, np.ndarray) for x in args):
@@ -247,6 +257,7 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         )
         for x, named in zip(args, axes, strict=True)
     ]
+    variant.paused, variant.pause = variant.pause, min(2 * variant.pause + 1, _LONGEST_PAUSE)
     found = Steady(variant, wanted, axes)
     if not found.seen.is_alone():
         return None
