@@ -18,10 +18,6 @@ Sizes = int | Sequence[int]
 """One size for every dimension, or one for each."""
 
 
-_CACHE = 1 << 21
-"""Bytes of columns that are made at a time: about what stays in a core's cache."""
-
-
 @dataclass(frozen=True)
 class Windows:
     """The windows that slide over an array: a field per dimension of the last axes.
@@ -111,10 +107,20 @@ class Windows:
         if self.padded == self.size:
             return x
         out = np.full((*x.shape[: -self.ndim], *self.padded), value, x.dtype)
-        out[self._inner()] = x
+        out[self.inner()] = x
         return out
 
-    def _inner(self) -> tuple[Any, ...]:
+    def reversed(self) -> Windows | None:
+        """The windows over `out` whose windows are the elements of `size`: where a stride of 1 and
+        a padding within the kernel make the transpose of a convolution one itself."""
+        reach = [d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True)]
+        pairs = [(n - a, n - b) for n, (a, b) in zip(reach, self.padding, strict=True)]
+        if set(self.stride) != {1} or min(min(p) for p in pairs) < 0:
+            return None
+        return replace(self, size=self.out, padding=tuple(pairs))
+
+    def inner(self) -> tuple[Any, ...]:
+        """Where the array stands within its padding."""
         pairs = zip(self.padding, self.size, strict=True)
         return (Ellipsis, *[slice(a, a + n) for (a, _), n in pairs])
 
@@ -134,12 +140,6 @@ class Windows:
         n, c = lead
         return seen.reshape(n, c * math.prod(self.kernel), math.prod(self.out))
 
-    def runs(self, x: Array) -> list[slice]:
-        """The examples of x (N, C, *size), so many at a time that their columns stay in a cache."""
-        size = x.shape[1] * math.prod(self.kernel) * math.prod(self.out) * x.itemsize
-        step = max(_CACHE // max(size, 1), 1)
-        return [slice(i, i + step) for i in range(0, len(x), step)]
-
     def folded(self, columns: Array) -> Array:
         """The columns added to where they came from: the transpose of `columns`."""
         n = columns.shape[0]
@@ -153,7 +153,7 @@ class Windows:
         out = np.zeros((*parts[0].shape[: -self.ndim], *self.padded), parts[0].dtype)
         for part, place in zip(parts, self.places(), strict=True):
             out[place] += part
-        return out[self._inner()]
+        return out[self.inner()]
 
 
 def _padding(
