@@ -21,7 +21,7 @@ from chainrule.graph import apply
 from chainrule.op import Array, Need, Spec
 from chainrule.ops.families import Linear, Multilinear
 from chainrule.ops.shapes.shaping import Shape
-from chainrule.ops.windows.products import Columns
+from chainrule.ops.windows.products import Columns, columns_of
 from chainrule.ops.windows.windows import Windows
 
 Roles = tuple[str, ...]
@@ -97,7 +97,7 @@ class Convolve(Convolution):
         """One matrix product for each example and group."""
         x, w = xs
         y = np.empty(self.shape(x, w), result_type(x.dtype, w.dtype))
-        return _convolved(Columns(self.windows, self.groups), x, self._matrix(w), y)
+        return _convolved(columns_of(self.windows, self.groups), x, self._matrix(w), y)
 
     def shape(self, *xs: Any) -> Shape:
         """(N, O, *out)."""
@@ -124,8 +124,8 @@ class ConvolveInput(Convolution):
         x = np.empty(self.shape(g, w), result_type(g.dtype, w.dtype))
         back = self.windows.reversed()
         if back is not None and g.shape[1] <= 2 * x.shape[1]:
-            return _convolved(Columns(back, self.groups), g, self._reversed(w), x)
-        columns = Columns(self.windows, self.groups)
+            return _convolved(columns_of(back, self.groups), g, self._reversed(w), x)
+        columns = columns_of(self.windows, self.groups)
         turned = self._matrix(w).swapaxes(1, 2)
         for run in columns.runs(x):
             part = g[run]
@@ -163,7 +163,7 @@ class ConvolveWeight(Convolution):
         """A matrix product for each example, then their sum."""
         x, g = xs
         w = np.zeros(self.shape(x, g), result_type(x.dtype, g.dtype))
-        columns = Columns(self.windows, self.groups)
+        columns = columns_of(self.windows, self.groups)
         memory: Array | None = None
         for run, seen in columns.made(x):
             part = g[run]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -32,6 +33,12 @@ def _steps(shape: Shape) -> Shape:
     return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
+@lru_cache(maxsize=256)
+def columns_of(windows: Windows, groups: int) -> Columns:
+    """The columns of these windows; they hold no arrays."""
+    return Columns(windows, groups)
+
+
 @final
 class Columns:
     """The columns of the windows over arrays (N, C, *size), in G groups of channels."""
@@ -43,6 +50,12 @@ class Columns:
         run, count = 1 + sum(last), math.prod(windows.out)
         self.wide = set(windows.stride) == {1} and run <= _WASTE * count
         self.count = run if self.wide else count
+        steps = _steps(windows.padded)
+        self._inner = [s * d for s, d in zip(steps, windows.dilation, strict=True)]
+        outer = [s * d for s, d in zip(steps, windows.stride, strict=True)]
+        self._outer = outer[-1:] if self.wide else outer
+        self._shape: Shape = (*windows.kernel, *((run,) if self.wide else windows.out))
+        self._spots = windows.inner()
 
     def runs(self, x: Array) -> list[slice]:
         """The examples of x, so many at a time that their columns stay in a cache."""
@@ -63,7 +76,7 @@ class Columns:
             else:
                 if padded is None or len(padded) != len(part):
                     padded = np.zeros((*part.shape[:2], *w.padded), x.dtype)
-                padded[w.inner()] = part
+                padded[self._spots] = part
             seen = self._seen(padded)
             if self._places == 1 and seen.flags.c_contiguous:
                 yield run, self._grouped(seen)
@@ -75,17 +88,9 @@ class Columns:
 
     def _seen(self, padded: Array) -> Array:
         """(n, C, *kernel, *out), or with one run in the place of *out."""
-        w = self.windows
-        steps = padded.strides[2:]
-        inner = [s * d for s, d in zip(steps, w.dilation, strict=True)]
-        outer = [s * d for s, d in zip(steps, w.stride, strict=True)]
-        columns: Shape = (self.count,) if self.wide else w.out
-        return as_strided(
-            padded,
-            (*padded.shape[:2], *w.kernel, *columns),
-            (*padded.strides[:2], *inner, *(outer[-1:] if self.wide else outer)),
-            writeable=False,
-        )
+        strides = [s * padded.itemsize for s in (*self._inner, *self._outer)]
+        shape = (*padded.shape[:2], *self._shape)
+        return as_strided(padded, shape, (*padded.strides[:2], *strides), writeable=False)
 
     def _grouped(self, seen: Array) -> Array:
         n, c = seen.shape[:2]

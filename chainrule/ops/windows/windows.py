@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -71,12 +72,12 @@ class Windows:
         """Number of dimensions."""
         return len(self.size)
 
-    @property
+    @cached_property
     def padded(self) -> Shape:
         """The array's size with its padding."""
         return tuple([n + a + b for n, (a, b) in zip(self.size, self.padding, strict=True)])
 
-    @property
+    @cached_property
     def out(self) -> Shape:
         """How many windows there are."""
         sizes = zip(self.padded, self.kernel, self.stride, self.dilation, strict=True)
