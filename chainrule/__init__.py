@@ -93,6 +93,12 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         scatter as scatter,
         scatter_reduce as scatter_reduce,
     )
+    from chainrule.ops.special.bessel import (
+        i0 as i0,
+        i0e as i0e,
+        i1 as i1,
+        i1e as i1e,
+    )
     from chainrule.ops.special.table import (
         deg2rad as deg2rad,
         digamma as digamma,
@@ -103,10 +109,6 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         fmin as fmin,
         fmod as fmod,
         frac as frac,
-        i0 as i0,
-        i0e as i0e,
-        i1 as i1,
-        i1e as i1e,
         ldexp as ldexp,
         lerp as lerp,
         lgamma as lgamma,

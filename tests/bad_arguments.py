@@ -285,6 +285,8 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.negative": _call(cr.tensor(X)),
     "cr.sign": _call(cr.tensor(X)),
     "special.expit": _call(cr.tensor(X)),
+    **{f"special.{name}": _call(cr.tensor(X)) for name in vars(special) if "bessel" in name},
+    **{f"special.{name}": _call(cr.tensor(X), 3) for name in vars(special) if "polynomial" in name},
     "cr.first_bad": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.saved_bytes": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.who_keeps": _one(_leaf),

@@ -97,8 +97,9 @@ OTHERS: list[Callable[[], Any]] = [
     lambda: cr.scaled_dot_product_attention(
         apart(4, 2, 5), apart(2, 3, 5), apart(2, 3, 6), enable_gqa=True
     ),
-    *[lambda f=f: f(X) for f in (cr.special.expit, cr.special.modified_bessel_i0)],
-    *[lambda f=f: f(X) for f in (cr.special.modified_bessel_i1, cr.special.spherical_bessel_j0)],
+    lambda: cr.special.expit(X),
+    *[lambda f=f: f(P) for name, f in vars(cr.special).items() if "bessel" in name],
+    *[lambda f=f: f(X, 3) for name, f in vars(cr.special).items() if "polynomial" in name],
     *[lambda f=f: f(P) for f in (cr.special.psi, cr.special.gammaln)],
     lambda: cr.matmul(W, W),
     lambda: cr.matmul(apart(3), X),

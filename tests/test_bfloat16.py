@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ops.samples_elementwise import BY_LAST
 
 import chainrule as cr
 from chainrule import nn, optim
@@ -185,10 +186,11 @@ AROUND: dict[str, tuple[float, float]] = {
     "xlog1py": (0.5, 2.5), "remainder": (0.5, 1.5), "fmod": (0.5, 1.5), "erfc": (-1.0, 0.5),
     "erfinv_slope": (0.2, 0.8), "ndtri_slope": (0.6, 0.9),
     "erfinv_bend": (0.2, 0.8), "ndtri_bend": (0.6, 0.9), "logit_slope": (0.6, 0.9),
-    "entr_slope": (0.5, 0.9),
+    "entr_slope": (0.5, 0.9), **dict.fromkeys(("y0", "y1", "k0", "k0e", "k1", "k1e"), (0.5, 1.5)),
+    "j1": (0.3, 1.2),
 }  # fmt: skip
 """Where an op is to be tried, if not between -1.5 and 1.5."""
-ORDERED = ("polygamma", "iv", "ive", "spherical_jn")
+ORDERED = {"polygamma", "spherical_jn", "gamma_density", *BY_LAST}
 TABLE = sorted(n for n, r in rows.items() if r.partials and n not in ORDERED)
 
 

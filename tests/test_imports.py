@@ -63,6 +63,7 @@ LAYERS: list[set[str]] = [
     },
     {"ops.contraction"},
     {"derive", "operators"},
+    {"ops.letters"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},
     {"tensors", "tree", "interop"},

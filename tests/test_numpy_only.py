@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.special
 from blocked import OPTIONAL, run_blocked
-from ops.samples_elementwise import DOMAINS
+from ops.samples_elementwise import BY_LAST, DOMAINS
 
 import chainrule as cr
 from chainrule import optional, public_names
@@ -381,7 +381,9 @@ def by_numpy(row: Elementwise, *xs: float) -> list[float]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("label", [label for label, row in rows.items() if row.partials])
+@pytest.mark.parametrize(
+    "label", [n for n, row in rows.items() if row.partials and n not in BY_LAST]
+)
 def test_numbers_beyond_pythons_are_numpys(label: str):
     row = rows[label]
     if len(row.partials) == 1:

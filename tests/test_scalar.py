@@ -13,6 +13,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import DtypeError, GradientError
 from chainrule.ops.families import rows
+from chainrule.ops.rows import NotOffered
 from chainrule.scalar import Value, walk
 from tests.sampling import sampled
 
@@ -307,7 +308,9 @@ def test_data_may_change_between_forward_and_backward():
 # --- The table -----------------------------------------------------------------------------------
 
 POINTS = (-1.7, -0.4, 0.0, 0.3, 0.8, 1.9)
-WITH_GRADIENT = [r for r in rows.values() if r.partials]
+WITH_GRADIENT = [
+    r for r in rows.values() if r.partials and not isinstance(r.partials[0].formula, NotOffered)
+]
 
 
 def same(got: float, expected: float) -> bool:

@@ -25,7 +25,7 @@ from chainrule.dtypes import NARROW, float32, number_of, weakly
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec, derived
 from chainrule.ops.rows import Elementwise as Elementwise
-from chainrule.ops.rows import Named, Rule, equip_with
+from chainrule.ops.rows import Named, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial
 from chainrule.ops.rows import elementwise as elementwise
 from chainrule.ops.rows import rows as rows
@@ -36,6 +36,8 @@ from chainrule.ops.rows import rows as rows
 def _rule_of(partial: Partial) -> Rule:
     """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
     d, at = partial.formula, partial.reads
+    if isinstance(d, NotOffered):
+        return lambda g, y, xs: d()
     if not at:
         return _constant_rule(d())
     if partial.singular:

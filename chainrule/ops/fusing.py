@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, wraps
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, wraps
 from inspect import Signature, signature
 from typing import Any, ClassVar, TypeVar, cast, final
 
@@ -35,6 +35,7 @@ from chainrule.graph import (
 from chainrule.op import Array, Need, Op
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Kernel, has_kernels, is_on, maker
+from chainrule.ops.letters import Shapes, flat_shape, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -71,9 +72,34 @@ class Composite:
     axes: Mapping[str, str]
     to: str
     parameters: Signature
+    known: dict[Any, tuple[Op | None, Sequence[int]]] = field(default_factory=dict[Any, Any])
+    """By what is known of a call without its numbers: the op, and which arguments its inputs are.
+    """
 
     def op(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[Any]]:
         """The op that stands for a call, and its inputs; None if the call is to run op by op."""
+        whole = [*args, *kwargs.values()] if kwargs else args
+        key: list[Any] = [len(args), *kwargs] if kwargs else [len(args)]
+        for x in whole:
+            value = x.value if isinstance(x, Variable) else x
+            if value.__class__ is np.ndarray:
+                key += value.shape, value.dtype
+            else:
+                key += value.__class__, value
+        call = tuple(key)
+        try:
+            op, places = self.known[call]
+        except KeyError:
+            op, given = self._bound(args, kwargs)
+            places = [next(i for i, y in enumerate(whole) if y is x) for x in given]
+            if len(self.known) >= _MOST:
+                self.known.clear()
+            self.known[call] = op, places
+        except TypeError:  # an argument that is no plain value
+            return None, []
+        return op, [whole[i] for i in places]
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[Any]]:
         try:
             bound = self.parameters.bind(*args, **kwargs)
         except TypeError:  # the function itself says it better
@@ -92,6 +118,8 @@ class Composite:
 
 
 composites: dict[str, Composite] = {}
+_MOST = 4096
+"""Kinds of calls that are remembered."""
 
 
 def fused(name: str, *, to: str, **axes: str) -> Callable[[_F], _F]:
@@ -128,25 +156,8 @@ def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
     inexact = {a.dtype for a in arrays if a.dtype.kind not in "iub"}
     if len(inexact) != 1 or not inexact <= {float32, float64}:
         return False
-    sizes = _sizes(letters, [a.shape for a in arrays])
+    sizes = sizes_of_letters(letters, [a.shape for a in arrays])
     return sizes is not None and all(math.prod(s) for s in sizes.values())
-
-
-def _sizes(
-    letters: Sequence[str], shapes: Sequence[tuple[int, ...]]
-) -> dict[str, tuple[int, ...]] | None:
-    """The size that each letter stands for (sizes, for N), None if they do not agree."""
-    found: dict[str, tuple[int, ...]] = {}
-    for names, shape in zip(letters, shapes, strict=True):
-        rest = names.removeprefix("N")
-        lead = len(shape) - len(rest)
-        if lead < 0 or (lead and rest == names):
-            return None
-        parts = [(n, (s,)) for n, s in zip(rest, shape[lead:], strict=True)]
-        for name, size in [*parts, *([("N", shape[:lead])] if rest != names else [])]:
-            if found.setdefault(name, size) != size:
-                return None
-    return found
 
 
 # --- What stands in the graph --------------------------------------------------------------------
@@ -173,11 +184,9 @@ class Fused(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The kernel's value."""
-        letters = self.letters
-        sizes = _sizes(letters, [x.shape for x in xs])
-        assert sizes is not None, f"{self!r} is given arrays that it was not made for"
-        (y,) = value_kernel(self, _dtypes(xs))(_flat(xs, letters))
-        return y.reshape(sum([sizes[n] for n in self.known.to[: y.ndim]], ()))
+        call = _value_call(self, tuple([x.shape for x in xs]), tuple([x.dtype for x in xs]))
+        (y,) = call.run(xs)
+        return y.reshape(call.shape)
 
     def spec(self, *xs: Any) -> Any:
         """That of the composite."""
@@ -192,9 +201,9 @@ class Fused(Op):
         if any(isinstance(x, Variable) for x in (g, *xs)):
             bars = iter(_pulled(self, need, [*xs, g]))
         else:
-            dtypes = _dtypes(xs)
-            letters = [*self.letters, result_letters(self, dtypes)]
-            bars = iter(pull_kernel(self, dtypes, need)(_flat([*xs, g], letters)))
+            shapes = tuple([x.shape for x in xs])
+            call = _pull_call(self, shapes, tuple([x.dtype for x in xs]), g.shape, need)
+            bars = iter(call.run([*xs, g]))
         return [next(bars).reshape(x.shape) if n else None for n, x in zip(need, xs, strict=True)]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
@@ -219,19 +228,44 @@ class Fused(Op):
         return [self.known.axes[n] for n in self.given]
 
 
-def _dtypes(xs: Sequence[Any]) -> tuple[Dtype, ...]:
-    return tuple([x.dtype for x in xs])
+@final
+@dataclass(frozen=True, eq=False)
+class KernelCall:
+    """A kernel at certain shapes: those of its arguments, an axis for each letter; the result's."""
+
+    kernel: Kernel
+    shapes: Sequence[tuple[int, ...]]
+    shape: tuple[int, ...]
+
+    def run(self, xs: Sequence[Any]) -> list[Array]:
+        """Run it on arrays, which are put into C's order."""
+        return self.kernel(
+            [
+                x
+                if x.shape == shape and x.flags.c_contiguous
+                else np.ascontiguousarray(x).reshape(shape)
+                for x, shape in zip(xs, self.shapes, strict=True)
+            ]
+        )
 
 
-def _flat(xs: Sequence[Any], letters: Sequence[str]) -> list[Array]:
-    """Arrays as a kernel wants them: in C's order, with one axis for each letter."""
-    return [_flattened(x, names) for x, names in zip(xs, letters, strict=True)]
+@lru_cache(maxsize=4096)
+def _value_call(op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...]) -> KernelCall:
+    letters = op.letters
+    sizes = sizes_of_letters(letters, shapes)
+    assert sizes is not None, f"{op!r} is given arrays that it was not made for"
+    to: tuple[int, ...] = sum([sizes[n] for n in result_letters(op, dtypes)], ())
+    flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
+    return KernelCall(value_kernel(op, dtypes), flat, to)
 
 
-def _flattened(x: Array, letters: str) -> Array:
-    rest = len(letters.removeprefix("N"))
-    lead = (-1,) * (len(letters) - rest)
-    return np.ascontiguousarray(x).reshape((*lead, *x.shape[x.ndim - rest :]))
+@lru_cache(maxsize=4096)
+def _pull_call(
+    op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...], of: tuple[int, ...], need: Need
+) -> KernelCall:
+    letters = [*op.letters, result_letters(op, dtypes)]
+    flat = [flat_shape(s, names) for s, names in zip([*shapes, of], letters, strict=True)]
+    return KernelCall(pull_kernel(op, dtypes, need), flat, ())
 
 
 def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from importlib import import_module
 from inspect import unwrap
 from typing import Any, cast, final
 
+from chainrule.errors import GradientError
 from chainrule.op import Need, Op, Spec, derived
 from chainrule.optional import require
 
@@ -58,6 +59,23 @@ class Functions:
 # --- Rows ----------------------------------------------------------------------------------------
 
 
+@final
+@dataclass(frozen=True)
+class NotOffered:
+    """Stands for a partial derivative that has no formula here: asking for it is an error."""
+
+    by: str
+    """What is not differentiated by what."""
+
+    def __call__(self, *xs: Any) -> Any:
+        """Raises `GradientError`."""
+        raise GradientError(
+            f"the derivative of {self.by} is not offered: no finite sum of known functions gives "
+            "it. Give a number, or an array that requires no gradient (x.detach()), or state the "
+            "derivative yourself with cr.Function"
+        )
+
+
 @dataclass(frozen=True)
 class Partial:
     """One partial derivative, and which of (y, *xs) its parameters name.
@@ -72,6 +90,8 @@ class Partial:
     @property
     def reads(self) -> tuple[int, ...]:
         """Places in (y, *xs)."""
+        if isinstance(self.formula, NotOffered):
+            return ()
         code: Any = unwrap(cast(Any, self.formula)).__code__  # as `signature`, ten times as fast
         return tuple([_PLACES[name] for name in code.co_varnames[: code.co_argcount]])
 

@@ -13,6 +13,7 @@ import pytest
 import chainrule as cr
 from chainrule.compile.c import special as texts
 from chainrule.ops.families import rows
+from chainrule.ops.special import bessel
 from chainrule.ops.special import table as sp
 from tests.compile.ccompiler import left, needs_compiler
 
@@ -21,9 +22,9 @@ ELSEWHERE = ("gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_density", "
 ROWS: dict[str, Callable[[Any], Any]] = {
     **{n: getattr(sp, n) for n in texts.TEXTS if hasattr(sp, n)},
     **{f"polygamma{n}": partial(sp.polygamma, n) for n in range(1, 5)},
-    **{f"spherical_jn{n}": partial(sp.spherical_jn, n) for n in range(5)},
-    "iv2": partial(sp.iv, 2),
-    "ive2": partial(sp.ive, 2),
+    **{f"spherical_jn{n}": partial(bessel.spherical_jn, n) for n in range(5)},
+    "iv2": partial(bessel.iv, 2),
+    "ive2": partial(bessel.ive, 2),
     **{n: rows[n] for n in ELSEWHERE},
 }
 POINTS = [

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ops import check
 from ops.sample import Sample, cotangent
+from ops.samples_elementwise import BY_LAST
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
@@ -26,9 +27,11 @@ from tests.explain.test_pains import answer
 from tests.explain.test_pains import rows as rows_of_the_page
 from tests.sampling import sampled
 
-SPECIAL = "a special function of any order, which SciPy computes"
+SPECIAL = "a special function that SciPy computes"
 EAGER: dict[str, str] = {
-    **dict.fromkeys(["polygamma", "iv", "ive", "spherical_jn"], SPECIAL),
+    **dict.fromkeys(["polygamma", "spherical_jn", "gamma_density", *BY_LAST], SPECIAL),
+    **dict.fromkeys(["j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e"], SPECIAL),
+    **dict.fromkeys(["airy_ai", "airy_ai_slope"], SPECIAL),
     "InParts": "the eigenvalues of a general matrix",
 }
 """Ops that may run in their eager form within a program, and why."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from chainrule.op import Spec
-from chainrule.ops import elementwise as ew
+import chainrule.special
 from chainrule.ops.families import rows
-from chainrule.ops.special import table as special
+from chainrule.ops.rows import NotOffered
 from ops.sample import Sample, apart
 
-assert (
-    Spec is not None and ew is not None and special is not None
-)  # reading the table is what fills `rows`
+assert chainrule.special is not None  # reading the tables is what fills `rows`
 
 WIDE, POSITIVE, UNIT, ABOVE = (-2.1, 2.3), (0.3, 3.2), (-0.9, 0.85), (1.2, 3.4)
 
@@ -63,11 +61,24 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "erfinv": (UNIT,), "erfcx": (WIDE,), "ndtr": (WIDE,), "ndtri": ((0.1, 0.9),),
     "log_ndtr": (WIDE,), "logit": ((0.1, 0.9),), "entr": (POSITIVE,),
     "xlogy": (WIDE, POSITIVE), "xlog1py": (WIDE, UNIT),
-    "polygamma": ((0.6, 2.4), POSITIVE), "iv": ((-1.4, 2.4), WIDE), "ive": ((-1.4, 2.4), WIDE),
+    "polygamma": ((0.6, 2.4), POSITIVE), "iv": ((-1.4, 2.4), POSITIVE),
+    "ive": ((-1.4, 2.4), POSITIVE),
+    "jv": ((-1.4, 2.4), POSITIVE), "yv": ((0.6, 2.4), POSITIVE),
+    "kv": ((0.6, 2.4), POSITIVE), "kve": ((0.6, 2.4), POSITIVE),
+    "j0": (WIDE,), "j1": (WIDE,), "y0": (POSITIVE,), "y1": (POSITIVE,), "k0": (POSITIVE,),
+    "k0e": (POSITIVE,), "k1": (POSITIVE,), "k1e": (POSITIVE,),
+    "airy_ai": (WIDE,), "airy_ai_slope": (WIDE,),
+    "gammainc": (POSITIVE, POSITIVE), "gammaincc": (POSITIVE, POSITIVE),
+    "gamma_density": (POSITIVE, POSITIVE), "zeta": (ABOVE, POSITIVE),
     "spherical_jn": ((0.6, 2.4), POSITIVE),
     "i0": (WIDE,), "i0e": (WIDE,), "i1": (WIDE,), "i1e": (WIDE,),
 }
 """For each row with a derivative, the interval of each argument."""
+
+BY_LAST = {
+    n for n, r in rows.items() if r.partials and isinstance(r.partials[0].formula, NotOffered)
+}
+"""Rows whose derivative by their first argument is not offered."""
 
 WITHOUT: dict[str, str] = {
     "equal": "ff", "not_equal": "ff", "less": "ff", "less_equal": "ff", "greater": "ff",
@@ -94,20 +105,32 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
 }
 
 
-def of_row(name: str) -> list[Sample]:
-    """The samples of one row that has a derivative."""
-    op, domains = rows[name], DOMAINS[name]
+def of_row(name: str, other: Any = None) -> list[Sample]:
+    """The samples of one row that has a derivative, or of another op in its place."""
+    op, domains = other or rows[name], DOMAINS[name]
     out: list[Sample] = []
     for shapes in SHAPES[len(domains)]:
         pairs = zip(shapes, domains, strict=True)
         args = tuple(apart(*s, low=a, high=b, salt=i) for i, (s, (a, b)) in enumerate(pairs))
+        if name in BY_LAST:
+            out.append(
+                Sample(name, partial(_after, op, args[0]), args[1:], f"after {args[0].shape}")
+            )
+            continue
         out.append(Sample(name, op, args))
+    if name in BY_LAST:
+        return out
     if len(domains) == 2:
         left, right = [round(0.3 * a + 0.7 * b, 2) + 0.013 for a, b in domains]
         a, b = (apart(2, 3, low=low, high=high) for low, high in domains)
         out.append(Sample(name, lambda x: op(x, right), (a,), "number right"))
         out.append(Sample(name, lambda x: op(left, x), (b,), "number left"))
     return out
+
+
+def _after(op: Any, first: Any, x: Any) -> Any:
+    """A row of an argument that has no derivative, in the dtype of the other one."""
+    return op(first.astype(x.dtype), x)
 
 
 def without_derivative() -> list[Sample]:

@@ -10,7 +10,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.windows import convolution as conv
-from chainrule.ops.windows import windows
+from chainrule.ops.windows import products, windows
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
@@ -156,9 +156,11 @@ def test_columns_are_made_for_some_examples_at_a_time(
         return [y.numpy(), *[bar.numpy() for bar in pull(generic(*y.shape, salt=3))]]
 
     whole = answers()
-    size = 4 * 6 * 7 * 7 * 8  # channels, kernel places, windows, bytes
-    monkeypatch.setattr(windows, "_CACHE", examples * size)
     place = windows.Windows((7, 6), (3, 2), (1, 1), ((1, 1), (1, 1)), (1, 1))
-    assert len(place.runs(x)) == -(-5 // examples)
+    columns = products.Columns(place, 2)
+    assert columns.wide and columns.count == 7 * 8 - 1  # of rows of 8 elements, all but the last
+    size = 4 * 6 * columns.count * 8  # channels, kernel places, columns, bytes
+    monkeypatch.setattr(products, "_CACHE", examples * size)
+    assert len(columns.runs(x)) == -(-5 // examples)
     for ours, want in zip(answers(), whole, strict=True):
         np.testing.assert_allclose(ours, want, rtol=1e-12)

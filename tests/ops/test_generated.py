@@ -14,6 +14,7 @@ import pytest
 import chainrule as cr
 import ops as tests_package
 from chainrule import ops as ops_package
+from chainrule.errors import GradientError
 from chainrule.graph import order
 from chainrule.op import Op
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
@@ -76,7 +77,14 @@ def test_rows_without_derivative(sample: Sample):
     check.specs(sample.f, sample.args)
 
 
-@pytest.mark.parametrize("name", [n for n, d in samples_elementwise.DOMAINS.items() if len(d) == 2])
+TWO = [
+    n
+    for n, d in samples_elementwise.DOMAINS.items()
+    if len(d) == 2 and n not in samples_elementwise.BY_LAST
+]
+
+
+@pytest.mark.parametrize("name", TWO)
 def test_mixed_dtypes_promote_and_gradients_return(name: str):
     (a_low, a_high), (b_low, b_high) = samples_elementwise.DOMAINS[name]
     a = cr.tensor(apart(2, 3, low=a_low, high=a_high).astype(np.float32), requires_grad=True)
@@ -86,6 +94,20 @@ def test_mixed_dtypes_promote_and_gradients_return(name: str):
     y.backward(cotangent(y))
     assert a.grad is not None and a.grad.dtype == np.float32
     assert b.grad is not None and b.grad.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", sorted(samples_elementwise.BY_LAST))
+def test_a_derivative_that_is_not_offered_is_an_error_and_no_number(name: str):
+    (low, high), other = samples_elementwise.DOMAINS[name]
+    a = cr.tensor(apart(3, low=low, high=high), requires_grad=True)
+    b = cr.tensor(apart(3, low=other[0], high=other[1]), requires_grad=True)
+    y = rows[name](a, b)
+    with pytest.raises(GradientError, match=rf"{name}\(., .\) by the .* is not offered.*detach"):
+        y.backward(np.ones(3))
+    with pytest.raises(GradientError, match="is not offered"):
+        cr.jvp(lambda a: rows[name](a, b), (a,), (np.ones(3),))
+    rows[name](a.detach(), b).backward(np.ones(3))
+    assert b.grad is not None
 
 
 # --- Nothing is without a sample -----------------------------------------------------------------

@@ -20,7 +20,12 @@ from chainrule.ops.shapes.shaping import Permute, Slice, Unslice
 from ops import check, samples_elementwise
 from ops.sample import apart
 
-PARTIALS = [(n, i) for n in samples_elementwise.DOMAINS for i in range(len(rows[n].partials))]
+PARTIALS = [
+    (n, i)
+    for n in samples_elementwise.DOMAINS
+    for i in range(len(rows[n].partials))
+    if i or n not in samples_elementwise.BY_LAST
+]
 
 
 def wrong_by_a_thousandth(formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,10 +58,10 @@ def caught(checker: Callable[..., Any], f: Callable[..., Any], xs: Sequence[Any]
 @pytest.mark.parametrize(("name", "place"), PARTIALS, ids=lambda v: str(v))
 def test_each_partial_times_1_001_is_caught(name: str, place: int):
     sample = samples_elementwise.of_row(name)[0]
-    check.differences(rows[name], sample.args)
+    check.differences(sample.f, sample.args)
     wrong = mutated(rows[name], place)
     assert wrong is not rows[name]
-    assert caught(check.differences, wrong, sample.args)
+    assert caught(check.differences, samples_elementwise.of_row(name, wrong)[0].f, sample.args)
 
 
 # --- Wrong rules in other ops: state the right op, and one wrong statement -----------------------

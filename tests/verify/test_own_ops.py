@@ -6,11 +6,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from ops.sample import apart
+from ops.samples_elementwise import BY_LAST
 
 import chainrule as cr
 import chainrule.ops
@@ -25,13 +27,20 @@ from chainrule.verify.subject import Subject
 from tests.sampling import sampled
 from verify.op_cases import Case, cases, kind
 
+
+def _of_last(name: str, x: Any) -> Any:
+    """A row whose derivative by its first argument is not offered, of the other one."""
+    return rows[name](1.7, abs(x) + 0.3)
+
+
 CONVENTIONS: dict[str, Callable[..., Any]] = {
     "Cholesky": lambda x: cr.linalg.cholesky((x + x.mT) / 2),
     "Eigh": lambda x: abs(cr.linalg.eigh((x + x.mT) / 2)[1]),
     "Eig": lambda x: abs(cr.linalg.eig(x)[0]),
+    **{name: partial(_of_last, name) for name in BY_LAST},
 }
 """Ops whose rule holds for what they are used on only (symmetric matrices, results that do not
-depend on a phase): verified as part of such a function."""
+depend on a phase, an order that is a number): verified as part of such a function."""
 POSITIVE = apart(2, 3, 3) @ apart(2, 3, 3).mT + np.eye(3)
 
 PARTS = {

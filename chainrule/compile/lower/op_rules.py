@@ -52,7 +52,8 @@ def loop_dtype(t: Term) -> np.dtype[Any]:
     return t.dtype
 
 
-_ORDERED = {"polygamma", "iv", "ive", "spherical_jn"}
+_STEPS = {"polygamma", "spherical_jn"}  # an order counts as the nearest whole number
+_ORDERED = {*_STEPS, "iv", "ive"}
 _EVEN = {"iv", "ive"}  # I_-n is I_n
 _ALIASES = {"polygamma0": "digamma", "iv0": "i0", "iv1": "i1", "ive0": "i0e", "ive1": "i1e"}
 
@@ -65,6 +66,8 @@ def _function(t: Term) -> tuple[str, tuple[Term, ...]]:
     if order is None or not np.isfinite(order):
         return label, t.args
     n = round(order)
+    if n != order and label not in _STEPS:
+        return label, t.args
     name = f"{label}{abs(n) if label in _EVEN else n}"
     return _ALIASES.get(name, name), t.args[1:]
 

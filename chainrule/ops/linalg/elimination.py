@@ -48,12 +48,33 @@ class LUFactorResult(NamedTuple):
     pivots: Any
 
 
+_PANEL = 32
+"""Columns that are eliminated one by one, before the rest is by matrix products."""
+
+
 def _eliminated(x: Array, pivots: Array | None) -> Array:
-    """The compact factors of a copy of x; rows are exchanged if there is where to note it."""
+    """The compact factors of a copy of x; rows are exchanged if there is where to note it.
+
+    Panel by panel, as LAPACK's getrf: Golub & Van Loan, Matrix Computations, section 3.2.11.
+    """
     y = x.copy()
-    *lead, m, n = y.shape
-    batch = cast(Any, np.ix_(*[np.arange(i) for i in lead]))
-    for j in range(min(m, n)):
+    k = min(y.shape[-2:])
+    for begin in range(0, k, _PANEL):
+        end = min(begin + _PANEL, k)
+        _eliminate_panel(y, begin, end, pivots)
+        if end < y.shape[-1]:
+            square = y[..., begin:end, begin:end]
+            left = np.tril(square, -1) + np.eye(end - begin, dtype=y.dtype)
+            top = np.linalg.solve(left, y[..., begin:end, end:])
+            y[..., begin:end, end:] = top
+            y[..., end:, end:] -= np.matmul(y[..., end:, begin:end], top)
+    return y
+
+
+def _eliminate_panel(y: Array, begin: int, end: int, pivots: Array | None) -> None:
+    """Eliminates columns begin..end - 1 of y in place; whole rows are exchanged."""
+    batch = cast(Any, np.ix_(*[np.arange(i) for i in y.shape[:-2]]))
+    for j in range(begin, end):
         if pivots is not None:
             at = j + np.argmax(np.abs(y[..., j:, j]), axis=-1)
             pivots[..., j] = at + 1
@@ -63,8 +84,7 @@ def _eliminated(x: Array, pivots: Array | None) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = y[..., j + 1 :, j] / y[..., j, None, j]
         y[..., j + 1 :, j] = share = np.where(y[..., j, None, j] == 0, 0, share)
-        y[..., j + 1 :, j + 1 :] -= share[..., None] * y[..., j, None, j + 1 :]
-    return y
+        y[..., j + 1 :, j + 1 : end] -= share[..., None] * y[..., j, None, j + 1 : end]
 
 
 class Pivots(Op):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.ops import elementwise as ew
+from chainrule.ops.special import bessel
 from chainrule.ops.special import table as special
 
 
@@ -37,7 +38,7 @@ def modified_bessel_i0(x: Any) -> Any:
 
     Shapes: (...) -> (...).
     """
-    return special.i0(x)
+    return bessel.i0(x)
 
 
 def modified_bessel_i1(x: Any) -> Any:
@@ -45,7 +46,7 @@ def modified_bessel_i1(x: Any) -> Any:
 
     Shapes: (...) -> (...).
     """
-    return special.i1(x)
+    return bessel.i1(x)
 
 
 def spherical_bessel_j0(x: Any) -> Any:
@@ -53,4 +54,68 @@ def spherical_bessel_j0(x: Any) -> Any:
 
     Shapes: (...) -> (...).
     """
-    return special.spherical_jn(0, x)
+    return bessel.spherical_jn(0, x)
+
+
+def bessel_j0(x: Any) -> Any:
+    """PyTorch's name for `j0`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.j0(x)
+
+
+def bessel_j1(x: Any) -> Any:
+    """PyTorch's name for `j1`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.j1(x)
+
+
+def bessel_y0(x: Any) -> Any:
+    """PyTorch's name for `y0`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.y0(x)
+
+
+def bessel_y1(x: Any) -> Any:
+    """PyTorch's name for `y1`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.y1(x)
+
+
+def modified_bessel_k0(x: Any) -> Any:
+    """PyTorch's name for `k0`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.k0(x)
+
+
+def modified_bessel_k1(x: Any) -> Any:
+    """PyTorch's name for `k1`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.k1(x)
+
+
+def scaled_modified_bessel_k0(x: Any) -> Any:
+    """PyTorch's name for `k0e`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.k0e(x)
+
+
+def scaled_modified_bessel_k1(x: Any) -> Any:
+    """PyTorch's name for `k1e`.
+
+    Shapes: (...) -> (...).
+    """
+    return bessel.k1e(x)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import optional
-from chainrule.dtypes import NARROW, float64
+from chainrule.dtypes import NARROW, check_real, float64, rounded_once
 from chainrule.ops.values.double_digits import exp_of_sum, product
 
 Fn = Callable[..., Any]
@@ -31,6 +31,33 @@ def special_function(name: str, label: str) -> Fn:
         scipy = optional.find("scipy.special")
         return OURS[label] if scipy is None else getattr(scipy, name)
     return getattr(optional.require("scipy.special", label), name)
+
+
+def scipy_value(name: str, label: str = "") -> Fn:
+    """`special_function` of arrays of one dtype or several, in the dtype that they promote to.
+
+    There is none for float16 and bfloat16, and some have none for float32: those compute in a
+    wider one. `label` is the row's name, where that is another one.
+    """
+
+    @rounded_once
+    def fn(*xs: Any) -> Any:
+        y = special_function(name, label or name)(*xs)
+        dtype = np.result_type(*xs)
+        return y.astype(dtype) if dtype.kind == "f" and y.dtype != dtype else y
+
+    return fn
+
+
+def ordered(name: str) -> Fn:
+    """`scipy_value` of an order, which counts as the nearest whole number, and an array."""
+    f = scipy_value(name)
+
+    def fn(n: Any, x: Any) -> Any:
+        check_real(f"the order of {name}", n)
+        return f(np.rint(n) if hasattr(n, "dtype") else float(np.rint(n)), x)
+
+    return fn
 
 
 def special(name: str, label: str = "") -> Fn:
@@ -152,13 +179,17 @@ OURS: dict[str, Fn] = {
 """By the name of the op."""
 
 _BESSEL = "Bessel functions have an expansion for each region of order and argument"
+_INCOMPLETE = "incomplete gamma functions have an expansion for each region of their arguments"
 _INVERSE = "the inverse of the error function is a fit, and one more for its tails"
 _POLYGAMMA = "derivatives of log gamma are sums over all integers"
 SCIPY_ONLY: dict[str, str] = {
     **dict.fromkeys(("i0", "i0e", "i1", "i1e", "iv", "ive", "spherical_jn"), _BESSEL),
+    **dict.fromkeys(("j0", "j1", "jv", "y0", "y1", "yv", "airy_ai", "airy_ai_slope"), _BESSEL),
+    **dict.fromkeys(("k0", "k0e", "k1", "k1e", "kv", "kve"), _BESSEL),
+    **dict.fromkeys(("gammainc", "gammaincc", "gamma_density"), _INCOMPLETE),
     **dict.fromkeys(
         ("erfinv", "ndtri", "erfinv_slope", "erfinv_bend", "ndtri_slope", "ndtri_bend"), _INVERSE
     ),
-    **dict.fromkeys(("digamma", "polygamma"), _POLYGAMMA),
+    **dict.fromkeys(("digamma", "polygamma", "zeta"), _POLYGAMMA),
 }
 """Ops whose values only SciPy computes, and why."""

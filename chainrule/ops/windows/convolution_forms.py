@@ -21,6 +21,7 @@ from chainrule.graph import apply
 from chainrule.op import Array, Need, Spec
 from chainrule.ops.families import Linear, Multilinear
 from chainrule.ops.shapes.shaping import Shape
+from chainrule.ops.windows.products import Columns, columns_of
 from chainrule.ops.windows.windows import Windows
 
 Roles = tuple[str, ...]
@@ -59,17 +60,25 @@ class Convolution(Multilinear):
             bars.append(apply(form(self.windows, self.groups), *given) if needed else None)
         return bars
 
-    def _grouped(self, a: Array) -> Array:
-        """(N, groups * rows, L) -> (N, groups, rows, L)."""
-        return a.reshape(a.shape[0], self.groups, a.shape[1] // self.groups, a.shape[2])
-
     def _matrix(self, w: Array) -> Array:
         """(O, C / groups, *kernel) -> (groups, O / groups, C / groups K)."""
         return w.reshape(self.groups, w.shape[0] // self.groups, -1)
 
-    def _flat(self, g: Array) -> Array:
-        """(N, O, *out) -> (N, groups, O / groups, L)."""
-        return self._grouped(g.reshape(*g.shape[:2], -1))
+
+def _convolved(columns: Columns, x: Array, matrix: Array, y: Array) -> Array:
+    """y (N, O, *out), filled with `matrix` (G, O / G, C / G K) times the columns of x."""
+    memory: Array | None = None
+    for run, seen in columns.made(x):
+        part = y[run]
+        if not columns.wide and part.flags.c_contiguous:
+            flat = part.reshape(*part.shape[:2], -1)
+            np.matmul(matrix, seen, out=columns.grouped(flat))
+            continue
+        if memory is None or len(memory) != len(part):
+            memory = columns.memory(len(part), y.shape[1], y.dtype)
+        np.matmul(matrix, seen, out=columns.grouped(memory))
+        part[...] = columns.windowed(memory)
+    return y
 
 
 class Convolve(Convolution):
@@ -88,10 +97,7 @@ class Convolve(Convolution):
         """One matrix product for each example and group."""
         x, w = xs
         y = np.empty(self.shape(x, w), result_type(x.dtype, w.dtype))
-        for run in self.windows.runs(x):
-            columns = self._grouped(self.windows.columns(x[run]))
-            np.matmul(self._matrix(w), columns, out=self._flat(y[run]))
-        return y
+        return _convolved(columns_of(self.windows, self.groups), x, self._matrix(w), y)
 
     def shape(self, *xs: Any) -> Shape:
         """(N, O, *out)."""
@@ -112,13 +118,28 @@ class ConvolveInput(Convolution):
 
     @rounded_once
     def eval(self, *xs: Any) -> Any:
-        """A matrix product gives the columns, which are added to where they came from."""
+        """The convolution of g with the reversed kernel; or a matrix product gives the columns,
+        which are added to where they came from."""
         g, w = xs
         x = np.empty(self.shape(g, w), result_type(g.dtype, w.dtype))
-        for run in self.windows.runs(x):
-            columns = np.matmul(self._matrix(w).swapaxes(1, 2), self._flat(g[run]))
-            x[run] = self.windows.folded(columns)
+        back = self.windows.reversed()
+        if back is not None and g.shape[1] <= 2 * x.shape[1]:
+            return _convolved(columns_of(back, self.groups), g, self._reversed(w), x)
+        columns = columns_of(self.windows, self.groups)
+        turned = self._matrix(w).swapaxes(1, 2)
+        for run in columns.runs(x):
+            part = g[run]
+            flat = part.reshape(len(part), self.groups, part.shape[1] // self.groups, -1)
+            x[run] = self.windows.folded(np.matmul(turned, flat))
         return x
+
+    def _reversed(self, w: Array) -> Array:
+        """(O, C / groups, *kernel) -> (groups, C / groups, O / groups K), each kernel backwards."""
+        o, c = w.shape[:2]
+        parts = np.flip(w, axis=tuple(range(2, w.ndim))).reshape(
+            self.groups, o // self.groups, c, -1
+        )
+        return np.ascontiguousarray(parts.swapaxes(1, 2)).reshape(self.groups, c, -1)
 
     def shape(self, *xs: Any) -> Shape:
         """(N, C, *size)."""
@@ -142,9 +163,14 @@ class ConvolveWeight(Convolution):
         """A matrix product for each example, then their sum."""
         x, g = xs
         w = np.zeros(self.shape(x, g), result_type(x.dtype, g.dtype))
-        for run in self.windows.runs(x):
-            columns = self._grouped(self.windows.columns(x[run]))
-            each = np.matmul(self._flat(g[run]), columns.swapaxes(2, 3))
+        columns = columns_of(self.windows, self.groups)
+        memory: Array | None = None
+        for run, seen in columns.made(x):
+            part = g[run]
+            if memory is None or len(memory) != len(part):
+                memory = columns.memory(len(part), g.shape[1], g.dtype)
+            columns.windowed(memory)[...] = part
+            each = np.matmul(columns.grouped(memory), seen.swapaxes(2, 3))
             w += np.add.reduce(each, axis=0).reshape(w.shape)
         return w
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -16,10 +17,6 @@ from chainrule.ops.shapes.shaping import Shape
 
 Sizes = int | Sequence[int]
 """One size for every dimension, or one for each."""
-
-
-_CACHE = 1 << 21
-"""Bytes of columns that are made at a time: about what stays in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,12 @@ class Windows:
         """Number of dimensions."""
         return len(self.size)
 
-    @property
+    @cached_property
     def padded(self) -> Shape:
         """The array's size with its padding."""
         return tuple([n + a + b for n, (a, b) in zip(self.size, self.padding, strict=True)])
 
-    @property
+    @cached_property
     def out(self) -> Shape:
         """How many windows there are."""
         sizes = zip(self.padded, self.kernel, self.stride, self.dilation, strict=True)
@@ -111,10 +108,20 @@ class Windows:
         if self.padded == self.size:
             return x
         out = np.full((*x.shape[: -self.ndim], *self.padded), value, x.dtype)
-        out[self._inner()] = x
+        out[self.inner()] = x
         return out
 
-    def _inner(self) -> tuple[Any, ...]:
+    def reversed(self) -> Windows | None:
+        """The windows over `out` whose windows are the elements of `size`: where a stride of 1 and
+        a padding within the kernel make the transpose of a convolution one itself."""
+        reach = [d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True)]
+        pairs = [(n - a, n - b) for n, (a, b) in zip(reach, self.padding, strict=True)]
+        if set(self.stride) != {1} or min(min(p) for p in pairs) < 0:
+            return None
+        return replace(self, size=self.out, padding=tuple(pairs))
+
+    def inner(self) -> tuple[Any, ...]:
+        """Where the array stands within its padding."""
         pairs = zip(self.padding, self.size, strict=True)
         return (Ellipsis, *[slice(a, a + n) for (a, _), n in pairs])
 
@@ -134,12 +141,6 @@ class Windows:
         n, c = lead
         return seen.reshape(n, c * math.prod(self.kernel), math.prod(self.out))
 
-    def runs(self, x: Array) -> list[slice]:
-        """The examples of x (N, C, *size), so many at a time that their columns stay in a cache."""
-        size = x.shape[1] * math.prod(self.kernel) * math.prod(self.out) * x.itemsize
-        step = max(_CACHE // max(size, 1), 1)
-        return [slice(i, i + step) for i in range(0, len(x), step)]
-
     def folded(self, columns: Array) -> Array:
         """The columns added to where they came from: the transpose of `columns`."""
         n = columns.shape[0]
@@ -153,7 +154,7 @@ class Windows:
         out = np.zeros((*parts[0].shape[: -self.ndim], *self.padded), parts[0].dtype)
         for part, place in zip(parts, self.places(), strict=True):
             out[place] += part
-        return out[self._inner()]
+        return out[self.inner()]
 
 
 def _padding(
