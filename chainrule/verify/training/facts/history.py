@@ -94,6 +94,8 @@ class Trainer:
 
     engine: Engine
     optimizer: Any
+    _known: dict[int, tuple[Sequence[Any], frozenset[int]]]
+    """By id of an optimizer: its parameters and their ids, as long as one event is handed on."""
     is_new: bool = False
     """Whether it was seen being made: of others the first step may be over."""
     name: str = ""
@@ -133,7 +135,19 @@ class Trainer:
     @property
     def params(self) -> Sequence[Any]:
         """Its parameters, as they are now."""
-        return self.engine.params(self.optimizer)
+        return self._now()[0]
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Their ids."""
+        return self._now()[1]
+
+    def _now(self) -> tuple[Sequence[Any], frozenset[int]]:
+        known = self._known.get(id(self))
+        if known is None:
+            params = self.engine.params(self.optimizer)
+            known = self._known[id(self)] = params, frozenset(map(id, params))
+        return known
 
 
 @final
@@ -146,6 +160,8 @@ class History:
         self.gradients: dict[int, Gradient] = {}
         """By id of the leaf."""
         self.newest: Pass | None = None
+        self.known: dict[int, tuple[Sequence[Any], frozenset[int]]] = {}
+        """What trainers know as long as one event is handed on."""
         self.names = Names()
         self.handlers: Mapping[type, Callable[[Any], None]] = {
             events.Built: self._built,
@@ -158,9 +174,12 @@ class History:
             events.StepEnds: self._stepped,
         }
 
-    def of(self, e: events.AtOptimizer) -> Trainer:
+    def of(self, e: events.AtOptimizer | events.Unscaled | events.ScalerStepped) -> Trainer:
         """The row of an optimizer."""
-        return self.trainers.setdefault(id(e.optimizer), Trainer(e.engine, e.optimizer))
+        key = id(e.optimizer)
+        if key not in self.trainers:
+            self.trainers[key] = Trainer(e.engine, e.optimizer, self.known)
+        return self.trainers[key]
 
     def held(self, params: Sequence[Any]) -> list[Pass]:
         """Passes that gradients of parameters hold, in order."""
@@ -189,9 +208,8 @@ class History:
     def _zeroed(self, e: events.Zeroed) -> None:
         for p in e.params:
             self.gradient(p).reset(e.place)
-        ids = {id(p) for p in e.params}
         for row in self.trainers.values():
-            if all(id(p) in ids for p in row.params):
+            if row.ids <= e.ids:
                 row.open, row.reset_at = [], e.place
                 row.resets += 1
 
@@ -250,7 +268,7 @@ class History:
             row.last, row.value = Used(engine.token(x.grad), norm), value
         plain = bool(graph.serials) and not (graph.truncated or begin.retained)
         for row in self.trainers.values():
-            if any(id(p) in e.touched for p in row.params):
+            if not row.ids.isdisjoint(e.touched):
                 row.open.append(made)
                 row.since_step.append(made)
                 is_late = plain and row.steps > 0 and graph.newest < row.serial

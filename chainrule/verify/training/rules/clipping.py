@@ -123,7 +123,7 @@ class Clipping(Part):
     @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
         self._clips += 1
-        ids = frozenset(map(id, e.params))
+        ids = e.ids
         held = [p for p in e.params if getattr(p, "grad", None) is not None]
         norms = e.engine.norms([p.grad for p in held])
         if not any(norms):
@@ -157,7 +157,7 @@ class Clipping(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
-        own = {id(p) for p in e.params}
+        own = e.ids
         self._spent |= own
         self._trained |= own
         early = [c for c in self._open if c.when == "early" and not c.passed]
@@ -172,7 +172,7 @@ class Clipping(Part):
 
     @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
-        own = {id(p) for p in e.params}
+        own = e.ids
         late = [clip for clip in self._open if clip.when == "late" and clip.params & own]
         self._in_vain(late)
         self._open = [clip for clip in self._open if clip not in late]

@@ -70,7 +70,7 @@ class Assigned(Part):
 
     @on(events.StepBegins)
     def _steps_with(self, e: events.StepBegins) -> None:
-        own, name = {id(p) for p in e.params}, self.history.names.param
+        own, name = e.ids, self.history.names.param
         known = [(p, row) for p in e.params if (row := self._owners.of(p.grad)) is not None]
         self._steps += bool(known)
         swapped = [(p, x, at) for p, (x, at) in known if x is not p and id(x) in own]

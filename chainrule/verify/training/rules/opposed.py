@@ -151,8 +151,7 @@ class Opposed(Part):
 
     def _is_used(self, one: Pass, by: int) -> bool:
         """Whether the optimizer that steps now uses it, or has used it."""
-        own = {id(p) for p in self.history.trainers[by].params}
-        return by in one.used_by or bool(one.left & own)
+        return by in one.used_by or bool(one.left & self.history.trainers[by].ids)
 
     def _compare(self, trainer: Trainer, held: Sequence[Pass], was: _Foreign) -> None:
         """What has come to the foreign gradients since then, and how the two go together."""

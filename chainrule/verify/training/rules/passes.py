@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, final
 
@@ -171,9 +171,9 @@ class Wasted(Part):
 
     @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
-        self._use({id(p) for p in e.params})
+        self._use(e.ids)
 
-    def _use(self, ids: set[int]) -> set[Place | None]:
+    def _use(self, ids: Set[int]) -> set[Place | None]:
         used = [one for one, _ in self._open if one.left & ids]
         self._open = [row for row in self._open if row[0] not in used]
         return {one.place for one in used}
@@ -185,7 +185,7 @@ class Wasted(Part):
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._within = False
-        by, own = id(e.optimizer), {id(p) for p in e.params}
+        by, own = id(e.optimizer), e.ids
         self._steps[by] += 1
         mine = [one for one in self._lost if one.touched & own]
         self._lost = [one for one in self._lost if one not in mine]

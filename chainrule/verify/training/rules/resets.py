@@ -145,18 +145,17 @@ class Resets(Part):
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         for s in self.steps.values():
-            s.fresh |= e.touched.intersection([id(p) for p in s.trainer.params])
+            s.fresh |= e.touched & s.trainer.ids
 
     @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
         held = {id(p): p.grad for p in e.params if p.grad is not None}
-        dropped = {id(p) for p in e.params}
         for s in self.steps.values():
             lost = [held[key] for key in s.fresh & held.keys()]
             if norm := math.hypot(*e.engine.norms(lost)):
                 s.pending, s.zeroed_at = norm, e.place
-            own = {id(p) for p in s.trainer.params}
-            s.others_zeroed_at = e.place if e.place and not own & dropped else None
+            apart = s.trainer.ids.isdisjoint(e.ids)
+            s.others_zeroed_at = e.place if e.place and apart else None
 
     @on(events.StepBegins, events.ClosureEnds)
     def _take(self, e: events.StepBegins | events.ClosureEnds) -> None:

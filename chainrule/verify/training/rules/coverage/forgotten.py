@@ -86,7 +86,7 @@ class Unheld:
 
     def zeroed(self, e: events.Zeroed) -> None:
         """Note what is reset together."""
-        self.resets.setdefault(e.place, set()).add(frozenset([id(p) for p in e.params]))
+        self.resets.setdefault(e.place, set()).add(e.ids)
 
     def differentiated(self, e: events.Asked) -> None:
         """Note what is differentiated by, for the derivative's sake."""
