@@ -21,6 +21,8 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.text import edits
 
+_MOST = 31
+"""Passes before the last one that are remembered of a gradient which nobody resets."""
 HAND = 0
 """Who has used a gradient with which the program itself changed a parameter."""
 
@@ -222,6 +224,7 @@ class History:
         """Find out what the program has done to gradients since the last event, which nobody tells:
         reset them, changed them, or stepped with them. Norms of those that are there, by id."""
         alive = {key: x for key, row in self.gradients.items() if (x := row.leaf()) is not None}
+        self.gradients = {key: self.gradients[key] for key in alive}
         every = {**alive, **self.optimized()}
         held = {key: x for key, x in every.items() if x.grad is not None}
         norms = dict(zip(held, engine.norms([x.grad for x in held.values()]), strict=True))
@@ -258,7 +261,7 @@ class History:
                 row.mixed, row.used = row.used.norm, None
                 made.onto.add(key)
             row.token = e.tokens.get(key)
-            row.passes.append(made)
+            row.passes = [*row.passes[-_MOST:], made]
             made.left.add(key)
         free = [x for key, x in leaves.items() if key not in optimized]
         sizes = zip(engine.norms([x.grad for x in free]), engine.norms([x.detach() for x in free]),
