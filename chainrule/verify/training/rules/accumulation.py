@@ -31,6 +31,11 @@ def _of(kind: str) -> Callable[[Accumulation], Iterator[Accumulated]]:
     return lambda part: (c for c in part.cases() if c.kind == kind)
 
 
+def _is_for_the_batch(case: Accumulated) -> bool:
+    """Whether the reset between whole groups could be meant for a batch itself."""
+    return not case.left_over
+
+
 _ROWS = (
     Row(
         "accumulation",
@@ -85,7 +90,7 @@ _ROWS = (
         "step for the last, shorter group of an epoch, too, and divide it by its own size, if they "
         "are not dropped on purpose",
         "note",
-        (lambda c: not c.left_over,),
+        (_is_for_the_batch,),
         place=lambda c: c.reset_at,
     ),
     Row(

@@ -75,6 +75,11 @@ class Row:
         )  # fmt: skip
 
 
+def is_seldom(case: Case) -> bool:
+    """Whether it was seen once only: it may have been shown on purpose."""
+    return case.times < 2
+
+
 def finding(
     level: Level, code: str, because: str, correction: str, place: Place | None, *,
     detail: str = "", subject: str = "training loop", kind: str = TRAINING, input: str = "",

@@ -69,6 +69,12 @@ class _Spoiled(NamedTuple):
         return f"{self.last.other.kind} {self.last.other.name}".strip()
 
 
+def _go_together(spoiled: _Spoiled) -> bool:
+    """Whether the two gradients do not point against each other: losses of one network are added
+    up for each optimizer that they reach."""
+    return spoiled.mean >= AGAINST
+
+
 @final
 class Opposed(Part):
     """Finds `not_reset` between two losses that work against each other."""
@@ -88,7 +94,7 @@ class Opposed(Part):
                 "values"
             ),
             lambda s: "error" if len(s.dropped) > 1 else "warning",
-            (lambda s: s.mean >= AGAINST,),
+            (_go_together,),
             place=lambda s: s.last.own[0].place,
             detail=lambda s: f"in {len(s.dropped)} steps",
             evidence=lambda s: [f"step {t.step}: cosine {t.cosine:.2f}" for t in s.dropped[:4]],

@@ -16,7 +16,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
@@ -220,7 +220,7 @@ class ByHand(Part):
                 + (", for all of them" if a.beside else "")
             ),
             "error",
-            (lambda a: a.times < 2,),  # once it may have been shown on purpose
+            (is_seldom,),
             place=lambda a: a.beside or a.place,
             detail="in {times} steps",
             edit=lambda a: a.edit,

@@ -121,6 +121,18 @@ _WORDS = (
     "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} steps: "
     "{groups}"
 )
+
+
+def _is_cut(case: _Bare) -> bool:
+    """Whether the loss begins at a leaf that was made of what they gave."""
+    return case.cut is not None
+
+
+def _is_whole(case: _Bare) -> bool:
+    """The other way round."""
+    return case.cut is None
+
+
 ROWS = (
     Row(
         "no_gradient",
@@ -147,7 +159,7 @@ ROWS = (
         f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
         "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
         "error",
-        (lambda c: c.cut is None,),
+        (_is_whole,),
         place=lambda c: c.cut,
         subject="{names}",
         kind="parameters",
@@ -159,7 +171,7 @@ ROWS = (
         "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",
-        (lambda c: c.cut is not None,),
+        (_is_cut,),
         place=lambda c: c.steps.place,
         subject="{names}",
         kind="parameters",
