@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, final
+from dataclasses import dataclass, field, replace
+from typing import final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
@@ -21,7 +21,8 @@ from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
 
-class _Mixed(NamedTuple):
+@dataclass(frozen=True)
+class _Mixed:
     """A step that took mixed gradients."""
 
     step: int
@@ -179,7 +180,8 @@ class Resets(Part):
         s.fresh, s.pending = set(), 0.0
 
 
-class _Added(NamedTuple):
+@dataclass(frozen=True)
+class _Added:
     """A backward pass that added to gradients with which the program had changed parameters."""
 
     serial: int
@@ -212,7 +214,7 @@ class ByHand(Part):
     rows = (
         Row(
             "not_reset",
-            lambda f: [f.added[-1]._replace(times=len(f.added))] if f.added else [],
+            lambda f: [replace(f.added[-1], times=len(f.added))] if f.added else [],
             "backward pass {serial} adds to the gradients of {count} parameters (norm {norm:.3g}) "
             "with which they were changed before",
             lambda a: (

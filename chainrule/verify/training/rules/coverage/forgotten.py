@@ -197,7 +197,8 @@ def _is_read(seen: Seen, root: Any) -> bool:
     return not lines or any(given.search(line) and not _APART.search(line) for line in lines)
 
 
-class _Between(NamedTuple):
+@dataclass(frozen=True)
+class _Between:
     """Models between what an optimizer trains and the loss, that nobody trains."""
 
     steps: Steps

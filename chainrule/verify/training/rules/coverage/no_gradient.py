@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
 
 
-class _Bare(NamedTuple):
+@dataclass(frozen=True)
+class _Bare:
     """Parameters of an optimizer without a gradient, as far as nothing more is known of them."""
 
     steps: Steps
@@ -91,7 +93,8 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
     )
 
 
-class _Zero(NamedTuple):
+@dataclass(frozen=True)
+class _Zero:
     """Matrices that an optimizer was given, that are nothing but zeros and cannot change."""
 
     count: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -70,7 +71,8 @@ def _replaced(part: Coverage) -> Iterator[_Replaced]:
             return
 
 
-class _Strangers(NamedTuple):
+@dataclass(frozen=True)
+class _Strangers:
     """Modules that run within a model that does not know them: kept in a plain list or dict."""
 
     count: int
