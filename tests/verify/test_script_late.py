@@ -34,9 +34,10 @@ for i in range(24):
     loss.backward()
     o.step()
 """
+SATURATES = "-torch.log(1 - torch.sigmoid(m(x).abs() * 2**i)).mean()"
 WRONG = {
     "a logarithm saturates": (
-        LOOP.replace("F.mse_loss(m(x), y)", "-torch.log(1 - torch.sigmoid(m(x) * 2**i)).mean()"),
+        LOOP.replace("F.mse_loss(m(x), y)", SATURATES),
         "first_bad", "torch.log(1 - torch.sigmoid",
     ),
     "units die": (

@@ -76,13 +76,11 @@ def run(
         window: How many steps are looked at for what shows late (see `Session`).
     """
     way = _Way(target, args, steps, own, torch, loop, window)
-    phases = Phases(
-        lambda number, at, ended: way.session(
-            number, at, ended, stop and number == phase, phases.waits
-        ),
-        deliver,
-        phase if stop else MOST,
-    )
+
+    def session(number: int, at: Place | None, ended: Callable[[Report], None]) -> Session:
+        return way.session(number, at, ended, stop and number == phase, phases.waits)
+
+    phases = Phases(session, deliver, phase if stop else MOST)
     with as_main(target, args) as namespace:
         phases.begin()
         code = _executed(target, namespace)

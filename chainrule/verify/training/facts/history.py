@@ -8,75 +8,23 @@ adds to it, it is *mixed*. It holds its passes until it is reset, by the optimiz
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.gradients import Gradient, Pass, Used
 from chainrule.verify.training.facts.holders import age, node_of
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.text import edits
 
+_MOST = 31
+"""Passes before the last one that are remembered of a gradient which nobody resets."""
 HAND = 0
 """Who has used a gradient with which the program itself changed a parameter."""
-
-
-@dataclass(eq=False)
-class Pass:
-    """A backward pass. It holds nothing of the graph."""
-
-    serial: int
-    place: Place | None
-    touched: frozenset[int]
-    """Ids of parameters whose gradients it made or changed."""
-    nodes: frozenset[int] = frozenset()
-    """Numbers of the nodes that it began at, if their graph was retained and these made one value
-    each."""
-    used_by: set[int] = field(default_factory=set[int])
-    """Ids of the optimizers that have stepped with what it made."""
-    onto: set[int] = field(default_factory=set[int])
-    """Ids of those of them that had been used, and not reset since then."""
-    left: set[int] = field(default_factory=set[int])
-    """Ids of the parameters whose gradients still hold it."""
-    reset_at: Place | None = None
-    """Where the last of these was reset."""
-
-
-class Used(NamedTuple):
-    """A gradient that a step has used: how it looked then."""
-
-    token: tuple[int, ...]
-    norm: float
-
-
-@dataclass(eq=False)
-class Gradient:
-    """What the gradient of one leaf holds."""
-
-    leaf: weakref.ref[Any]
-    passes: list[Pass] = field(default_factory=list[Pass])
-    used: Used | None = None
-    """As it was used last, if nothing has changed it since."""
-    mixed: float = 0.0
-    """Norm of what was used before, if a pass has added to that."""
-    token: tuple[int, ...] | None = None
-    """How it looked after the last pass that reached it."""
-    last: Used | None = None
-    """As that has left it, of a leaf that no optimizer has."""
-    value: float = math.nan
-    """Norm of that leaf then."""
-
-    def reset(self, at: Place | None = None) -> None:
-        """It holds nothing any more."""
-        key = id(self.leaf())
-        for one in self.passes:
-            one.left.discard(key)
-            one.reset_at = at
-        self.passes, self.used, self.mixed = [], None, 0.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +42,8 @@ class Trainer:
 
     engine: Engine
     optimizer: Any
+    _known: dict[int, tuple[Sequence[Any], frozenset[int]]]
+    """By id of an optimizer: its parameters and their ids, as long as one event is handed on."""
     is_new: bool = False
     """Whether it was seen being made: of others the first step may be over."""
     name: str = ""
@@ -133,7 +83,19 @@ class Trainer:
     @property
     def params(self) -> Sequence[Any]:
         """Its parameters, as they are now."""
-        return self.engine.params(self.optimizer)
+        return self._now()[0]
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Their ids."""
+        return self._now()[1]
+
+    def _now(self) -> tuple[Sequence[Any], frozenset[int]]:
+        known = self._known.get(id(self))
+        if known is None:
+            params = self.engine.params(self.optimizer)
+            known = self._known[id(self)] = params, frozenset(map(id, params))
+        return known
 
 
 @final
@@ -146,6 +108,8 @@ class History:
         self.gradients: dict[int, Gradient] = {}
         """By id of the leaf."""
         self.newest: Pass | None = None
+        self.known: dict[int, tuple[Sequence[Any], frozenset[int]]] = {}
+        """What trainers know as long as one event is handed on."""
         self.names = Names()
         self.handlers: Mapping[type, Callable[[Any], None]] = {
             events.Built: self._built,
@@ -158,9 +122,12 @@ class History:
             events.StepEnds: self._stepped,
         }
 
-    def of(self, e: events.AtOptimizer) -> Trainer:
+    def of(self, e: events.AtOptimizer | events.Unscaled | events.ScalerStepped) -> Trainer:
         """The row of an optimizer."""
-        return self.trainers.setdefault(id(e.optimizer), Trainer(e.engine, e.optimizer))
+        key = id(e.optimizer)
+        if key not in self.trainers:
+            self.trainers[key] = Trainer(e.engine, e.optimizer, self.known)
+        return self.trainers[key]
 
     def held(self, params: Sequence[Any]) -> list[Pass]:
         """Passes that gradients of parameters hold, in order."""
@@ -189,9 +156,8 @@ class History:
     def _zeroed(self, e: events.Zeroed) -> None:
         for p in e.params:
             self.gradient(p).reset(e.place)
-        ids = {id(p) for p in e.params}
         for row in self.trainers.values():
-            if all(id(p) in ids for p in row.params):
+            if row.ids <= e.ids:
                 row.open, row.reset_at = [], e.place
                 row.resets += 1
 
@@ -204,6 +170,7 @@ class History:
         """Find out what the program has done to gradients since the last event, which nobody tells:
         reset them, changed them, or stepped with them. Norms of those that are there, by id."""
         alive = {key: x for key, row in self.gradients.items() if (x := row.leaf()) is not None}
+        self.gradients = {key: self.gradients[key] for key in alive}
         every = {**alive, **self.optimized()}
         held = {key: x for key, x in every.items() if x.grad is not None}
         norms = dict(zip(held, engine.norms([x.grad for x in held.values()]), strict=True))
@@ -240,7 +207,7 @@ class History:
                 row.mixed, row.used = row.used.norm, None
                 made.onto.add(key)
             row.token = e.tokens.get(key)
-            row.passes.append(made)
+            row.passes = [*row.passes[-_MOST:], made]
             made.left.add(key)
         free = [x for key, x in leaves.items() if key not in optimized]
         sizes = zip(engine.norms([x.grad for x in free]), engine.norms([x.detach() for x in free]),
@@ -250,7 +217,7 @@ class History:
             row.last, row.value = Used(engine.token(x.grad), norm), value
         plain = bool(graph.serials) and not (graph.truncated or begin.retained)
         for row in self.trainers.values():
-            if any(id(p) in e.touched for p in row.params):
+            if not row.ids.isdisjoint(e.touched):
                 row.open.append(made)
                 row.since_step.append(made)
                 is_late = plain and row.steps > 0 and graph.newest < row.serial

@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.op import Array
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.scale import Scale, Share
 from chainrule.verify.where import Frames
@@ -111,7 +112,7 @@ def _are_few(params: Collection[Any]) -> bool:
 class Groups:
     """The passes of one optimizer, by the steps that used them."""
 
-    optimizer: Any
+    trainer: Trainer
     group: list[Micro] = field(default_factory=list[Micro])
     """Since its last step."""
     groups: list[tuple[Micro, ...]] = field(default_factory=list[tuple[Micro, ...]])
@@ -132,7 +133,7 @@ class Groups:
 
     def look(self, engine: Engine) -> None:
         """Note how its gradients look."""
-        held = [p for p in engine.params(self.optimizer) if p.grad is not None]
+        held = [p for p in self.trainer.params if p.grad is not None]
         self.looks = {id(p): engine.token(p.grad) for p in held}
 
     def drop(self) -> None:

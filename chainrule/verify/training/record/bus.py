@@ -123,6 +123,7 @@ class Bus:
 
     def _remember(self, event: Any) -> None:
         """Let the history hear of it first."""
+        self.history.known.clear()
         note = self.history.handlers.get(event.__class__)
         try:
             if note is not None:

@@ -57,6 +57,11 @@ class AtOptimizer(abc.ABC):
         return self.engine.params(self.optimizer)
 
     @cached_property
+    def ids(self) -> frozenset[int]:
+        """Their ids, for all who ask."""
+        return frozenset(map(id, self.params))
+
+    @cached_property
     def tokens(self) -> Mapping[int, tuple[int, ...]]:
         """How its gradients look now, by id of the parameter, for all who ask."""
         token = self.engine.token
@@ -77,11 +82,22 @@ class Loaded:
 
 
 @dataclass(frozen=True, eq=False)
-class Zeroed:
-    """Gradients are about to be reset."""
+class AtParameters(abc.ABC):
+    """What was done with gradients of some parameters."""
 
     engine: Engine
     params: Sequence[Any]
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Ids of the parameters, for all who ask."""
+        return frozenset(map(id, self.params))
+
+
+@dataclass(frozen=True, eq=False)
+class Zeroed(AtParameters):
+    """Gradients are about to be reset."""
+
     place: Place | None
 
 
@@ -312,11 +328,9 @@ class HalfGradient:
 
 
 @dataclass(frozen=True, eq=False)
-class Clipped:
+class Clipped(AtParameters):
     """Gradients were clipped; `bound` is what they may be at most."""
 
-    engine: Engine
-    params: Sequence[Any]
     bound: float
     place: Place | None
 

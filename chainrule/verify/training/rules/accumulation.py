@@ -31,6 +31,11 @@ def _of(kind: str) -> Callable[[Accumulation], Iterator[Accumulated]]:
     return lambda part: (c for c in part.cases() if c.kind == kind)
 
 
+def _is_for_the_batch(case: Accumulated) -> bool:
+    """Whether the reset between whole groups could be meant for a batch itself."""
+    return not case.left_over
+
+
 _ROWS = (
     Row(
         "accumulation",
@@ -85,7 +90,7 @@ _ROWS = (
         "step for the last, shorter group of an epoch, too, and divide it by its own size, if they "
         "are not dropped on purpose",
         "note",
-        (lambda c: not c.left_over,),
+        (_is_for_the_batch,),
         place=lambda c: c.reset_at,
     ),
     Row(
@@ -159,12 +164,15 @@ class Accumulation(Part):
             if row.is_accumulation and not row.is_unread:
                 yield Accumulated(row)
 
-    def _row(self, optimizer: Any) -> Groups:
-        return self._rows.setdefault(id(optimizer), Groups(optimizer))
+    def _row(self, e: events.AtOptimizer | events.Unscaled | events.ScalerStepped) -> Groups:
+        key = id(e.optimizer)
+        if key not in self._rows:
+            self._rows[key] = Groups(self.history.of(e))
+        return self._rows[key]
 
     @on(events.Built)
     def _built(self, e: events.Built) -> None:
-        self._rows[id(e.optimizer)] = Groups(e.optimizer)
+        self._rows[id(e.optimizer)] = Groups(self.history.of(e))
 
     @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:
@@ -197,58 +205,53 @@ class Accumulation(Part):
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)
         share = None if begin.scale is None else begin.scale.share
-        for key, row in self._rows.items():
-            params = engine.params(row.optimizer)
-            own = e.touched.intersection(map(id, params))
+        for row in self._rows.values():
+            own, first = e.touched & row.trainer.ids, row.trainer.is_empty
             if own:
-                trainer = self.history.trainers.get(key)
-                first = trainer is not None and trainer.is_empty
                 row.group.append(Micro(
                     begin.site, begin.place, begin.scale, own, alone, first, self._chained,
                     self._single,
                 ))  # fmt: skip
-                row.weighed.add(engine, params, share, first)
+                row.weighed.add(engine, row.trainer.params, share, first)
             row.look(engine)
         self._chained = False
         self._attend()
 
     @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
-        own = {id(p) for p in e.params}
         for row in self._rows.values():
             row.look(e.engine)
             bounded = math.isfinite(e.bound)  # others only want to know the norm
-            if bounded and any(id(p) in own for p in e.engine.params(row.optimizer)):
+            if bounded and not row.trainer.ids.isdisjoint(e.ids):
                 row.clips.add(len(row.group))
                 row.clipped_at = e.place
 
     @on(events.Unscaled)
     def _unscaled(self, e: events.Unscaled) -> None:
-        self._row(e.optimizer).look(e.engine)
+        self._row(e).look(e.engine)
 
     @on(events.ScalerStepped)
     def _skipped(self, e: events.ScalerStepped) -> None:
         """A step that a scaler has left out: its gradients were for that one."""
         if e.skipped:
-            self._row(e.optimizer).drop()
+            self._row(e).drop()
 
     @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
-        own = {id(p) for p in e.params}
         for row in self._rows.values():
-            if any(id(p) in own for p in e.engine.params(row.optimizer)):
+            if not row.trainer.ids.isdisjoint(e.ids):
                 row.zeroed_at = e.place
                 row.dropped_at |= {e.place} if row.group else set()
 
     @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
-        row = self._row(e.optimizer)
+        row = self._row(e)
         row.stepped_at = e.place
         row.is_changed |= e.closure or row.looks != e.tokens
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
-        self._row(e.optimizer).step()
+        self._row(e).step()
 
 
 def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:

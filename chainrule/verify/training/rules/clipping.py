@@ -12,14 +12,12 @@ from typing import Literal, NamedTuple, final
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 
 _LARGE = 8.0
 """A scale by hand; smaller factors are weights of losses."""
 _EXACT = 1e-3
-_TIMES = 2
-"""So often clipping must have been in vain."""
 
 
 @dataclass(eq=False)
@@ -46,14 +44,14 @@ class _Idle:
     place: Place
     when: str
     added_at: Place | None
-    count: int = 0
+    times: int = 0
 
 
 class _Scaled(NamedTuple):
     """A line that bounds gradients which are divided afterwards."""
 
     place: Place
-    count: int
+    times: int
     scale: float
 
 
@@ -76,20 +74,20 @@ class Clipping(Part):
         Row(
             "clip_idle",
             lambda f: f.idle(),
-            lambda c: f"in {c.count} steps {_WHY[c.when]}",
+            lambda c: f"in {c.times} steps {_WHY[c.when]}",
             "clip between the last backward pass and the step, the parameters that it trains",
-            unless=(lambda c: c.count < _TIMES,),
+            unless=(is_seldom,),
             edit=lambda c: edits.moved_behind(c.place, c.added_at) if c.when == "between" else None,
         ),
         Row(
             "clip_scaled",
             lambda f: [_Scaled(at, *row) for at, row in f.scaled.items()],
-            "in {count} steps gradients were clipped, and divided by {scale:g} afterwards, by "
+            "in {times} steps gradients were clipped, and divided by {scale:g} afterwards, by "
             "which the loss had been multiplied: the bound is {scale:g} times smaller than what "
             "they are compared with",
             "divide the gradients first, and clip them then",
             "error",
-            (lambda c: c.count < _TIMES,),
+            (is_seldom,),
         ),
     )
 
@@ -123,7 +121,7 @@ class Clipping(Part):
     @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
         self._clips += 1
-        ids = frozenset(map(id, e.params))
+        ids = e.ids
         held = [p for p in e.params if getattr(p, "grad", None) is not None]
         norms = e.engine.norms([p.grad for p in held])
         if not any(norms):
@@ -157,7 +155,7 @@ class Clipping(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
-        own = {id(p) for p in e.params}
+        own = e.ids
         self._spent |= own
         self._trained |= own
         early = [c for c in self._open if c.when == "early" and not c.passed]
@@ -172,7 +170,7 @@ class Clipping(Part):
 
     @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
-        own = {id(p) for p in e.params}
+        own = e.ids
         late = [clip for clip in self._open if clip.when == "late" and clip.params & own]
         self._in_vain(late)
         self._open = [clip for clip in self._open if clip not in late]
@@ -181,4 +179,4 @@ class Clipping(Part):
         for clip in clips:
             if clip.place is not None:
                 row = _Idle(clip.place, when or clip.when, clip.added_at)
-                self._rows.setdefault(clip.place, row).count += 1
+                self._rows.setdefault(clip.place, row).times += 1

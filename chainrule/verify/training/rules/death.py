@@ -55,7 +55,8 @@ class _Steps:
         return {k for k, r in rows if r.zero == zero and self.count - r.begun >= _LAST}
 
 
-class _Dead(NamedTuple):
+@dataclass(frozen=True)
+class _Dead:
     """Parameters before the layer that died."""
 
     since: int

@@ -95,7 +95,7 @@ class Cut(Part):
 
     @on(events.Built)
     def _built(self, e: events.Built) -> None:
-        self._optimized |= {id(p) for p in e.params}
+        self._optimized |= e.ids
 
     @on(events.OpRan)
     def _ran(self, e: events.OpRan) -> None:

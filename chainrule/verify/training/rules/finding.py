@@ -66,13 +66,19 @@ class Row:
         def filled(text: Text) -> str:
             return text.format_map(_Attributes(case)) if isinstance(text, str) else text(case)
 
+        level: Level = self.level(case) if callable(self.level) else self.level
         return finding(
-            self.level if isinstance(self.level, str) else self.level(case),
+            level,
             self.code, filled(self.words), filled(self.fix), self.place(case),
             detail=filled(self.detail), subject=filled(self.subject), kind=self.kind,
             input=filled(self.input), evidence=self.evidence(case), table=self.table(case),
             edit=self.edit(case),
         )  # fmt: skip
+
+
+def is_seldom(case: Case) -> bool:
+    """Whether it was seen once only: it may have been shown on purpose."""
+    return case.times < 2
 
 
 def finding(

@@ -12,7 +12,7 @@ from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text.hook_code import drawn_at
 
 
@@ -21,7 +21,7 @@ class _Swapped:
     """Parameters that were given the derivative by another one, of derivatives from one line."""
 
     place: Place | None
-    steps: int = 0
+    times: int = 0
     pairs: dict[str, str] = field(default_factory=dict[str, str])
     """Name of a parameter: the one by which what it was given is the derivative."""
 
@@ -42,10 +42,10 @@ class Assigned(Part):
         Row(
             "wrong_input",
             lambda f: f.swapped.values(),
-            "in {steps} steps {listed}",
+            "in {times} steps {listed}",
             "give each parameter its own: autograd.grad returns them in the order of its inputs",
             "error",
-            (lambda s: s.steps < 2,),
+            (is_seldom,),
             subject=lambda s: listed(s.pairs),
             kind="parameters",
         ),
@@ -70,13 +70,13 @@ class Assigned(Part):
 
     @on(events.StepBegins)
     def _steps_with(self, e: events.StepBegins) -> None:
-        own, name = {id(p) for p in e.params}, self.history.names.param
+        own, name = e.ids, self.history.names.param
         known = [(p, row) for p in e.params if (row := self._owners.of(p.grad)) is not None]
         self._steps += bool(known)
         swapped = [(p, x, at) for p, (x, at) in known if x is not p and id(x) in own]
         for at in {at for *_, at in swapped}:
             row = self.swapped.setdefault(at, _Swapped(at))
-            row.steps += 1
+            row.times += 1
             row.pairs |= {name(p): name(x) for p, x, a in swapped if a == at}
 
 
@@ -88,6 +88,11 @@ class _Drawing:
     place: Place | None
     most: int = 0
     """Calls, in the step with most of them."""
+
+
+def _are_few(drawing: _Drawing) -> bool:
+    """Whether there were two calls at most, as are made on purpose."""
+    return drawing.most < 3
 
 
 @final
@@ -103,7 +108,7 @@ class Closures(Part):
             "{optimizer} has called its closure {most} times in one step, to compare the values, "
             "and each time it drew random numbers: these are values of different functions",
             "draw once, before the step, and use that in every call; leave dropout out",
-            unless=(lambda d: d.most < 3,),  # twice is done on purpose, at the same numbers or not
+            unless=(_are_few,),
         ),
     )
 

@@ -69,6 +69,12 @@ class _Mode:
         return [] if self.came_back else [*[after][: self.before], *by]
 
 
+def _is_alike(mode: _Mode) -> bool:
+    """Whether a model has no layers to which the mode makes a difference."""
+    inside = mode.call.engine.modules(mode.call.module)
+    return not any(part in type(m).__name__ for _, m in inside for part in MODAL)
+
+
 @final
 class Modes(Part):
     """Finds `eval_mode`."""
@@ -85,7 +91,7 @@ class Modes(Part):
             ),
             "model.train() before the training step, if it is not on purpose",
             lambda m: "warning" if m.why else "note",
-            (lambda m: not _is_modal(m.call),),
+            (_is_alike,),
             place=lambda m: (m.left_at if m.why else None) or m.place,
             edit=lambda m: (
                 edits.inserted(m.place, f"{m.name}.train()") if m.name and m.why else None
@@ -142,9 +148,3 @@ def _left_by(code: CodeType) -> Place | None:
         if called and step.positions is not None and step.positions.lineno:
             return Place(code.co_filename, step.positions.lineno, code.co_qualname)
     return None
-
-
-def _is_modal(call: events.Entered) -> bool:
-    """Whether a model has layers to which the mode makes a difference."""
-    inside = call.engine.modules(call.module)
-    return any(part in type(m).__name__ for _, m in inside for part in MODAL)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.history import Pass, Trainer
+from chainrule.verify.training.facts.gradients import Pass
+from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
@@ -68,6 +69,12 @@ class _Spoiled(NamedTuple):
         return f"{self.last.other.kind} {self.last.other.name}".strip()
 
 
+def _go_together(spoiled: _Spoiled) -> bool:
+    """Whether the two gradients do not point against each other: losses of one network are added
+    up for each optimizer that they reach."""
+    return spoiled.mean >= AGAINST
+
+
 @final
 class Opposed(Part):
     """Finds `not_reset` between two losses that work against each other."""
@@ -87,7 +94,7 @@ class Opposed(Part):
                 "values"
             ),
             lambda s: "error" if len(s.dropped) > 1 else "warning",
-            (lambda s: s.mean >= AGAINST,),
+            (_go_together,),
             place=lambda s: s.last.own[0].place,
             detail=lambda s: f"in {len(s.dropped)} steps",
             evidence=lambda s: [f"step {t.step}: cosine {t.cosine:.2f}" for t in s.dropped[:4]],
@@ -151,8 +158,7 @@ class Opposed(Part):
 
     def _is_used(self, one: Pass, by: int) -> bool:
         """Whether the optimizer that steps now uses it, or has used it."""
-        own = {id(p) for p in self.history.trainers[by].params}
-        return by in one.used_by or bool(one.left & own)
+        return by in one.used_by or bool(one.left & self.history.trainers[by].ids)
 
     def _compare(self, trainer: Trainer, held: Sequence[Pass], was: _Foreign) -> None:
         """What has come to the foreign gradients since then, and how the two go together."""

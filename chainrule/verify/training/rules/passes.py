@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, final
 
 from chainrule.source_text import file_lines, source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.history import Pass, Trainer, Use
+from chainrule.verify.training.facts.gradients import Pass
+from chainrule.verify.training.facts.history import Trainer, Use
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
@@ -58,6 +59,11 @@ def _taken_as_well(taken: Sequence[Sequence[Use]]) -> list[Place]:
     return found
 
 
+def _is_in_time(trainer: Trainer) -> bool:
+    """Whether any backward pass was of a loss behind its step: a loop may begin with the step."""
+    return trainer.in_time > 0
+
+
 @final
 class Order(Part):
     """Finds `stale` where a step comes between a loss and its backward pass, and `not_reset`
@@ -71,7 +77,7 @@ class Order(Part):
             "{late} times {kind} steps between a loss and its backward pass: its first step has no "
             "gradient, each later one that of the loss before, where the parameters were then",
             "step (and reset) behind the backward pass",
-            unless=(lambda t: t.in_time,),
+            unless=(_is_in_time,),
             place=lambda t: t.stepped_at,
             edit=lambda t: edits.moved_behind(t.stepped_at, t.backward_at),
         ),
@@ -108,6 +114,17 @@ class _Wasted(NamedTuple):
     """Of the optimizer whose gradients they were."""
 
 
+def _is_not_usual(wasted: _Wasted) -> bool:
+    """Whether it was otherwise in more than one step."""
+    return wasted.times < wasted.steps - 1
+
+
+def _is_read(wasted: _Wasted) -> bool:
+    """Whether code there looks at gradients by itself: then they were made for that."""
+    places = wasted.at, wasted.reset_at
+    return any(place.line in line for place in places for line in _readers(place.file))
+
+
 @final
 class Wasted(Part):
     """Finds `reset_misplaced` between two backward passes: all that one has made is reset, and the
@@ -122,10 +139,7 @@ class Wasted(Part):
             "step, which took the gradients of a later one alone",
             "reset once for every step, before its first backward pass",
             "error",
-            (
-                lambda w: w.times < max(2, w.steps - 1),
-                lambda w: _reads(w.at, w.reset_at),  # then they were made for that
-            ),
+            (is_seldom, _is_not_usual, _is_read),
             place=lambda w: w.reset_at,
         ),
     )
@@ -171,9 +185,9 @@ class Wasted(Part):
 
     @on(events.Clipped)
     def _clipped(self, e: events.Clipped) -> None:
-        self._use({id(p) for p in e.params})
+        self._use(e.ids)
 
-    def _use(self, ids: set[int]) -> set[Place | None]:
+    def _use(self, ids: Set[int]) -> set[Place | None]:
         used = [one for one, _ in self._open if one.left & ids]
         self._open = [row for row in self._open if row[0] not in used]
         return {one.place for one in used}
@@ -185,7 +199,7 @@ class Wasted(Part):
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._within = False
-        by, own = id(e.optimizer), {id(p) for p in e.params}
+        by, own = id(e.optimizer), e.ids
         self._steps[by] += 1
         mine = [one for one in self._lost if one.touched & own]
         self._lost = [one for one in self._lost if one not in mine]
@@ -195,11 +209,6 @@ class Wasted(Part):
         for one in mine:  # those of one line are an accumulation, which is another finding, too
             if one.place not in used and one.place is not None and one.reset_at is not None:
                 self._found[by, one.place, one.reset_at] += 1
-
-
-def _reads(*places: Place) -> bool:
-    """Whether code at these places looks at gradients by itself."""
-    return any(place.line in line for place in places for line in _readers(place.file))
 
 
 @lru_cache(maxsize=64)
@@ -240,7 +249,7 @@ class Recounted(Part):
             "twice",
             "differentiate each loss once, and keep its number only: total += loss.item()",
             "error",
-            (lambda a: a.times < 2,),
+            (is_seldom,),
             edit=lambda a: _of_last_term(a.place),
         ),
     )

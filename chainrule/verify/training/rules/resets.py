@@ -9,19 +9,20 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, final
+from dataclasses import dataclass, field, replace
+from typing import final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
 
-class _Mixed(NamedTuple):
+@dataclass(frozen=True)
+class _Mixed:
     """A step that took mixed gradients."""
 
     step: int
@@ -145,18 +146,17 @@ class Resets(Part):
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
         for s in self.steps.values():
-            s.fresh |= e.touched.intersection([id(p) for p in s.trainer.params])
+            s.fresh |= e.touched & s.trainer.ids
 
     @on(events.Zeroed)
     def _zeroed(self, e: events.Zeroed) -> None:
         held = {id(p): p.grad for p in e.params if p.grad is not None}
-        dropped = {id(p) for p in e.params}
         for s in self.steps.values():
             lost = [held[key] for key in s.fresh & held.keys()]
             if norm := math.hypot(*e.engine.norms(lost)):
                 s.pending, s.zeroed_at = norm, e.place
-            own = {id(p) for p in s.trainer.params}
-            s.others_zeroed_at = e.place if e.place and not own & dropped else None
+            apart = s.trainer.ids.isdisjoint(e.ids)
+            s.others_zeroed_at = e.place if e.place and apart else None
 
     @on(events.StepBegins, events.ClosureEnds)
     def _take(self, e: events.StepBegins | events.ClosureEnds) -> None:
@@ -180,7 +180,8 @@ class Resets(Part):
         s.fresh, s.pending = set(), 0.0
 
 
-class _Added(NamedTuple):
+@dataclass(frozen=True)
+class _Added:
     """A backward pass that added to gradients with which the program had changed parameters."""
 
     serial: int
@@ -213,7 +214,7 @@ class ByHand(Part):
     rows = (
         Row(
             "not_reset",
-            lambda f: [f.added[-1]._replace(times=len(f.added))] if f.added else [],
+            lambda f: [replace(f.added[-1], times=len(f.added))] if f.added else [],
             "backward pass {serial} adds to the gradients of {count} parameters (norm {norm:.3g}) "
             "with which they were changed before",
             lambda a: (
@@ -221,7 +222,7 @@ class ByHand(Part):
                 + (", for all of them" if a.beside else "")
             ),
             "error",
-            (lambda a: a.times < 2,),  # once it may have been shown on purpose
+            (is_seldom,),
             place=lambda a: a.beside or a.place,
             detail="in {times} steps",
             edit=lambda a: a.edit,

@@ -16,7 +16,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import LOSSES
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here, placed
 
@@ -51,7 +51,7 @@ class Shapes(Part):
             ),
             "give both the same shape: target.view_as(prediction), or prediction.squeeze(-1)",
             lambda c: "warning" if c.is_loss else "note",
-            (lambda c: c.times < 2,),
+            (is_seldom,),
             subject="the loss",
             edit=lambda c: (
                 edits.changed(c.place, lambda node: _squeezed(node, *c.event.shapes))

@@ -86,7 +86,7 @@ class Unheld:
 
     def zeroed(self, e: events.Zeroed) -> None:
         """Note what is reset together."""
-        self.resets.setdefault(e.place, set()).add(frozenset([id(p) for p in e.params]))
+        self.resets.setdefault(e.place, set()).add(e.ids)
 
     def differentiated(self, e: events.Asked) -> None:
         """Note what is differentiated by, for the derivative's sake."""
@@ -197,7 +197,8 @@ def _is_read(seen: Seen, root: Any) -> bool:
     return not lines or any(given.search(line) and not _APART.search(line) for line in lines)
 
 
-class _Between(NamedTuple):
+@dataclass(frozen=True)
+class _Between:
     """Models between what an optimizer trains and the loss, that nobody trains."""
 
     steps: Steps

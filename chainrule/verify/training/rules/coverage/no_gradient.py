@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
 
 
-class _Bare(NamedTuple):
+@dataclass(frozen=True)
+class _Bare:
     """Parameters of an optimizer without a gradient, as far as nothing more is known of them."""
 
     steps: Steps
@@ -91,7 +93,8 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
     )
 
 
-class _Zero(NamedTuple):
+@dataclass(frozen=True)
+class _Zero:
     """Matrices that an optimizer was given, that are nothing but zeros and cannot change."""
 
     count: int
@@ -121,6 +124,18 @@ _WORDS = (
     "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} steps: "
     "{groups}"
 )
+
+
+def _is_cut(case: _Bare) -> bool:
+    """Whether the loss begins at a leaf that was made of what they gave."""
+    return case.cut is not None
+
+
+def _is_whole(case: _Bare) -> bool:
+    """The other way round."""
+    return case.cut is None
+
+
 ROWS = (
     Row(
         "no_gradient",
@@ -147,7 +162,7 @@ ROWS = (
         f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
         "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
         "error",
-        (lambda c: c.cut is None,),
+        (_is_whole,),
         place=lambda c: c.cut,
         subject="{names}",
         kind="parameters",
@@ -159,7 +174,7 @@ ROWS = (
         "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",
-        (lambda c: c.cut is not None,),
+        (_is_cut,),
         place=lambda c: c.steps.place,
         subject="{names}",
         kind="parameters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -70,7 +71,8 @@ def _replaced(part: Coverage) -> Iterator[_Replaced]:
             return
 
 
-class _Strangers(NamedTuple):
+@dataclass(frozen=True)
+class _Strangers:
     """Modules that run within a model that does not know them: kept in a plain list or dict."""
 
     count: int
@@ -205,6 +207,16 @@ def _rank(seen: Seen, p: Any) -> int:
     return seen.ran.get(id(owner), (owner, -1, None))[1]
 
 
+def _are_copies(case: _Replaced) -> bool:
+    """Whether those that get gradients are copies, changed through `.data`."""
+    return case.is_copied
+
+
+def _are_no_copies(case: _Replaced) -> bool:
+    """The other way round."""
+    return not case.is_copied
+
+
 ROWS = (
     Row(
         "not_optimized",
@@ -235,7 +247,7 @@ ROWS = (
         "{steps.kind}(model.parameters(), ...); or give it what is new: "
         "optimizer.add_param_group({{'params': ...}})",
         lambda c: "error" if c.fits else "warning",
-        (lambda c: c.is_copied,),
+        (_are_copies,),
         place=lambda c: c.steps.place,
         detail="never updated: {names}",
         subject="{names}",
@@ -250,7 +262,7 @@ ROWS = (
         "x) with g of create_graph=True; or hand the copies' gradients on to the model (first "
         "order)",
         "error",
-        (lambda c: not c.is_copied,),
+        (_are_no_copies,),
         place=lambda c: c.written_at,
         subject="{names}",
         kind="parameters",
