@@ -198,7 +198,7 @@ def pair(
             made = subject_of_both(forward, args, wrt=wrt)
             return _certified(made.name, [made])
         options["method"], forward = forward.__name__, owner
-    from chainrule.verify.arrays.certified import certified_network
+    from chainrule.verify.arrays.networks.certified import certified_network
 
     return certified_network(forward, args, options)
 

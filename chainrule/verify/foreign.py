@@ -76,10 +76,8 @@ def _functions(value: Any, names: set[str]) -> Iterator[FunctionType]:
     if isinstance(value, FunctionType):
         yield value
     elif isinstance(value, type | ModuleType):
-        held = cast("dict[str, Any]", vars(value))
-        for name in sorted(names & held.keys()):
-            inner = held[name]
-            inner = inner.__func__ if isinstance(inner, staticmethod | classmethod) else inner
+        for name in sorted(names & vars(value).keys()):
+            inner = getattr(vars(value)[name], "__func__", vars(value)[name])
             yield from [inner] if isinstance(inner, FunctionType) else []
 
 

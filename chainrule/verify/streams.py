@@ -27,30 +27,37 @@ class Stream:
     """One stream: how its state is read and set, and where it is to start."""
 
     get: Callable[[], Any]
-    set: Callable[[Any], None]
+    set: Callable[[Any], Any]
     start: Any
 
 
-def _stream(get: Callable[[], Any], put: Callable[[Any], None]) -> Stream:
+def stream(get: Callable[[], Any], put: Callable[[Any], Any]) -> Stream:
+    """A stream that is to start where it stands now."""
     return Stream(get, put, get())
+
+
+def numpy_and_python() -> list[Stream]:
+    """The global streams of both."""
+    numpy_get: Any = lambda: np.random.get_state(legacy=False)
+    return [stream(random.getstate, random.setstate), stream(numpy_get, np.random.set_state)]
+
+
+def moved(some: Iterable[Stream]) -> list[Stream]:
+    """Those from which something was drawn since."""
+    return [s for s in some if not _same(s.get(), s.start)]
 
 
 def streams(functions: Iterable[Any] = ()) -> list[Stream]:
     """The global streams, and generators that the functions reach by name, as they are now."""
-    numpy_get: Any = lambda: np.random.get_state(legacy=False)
-    found = [
-        _stream(random.getstate, random.setstate),
-        _stream(numpy_get, np.random.set_state),
-        _of_own(default_generator),
-    ]
-    return [*found, *[_of(g) for g in _generators(functions)]]
+    generators = [_of(g) for g in _generators(functions)]
+    return [*numpy_and_python(), _of_own(default_generator), *generators]
 
 
 def _of_own(generator: OwnGenerator) -> Stream:
     def put(state: Any) -> None:
         generator.state = state
 
-    return _stream(lambda: generator.state, put)
+    return stream(lambda: generator.state, put)
 
 
 def _of(generator: Any) -> Stream:
@@ -61,7 +68,7 @@ def _of(generator: Any) -> Stream:
     def put(state: Any) -> None:
         bits.state = state
 
-    return _stream(lambda: bits.state, put)
+    return stream(lambda: bits.state, put)
 
 
 def _generators(functions: Iterable[Any]) -> list[Any]:
@@ -92,10 +99,10 @@ def drawn(run: Callable[[], _T], functions: Iterable[Any] = ()) -> tuple[_T, tup
     try:
         result = run()
     finally:
-        moved = [s for s in known if not _same(s.get(), s.start)]
-        for s in moved:
+        drawn_from = moved(known)
+        for s in drawn_from:
             s.set(s.start)
-    return result, tuple(moved)
+    return result, tuple(drawn_from)
 
 
 def _same(a: Any, b: Any) -> bool:

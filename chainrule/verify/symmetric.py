@@ -14,13 +14,12 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from chainrule.verify.measure.points.nature import is_symmetric
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Flow, Source, Subject, wanted
 
 _Changed: TypeAlias = Callable[[Callable[..., Any]], Subject]
 """From another function to the subject that has it."""
-_SAME = 1e-6
-"""Relative difference up to which two halves are the same, as they are where one is rounded."""
 
 
 def by_halves(subject: Subject) -> Subject:
@@ -145,7 +144,7 @@ def _even(x: Any) -> Any:
 def _is_half_read(subject: Subject, k: int) -> bool:
     """Whether input k is symmetric and the forward is blind to one side of its diagonal."""
     x = subject.inputs[k].value
-    if not isinstance(x, np.ndarray) or not _is_symmetric(cast("Array", x)):
+    if not isinstance(x, np.ndarray) or not is_symmetric(cast("Array", x)):
         return False
     with np.errstate(all="ignore"):
         try:
@@ -154,14 +153,6 @@ def _is_half_read(subject: Subject, k: int) -> bool:
         except Exception:  # as the user's code raises it: of such values it is not meant
             return False
     return seen[0] != seen[1]
-
-
-def _is_symmetric(x: Array) -> bool:
-    if x.dtype.kind != "f" or x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        return False
-    apart = np.abs(x - x.swapaxes(-1, -2))
-    beside = np.tril(x, -1)
-    return bool(np.all(apart <= _SAME * np.abs(x).max(initial=0.0)) and np.any(beside))
 
 
 def _moved(subject: Subject, k: int, here: Sequence[Array], side: Callable[..., Array]) -> bool:

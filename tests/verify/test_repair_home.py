@@ -56,6 +56,7 @@ COTANGENTS = [
     ),
 ]
 BOUNDS = [
+    ("ratio", "x, limit = self.x, 0.05", "x, limit = self.x, 5e-5"),
     ("series", "near = np.abs(x) < 0.1", "near = np.abs(x) < 1e-3"),
     ("langevin", "large = x * x > 0.02", "large = x * x > 2e-5"),
 ]

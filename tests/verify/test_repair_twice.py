@@ -1,4 +1,4 @@
-"""One edit in several places, one wrong name among many, numbers that an object's class keeps."""
+"""One edit in several places, one wrong name among many, a term of a constant."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from chainrule import verify
 from tests.sampling import sampled
 
 rng = np.random.default_rng(8)
+TABLE = rng.normal(size=(6, 2))
 
 
 def corrected(report: verify.Report) -> str:
@@ -101,23 +102,38 @@ def test_one_wrong_name_in_a_long_backward(right: str, wrong: str, tmp_path: Any
     assert corrected(verify.pair(cell, made.backward, *args)).strip() == right
 
 
-class Ratio:
-    bound = 0.05
-
-    def forward(self, x: Any) -> Any:
-        self.x = x
-        far = np.where(np.abs(x) > self.bound, x, 1)
-        series = 1 + x / 2 + x**2 / 6 + x**3 / 24 + x**4 / 120
-        return np.where(np.abs(x) > self.bound, np.expm1(far) / far, series)
-
-    def backward(self, g: Any) -> Any:
-        x, limit = self.x, 5e-5
-        far = np.where(np.abs(x) > limit, x, 1)
-        slope = (far * np.exp(far) - np.expm1(far)) / far**2
-        series = 0.5 + x / 3 + x**2 / 8 + x**3 / 30 + x**4 / 144
-        return g * np.where(np.abs(x) > limit, slope, series)
+def shifted(x: Any, table: Any) -> Any:
+    return x + table[: x.shape[1]]
 
 
-def test_a_bound_has_the_name_that_the_class_gives_it() -> None:
-    x = np.array([[1.5, -0.7, 3e-3], [2e-3, -6e-3, 2.0]], np.float32)
-    assert "self.bound" in corrected(verify.pair(Ratio(), x))
+def shifted_backward(g: Any, x: Any, table: Any) -> Any:
+    n = x.shape[1]
+    d = np.zeros(table.shape)
+    d[: n - 1] = g[:, : n - 1].sum(0)
+    return g, d
+
+
+def test_a_length_that_is_one_too_small_on_both_sides() -> None:
+    after = corrected(verify.pair(shifted, shifted_backward, rng.normal(size=(3, 4, 2)), TABLE))
+    assert after.strip() == "d[: n] = g[:, : n].sum(0)"
+
+
+def smoothed(z: Any, t: Any) -> Any:
+    k = z.shape[1]
+    q = (1 - 0.1) * t + 0.1 / k
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return -(q * np.log(e / e.sum(axis=1, keepdims=True))).sum() / len(z)
+
+
+def smoothed_backward(g: Any, z: Any, t: Any) -> Any:
+    k = z.shape[1]  # noqa: F841 (the mistake: it is not read)
+    q = (1 - 0.1) * t
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    return g * (p - q) / len(z), None
+
+
+def test_labels_that_are_not_smoothed() -> None:
+    labels = np.eye(4)[[0, 2, 1]]
+    after = corrected(verify.pair(smoothed, smoothed_backward, rng.normal(size=(3, 4)), labels))
+    assert after.strip() == "q = (1 - 0.1) * t + 0.1 / k"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from chainrule import verify
-from chainrule.verify.arrays import interference
-from chainrule.verify.arrays.network import network_of
+from chainrule.verify.arrays.networks import interference
+from chainrule.verify.arrays.networks.network import network_of
 from chainrule.verify.finding import Finding, Name
 from tests.sampling import sampled_file
 

@@ -17,6 +17,7 @@ from chainrule.verify.arrays.methods import takes
 from chainrule.verify.arrays.returned import gradients_in
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import EXACT
 
 METHODS = (
     "loss", "loss_and_grad", "loss_and_grads", "loss_and_gradient", "loss_and_gradients",
@@ -24,8 +25,6 @@ METHODS = (
     "cost_and_gradient", "cost_and_gradients", "forward_backward", "compute_loss", "objective",
 )  # fmt: skip
 """What people call a method that gives both."""
-_SAME = 1e-9
-"""Relative difference up to which two values are the same."""
 
 
 def method_of(x: Any, args: Sequence[Any]) -> str | None:
@@ -55,7 +54,7 @@ def gradients(result: Any, value: Array | None) -> Any:
     `ValueError` if the value is not what it should be: gradients of another function are none.
     """
     first, *rest = listed(result)
-    if value is not None and not np.allclose(first, value, rtol=_SAME, atol=0, equal_nan=True):
+    if value is not None and not np.allclose(first, value, rtol=EXACT, atol=0, equal_nan=True):
         raise ValueError(f"the value became {first}, and was {value}")
     if not rest:
         return {}

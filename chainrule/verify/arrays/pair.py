@@ -125,6 +125,11 @@ class Pair(Subject):
         return kept_lengths([x.value for x in self.inputs], told)
 
     @property
+    def functions(self) -> list[Callable[..., object]]:
+        """Both, whether their text is known or not."""
+        return [self.forward_function, self.backward_function]
+
+    @property
     def source(self) -> Source | None:
         """The backward's text, and the forward's."""
         backward = source_of(self.backward_function, lambda f: replace(self, backward_function=f))

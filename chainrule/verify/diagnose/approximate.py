@@ -8,13 +8,11 @@ small, a constant written with few digits, is one that a change of the code ends
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Finding, Name
+from chainrule.verify.tolerances import LOOSE
 
-SMALL: Final = 1e-4
-"""Error relative to the gradient's size: far below what slows a training, far above rounding."""
 _VAGUE = ("unnamed", "wrong_value", "region")
 """What a finding is called if nothing is known but that it is wrong."""
 
@@ -29,7 +27,7 @@ def approximate(evidence: Evidence, finding: Finding) -> Finding:
     told = [b for b in evidence.behaviours if b.input in (k, None)]
     c = finding.correction
     is_changed = c is not None and c.rechecked and bool(c.after)
-    if not errors or max(errors) > SMALL or told or is_changed:
+    if not errors or max(errors) > LOOSE or told or is_changed:
         return finding
     says = f"off by at most {max(errors):.1g} of its size at every point tried, by no known mistake"
     return replace(finding, level="note", names=(Name("approximate", says),), correction=None)

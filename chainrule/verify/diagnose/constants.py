@@ -10,9 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.verify.subject import Array, Subject
-
-_CLOSE = 1e-5
-"""Relative distance at which a measured number is one that is known."""
+from chainrule.verify.tolerances import CLOSE
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def value_of(constant: Constant, at_hand: Sequence[Symbol]) -> float:
 
 def near(a: float, b: float) -> bool:
     """Whether a measured number a is the known b."""
-    return abs(a - b) <= _CLOSE * abs(b)
+    return abs(a - b) <= CLOSE * abs(b)
 
 
 def _single(at_hand: Sequence[Symbol]) -> Iterator[Constant]:

@@ -11,14 +11,13 @@ from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.guess import Guess, Mend
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction
-from chainrule.verify.measure import settings
+from chainrule.verify.measure.points import settings
 from chainrule.verify.measure.run import Point, Run
 from chainrule.verify.subject import Array, Subject
+from chainrule.verify.tolerances import CLOSE
 
 _LONG = 0.25
 """Seconds: a forward that takes longer is not run dozens of times for a formula."""
-_RIGHT = 1e-5
-"""Relative disagreement at which a corrected gradient counts as right."""
 
 
 def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
@@ -29,11 +28,11 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
     tried = [g for g in guesses if g.mend is not None]
     for g in tried:
         error = _error(evidence, k, g.mend) if g.mend is not None else None
-        if error is not None and error <= _RIGHT:
+        if error is not None and error <= CLOSE:
             return Correction(g.formula, rechecked=True, error=error)
     formula = next((g.formula for g in guesses if g.formula), "")
     error = _error(evidence, k, by_flow(evidence.subject, k))
-    if error is None or error > _RIGHT:
+    if error is None or error > CLOSE:
         return Correction(formula) if formula else None
     if evidence.subject.backward_place is None:
         whole = formula or "keep the graph whole: no detach(), .data or numpy() on the way"

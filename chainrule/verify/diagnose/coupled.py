@@ -7,19 +7,20 @@ term that goes element by element is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from chainrule.verify.diagnose import constants
+from chainrule.verify.diagnose import constants, measure
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.scale import named_factors, ratio
+from chainrule.verify.tolerances import SAME
 
 _FEW = 6
 """Fewer elements off the diagonal are multiples of others too easily."""
-_NOTHING = 1e-6
-"""A factor that is none: the term is missing, which other rules tell."""
 
 
 def coupled(case: Case) -> Iterator[Guess]:
@@ -32,14 +33,14 @@ def coupled(case: Case) -> Iterator[Guess]:
     if (
         c is None
         or constants.near(c, 1.0)
-        or abs(c) < _NOTHING
+        or abs(c) < SAME
         or not case.tiny_A[between & ~off].all()
     ):
         return
     left = float(np.linalg.norm(case.A[off] - c * case.N[off])) / case.size
     if left > case.slack(c) or case.explains(c * case.N, c):
         return
-    known = named_factors(case, c)
+    known = named_factors(case, c, partial(_measured, case))
     what = "sign" if constants.near(c, -1.0) else "factor"
     says = f"{known[0].text} = {c:.4g}" if known else f"{c:.6g}"
     yield guess(
@@ -52,3 +53,13 @@ def coupled(case: Case) -> Iterator[Guess]:
         formula=f"{'turn the sign of' if what == 'sign' else f'divide by {says}'} the term of "
         f"{case.input}_bar that sums over elements",
     )
+
+
+def _measured(case: Case, xs: Sequence[Any]) -> float:
+    """The same factor at another point."""
+    o, ys = case.found.output, measure.outputs(case.subject, xs)
+    units = np.eye(ys[o].size).reshape(-1, *ys[o].shape)
+    said = [measure.pulled(case.subject, xs, measure.only(ys, o, g), case.k) for g in units]
+    true = measure.jacobian(case.subject, xs, case.k, o)
+    off = ~np.eye(*true.shape, dtype=bool)
+    return ratio(np.stack([row.ravel() for row in said])[off], true[off]) or 0.0

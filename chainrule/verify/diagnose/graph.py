@@ -16,10 +16,10 @@ import numpy as np
 from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.subject import Array, Edge, Flow
+from chainrule.verify.tolerances import CLOSE
 
 MOST_EDGES = 240
 _PROBES = 3
-_AGREE = 1e-5
 _NOTHING = 1e-10
 _SECONDS = 2.0
 """Time for going over the edges of a large graph; those after it are not looked at."""
@@ -78,7 +78,7 @@ def paths_of(case: Case) -> Paths | None:
     gs = tuple([measure.only(case.ys, o, g) for g in probes])
     true = _stacked(flow, gs, case, {})
     expected = np.concatenate([case.N.T @ g.ravel() for g in probes])
-    if not np.linalg.norm(true - expected) <= max(_AGREE * np.linalg.norm(expected), case.noise):
+    if not np.linalg.norm(true - expected) <= max(CLOSE * np.linalg.norm(expected), case.noise):
         return None
     seen = np.concatenate([case.A.T @ g.ravel() for g in probes])
     return Paths(case, flow, gs, true, seen, _idle(flow, gs, case, true))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,11 +15,13 @@ from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.constants import Constant
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure import sizes
 from chainrule.verify.measure.noise import based
+from chainrule.verify.measure.points import sizes
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.subject import Array
 
+_APART = 0.01
+"""Readings of a number differ by more at other lengths; float32 shows no more digits."""
 _FEW = 3
 """Jacobians with fewer elements are a multiple of each other too easily."""
 
@@ -110,7 +113,7 @@ def _sign(case: Case, c: float) -> Guess:
 
 
 def _factor(case: Case, c: float) -> Iterator[Guess]:
-    fitting = named_factors(case, c)
+    fitting = named_factors(case, c, partial(_ratio_at, case))
     if fitting:
         best, *rest = fitting
         yield _recognised(case, c, best, rest)
@@ -165,14 +168,16 @@ def divided(case: Case, c: Constant) -> Mend:
     return mend
 
 
-def named_factors(case: Case, c: float) -> list[Constant]:
-    """What c could be, also by what it is at other points, until one reading is left."""
+def named_factors(
+    case: Case, c: float, measured: Callable[[Sequence[Any]], float]
+) -> list[Constant]:
+    """What c could be, also by what is `measured` at other points, until one reading is left."""
     found = constants.recognise(c, constants.symbols(case.subject, case.xs, case.ys, case.k))
     for xs in _elsewhere(case):
         if len({f.text for f in found}) < 2:
             break
         with suppress(Exception):  # The point is another one; the finding stands without it.
-            found = _fitting_at(case, found, _ratio_at(case, xs), xs)
+            found = _fitting_at(case, found, measured(xs), xs)
     return found
 
 
@@ -181,10 +186,7 @@ def _fitting_at(
 ) -> list[Constant]:
     """Those of some readings that give what was measured at another point."""
     at_hand = constants.symbols(case.subject, xs, measure.outputs(case.subject, xs), case.k)
-    if constants.near(value, 1.0):
-        return [f for f in found if constants.near(abs(constants.value_of(f, at_hand)), 1.0)]
-    there = {f.text for f in constants.recognise(value, at_hand)}
-    return [f for f in found if f.text in there]
+    return [f for f in found if abs(constants.value_of(f, at_hand) - value) <= _APART * abs(value)]
 
 
 def _elsewhere(case: Case) -> Iterator[Sequence[Any]]:

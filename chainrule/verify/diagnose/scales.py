@@ -16,8 +16,7 @@ from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.diagnose.monomials import Formula, Term, fit
 from chainrule.verify.subject import Array
-
-_CLOSE = 1e-5
+from chainrule.verify.tolerances import CLOSE
 
 
 def scaled_elements(case: Case) -> Iterator[Guess]:
@@ -164,7 +163,7 @@ def _by_factors(case: Case, axis: int, side: str, s: Array) -> Iterator[Guess]:
         values_at(case, case.xs, case.ys, case.found.x_shape if axis == 0 else case.found.y_shape),
     )
     name, side = case.input, f"{case.input}_bar" if axis == 0 else side
-    found = fit(factors, values, _CLOSE, sums=False)
+    found = fit(factors, values, CLOSE, sums=False)
     if found is not None and found.names:
         yield guess(
             "wrong_value",
@@ -191,7 +190,7 @@ def _by_factors(case: Case, axis: int, side: str, s: Array) -> Iterator[Guess]:
 def _constant_along(factors: Array) -> int | None:
     for axis in reversed(range(factors.ndim)):
         spread = np.ptp(factors, axis=axis)
-        if factors.shape[axis] > 1 and np.max(spread) <= _CLOSE * float(np.max(np.abs(factors))):
+        if factors.shape[axis] > 1 and np.max(spread) <= CLOSE * float(np.max(np.abs(factors))):
             return axis
     return None
 

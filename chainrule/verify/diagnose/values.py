@@ -16,10 +16,10 @@ from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.text.forward import has_text
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import CLOSE
 
 _MOST = 160
 """Elements of the input at most: each costs six forwards for a candidate that passes."""
-_CLOSE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ def mistaken(case: Case) -> Iterator[Guess]:
         xs = measure.replaced(case.xs, other.j, other.value)
         with np.errstate(all="ignore"):
             there, error = _slope(case, xs, t, gs)
-        if not abs(there - seen) <= _CLOSE * abs(seen) + 4 * error:
+        if not abs(there - seen) <= CLOSE * abs(seen) + 4 * error:
             continue
         matrix = measure.jacobian(case.subject, xs, case.k, case.found.output)
-        if matrix.shape == case.A.shape and case.left(matrix) <= max(case.slack(), _CLOSE):
+        if matrix.shape == case.A.shape and case.left(matrix) <= max(case.slack(), CLOSE):
             yield from _named(case, other, case.left(matrix))
             return
 

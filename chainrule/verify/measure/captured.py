@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from chainrule.verify.foreign import kernels_in
-from chainrule.verify.measure import conduct, points
+from chainrule.verify.measure import conduct
 from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.points.values import nearby
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError, inexact
 from chainrule.verify.subject import Array, values
+from chainrule.verify.tolerances import SAME
 
-_AGAIN = 1e-6
-"""Runs may differ by rounding: sums go in another order where memory is aligned differently."""
 _OTHER = 0.1
 """Relative difference that no rounding explains, not that of half precision."""
 
@@ -38,7 +38,7 @@ def captured(run: Run) -> Base:
         base = based(run, own)
     again = run.forward(base.xs)
     for y, z, dtype in zip(base.ys, again, base.dtypes, strict=True):
-        if inexact(np.empty(0, dtype)) and conduct.apart(y, z) > _AGAIN:
+        if inexact(np.empty(0, dtype)) and conduct.apart(y, z) > SAME:
             raise UnusableError(
                 "the forward gives other results when it is run again: it is random"
             )
@@ -69,7 +69,7 @@ def around(run: Run, base: Base, thorough: bool) -> list[tuple[Base, Probe]]:
     run.note(*seen[0][1].trials)
     if seen[0][1].kinked:
         try:
-            beside = based(run, points.nearby(run, base.point))
+            beside = based(run, nearby(run, base.point))
             seen.append((beside, probe(run, beside, thorough)))
             run.note(*seen[1][1].trials)
         except UnusableError as error:

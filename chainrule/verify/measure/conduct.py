@@ -15,10 +15,8 @@ from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, hidden, pull_noise
 from chainrule.verify.measure.run import BackwardError, Bars, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Array, Subject
+from chainrule.verify.tolerances import LOOSE
 from chainrule.verify.where import raised_at
-
-_LOOSE = 1e-4
-"""Relative difference that matters: much code computes in float32 behind float64."""
 
 
 def sound(run: Run, base: Base) -> bool:
@@ -113,7 +111,7 @@ def renewed(run: Run, base: Base) -> bool:
     except UnusableError:
         return True  # of these other values the forward may not be meant
     says = "what a call on other values has kept is used again by the next one: its result changes"
-    if later is None or all(apart(first[k], later[k]) <= _LOOSE for k in run.wanted):
+    if later is None or all(apart(first[k], later[k]) <= LOOSE for k in run.wanted):
         return True
     at = run.outdated(base.xs, other, gs)
     return _compared(run, "stale", first, later, says, resumed=True, at=at)
@@ -147,7 +145,7 @@ def _compared(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> 
     same = True
     for k in run.wanted:
         error = apart(a[k], b[k])
-        if error > max(_LOOSE, 30 * hidden(_number(a[k]))):
+        if error > max(LOOSE, 30 * hidden(_number(a[k]))):
             same = False
             says_ = f"{says}: by {error:.2g} of the gradient's size"
             run.behaves(code, k, says_, error=error, ratio=_ratio(a[k], b[k]), **data)
@@ -187,9 +185,7 @@ def _linear(
         "double": apart(2 * one, wholes[1]),
         "zero": zero,
     }
-    bad = {
-        name: e for name, e in errors.items() if e > _LOOSE and e > 100 * _level(run, base, g, k)
-    }
+    bad = {name: e for name, e in errors.items() if e > LOOSE and e > 100 * _level(run, base, g, k)}
     if not bad:
         return True
     if apart(one, other) < 1e-6 and apart(one, wholes[1]) < 1e-6:
@@ -242,7 +238,7 @@ def _layout(
     same = True
     for k in run.wanted:
         error = apart(plain[k], bars[k], sizes[k])
-        if error > _LOOSE and error > 100 * _level(run, base, gs, k):
+        if error > LOOSE and error > 100 * _level(run, base, gs, k):
             same = False
             says = f"differs by {error:.2g} of its size when the cotangent is stored {name}"
             run.behaves("contiguity", k, says, layout=name, error=error)

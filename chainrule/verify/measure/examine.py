@@ -9,10 +9,11 @@ from math import prod
 from time import perf_counter
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure import absent, conduct, points, precision, shrink
+from chainrule.verify.measure import absent, conduct, precision, shrink
 from chainrule.verify.measure.captured import around, captured
 from chainrule.verify.measure.noise import Base, based
-from chainrule.verify.measure.other_points import OtherPoints
+from chainrule.verify.measure.points.other_points import OtherPoints
+from chainrule.verify.measure.points.values import telling
 from chainrule.verify.measure.probes import Probe
 from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, said
 from chainrule.verify.subject import Subject, extent
@@ -107,7 +108,7 @@ class _Examination:
     def _telling(self, base: Base) -> Base:
         """The point with other numbers for inputs that are 0 or 1, once it is looked at; itself
         without such inputs, or where the forward takes nothing else."""
-        if (point := points.telling(self.run, base.point)) is None:
+        if (point := telling(self.run, base.point)) is None:
             return base
         try:
             other = based(self.run, point)

@@ -12,9 +12,8 @@ from chainrule.verify.measure.noise import Base, typical
 from chainrule.verify.measure.numeric import slopes
 from chainrule.verify.measure.run import Run
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import SAME
 
-CLOSE = 1e-6
-"""Relative difference that is no mistake: constants are written with seven digits, as float32."""
 LARGEST = 400
 """Elements of an input or output of which a whole Jacobian is made."""
 
@@ -58,7 +57,7 @@ def apart(j: Jacobians) -> bool:
     """Whether any element differs by more than differences and rounding explain."""
     size = np.maximum(np.abs(j.analytic), np.abs(j.numeric))
     around = np.maximum(size, 1e-3 * float(size.max(initial=0.0)))
-    return bool((np.abs(j.difference) > 8 * j.bound + CLOSE * around).any())
+    return bool((np.abs(j.difference) > 8 * j.bound + SAME * around).any())
 
 
 def numeric(run: Run, base: Base, k: int, columns: Array) -> list[tuple[Array, Array]]:

@@ -17,20 +17,16 @@ from chainrule.verify.measure.noise import Base, signs, tangent, typical
 from chainrule.verify.measure.numeric import Slope, moved, slopes
 from chainrule.verify.measure.run import Run, UnusableError, inexact, inner, is_array, norm
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import ROUGH, SAME
 
 _HALVINGS = 40
 _FAR = 8.0
 """How far to look for a jump where the forward is constant."""
-_FLAT = 1e-6
 _NEAR = 0.05
 """No made-up gradient is as near to the slope."""
 _TREND = 0.3
 """A made-up gradient is so much nearer to the trend than to the slope."""
 _DIRECTIONS = 8
-_EXACT = 1e-3
-"""Relative error of what follows from a made-up gradient."""
-_ALIKE = 1e-6
-"""Two values of float32 or finer are one."""
 
 
 def bent(
@@ -77,7 +73,7 @@ def passes_on(run: Run, base: Base, k: int) -> bool:
     except UnusableError:
         return False
     pairs = [(x, base.ys[0]), *zip(moved_on, made, strict=True)]
-    return all(a.shape == b.shape and np.allclose(a, b, rtol=_ALIKE) for a, b in pairs)
+    return all(a.shape == b.shape and np.allclose(a, b, rtol=SAME) for a, b in pairs)
 
 
 def _other(run: Run, x: Any) -> Any:
@@ -110,7 +106,7 @@ def straight_through(
     is so along every direction; or the step of a quantizer (see `_scales_a_step`).
     """
     slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
-    if slope <= _FLAT * abs(told):
+    if slope <= SAME * abs(told):
         return _jumps_anywhere(run, base, k, t)
     if not _jumps(run, base, {k: t}, 1.0):
         return False
@@ -146,7 +142,7 @@ def _scales_a_step(run: Run, base: Base, k: int) -> bool:
             rows.append((slope - _along(bars[j], line[j]), _along(bars[k], line[k])))
         off, told = np.array(rows).T
         factor = (off @ told) / (told @ told) if told.any() else 0.0
-        if factor > 0 and norm(off - factor * told) < _EXACT * norm(off):
+        if factor > 0 and norm(off - factor * told) < ROUGH * norm(off):
             return True
     return False
 
@@ -162,7 +158,7 @@ def _is_step(run: Run, base: Base, k: int) -> bool:
     told = _along(run.pull(base.xs, gs)[k], t)
     along = slopes(run, base, {k: t})
     slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
-    return slope <= _FLAT * abs(told) and _jumps_anywhere(run, base, k, t)
+    return slope <= SAME * abs(told) and _jumps_anywhere(run, base, k, t)
 
 
 def _follows_trend(run: Run, base: Base, k: int) -> bool:

@@ -20,10 +20,9 @@ from chainrule.verify.measure.noise import Base, pull_noise, tangent
 from chainrule.verify.measure.numeric import Slope, slopes
 from chainrule.verify.measure.run import LateError, Run, inner, norm
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import EXACT
 
 _SAFETY = 8.0
-_FLOOR = 1e-9
-"""No mistake is smaller: constants are written with so many digits."""
 _TRIES = 4
 """Directions to compare before a disagreement counts: one may add up by chance."""
 _BLURRED = 0.1
@@ -117,7 +116,7 @@ class Look:
         if scale <= bound:
             return Trial(name, cotangent, k, 0.0, 0.0, "right" if told == numeric else "unsure")
         error = abs(told - numeric) / scale
-        tolerance = _SAFETY * (bound + 2 * own) / scale + _FLOOR
+        tolerance = _SAFETY * (bound + 2 * own) / scale + EXACT
         verdict = _verdict(error, tolerance)
         if verdict != "wrong":
             return Trial(name, cotangent, k, error, tolerance, verdict)

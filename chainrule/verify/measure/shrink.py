@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chainrule.verify.measure import jacobian, pick, sizes
+from chainrule.verify.measure import jacobian, pick
 from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.points import sizes
 from chainrule.verify.measure.probes import probe
 from chainrule.verify.measure.run import Run
+from chainrule.verify.tolerances import SAME
 
 Failed = tuple[Base, tuple[int, ...]]
 """A point, and the inputs whose gradient is wrong there."""
@@ -81,7 +83,7 @@ def _smaller(run: Run, failed: Failed) -> list[Failed]:
 def _retract(run: Run, base: Base, k: int) -> None:
     """No element is wrong: what looked so was rounding, or a constant of seven digits."""
     name, evidence = base.point.name, run.evidence
-    run.doubt(name, k, jacobian.CLOSE)
+    run.doubt(name, k, SAME)
     evidence.behaviours[:] = [
         b
         for b in evidence.behaviours

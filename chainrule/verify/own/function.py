@@ -123,6 +123,11 @@ class Stated(Subject):
         return [o for o in outs if o.dtype.kind in INEXACT]
 
     @property
+    def functions(self) -> list[Callable[..., object]]:
+        """Its methods, whether their text is known or not."""
+        return [self.function.backward, self.function.forward]
+
+    @property
     def source(self) -> Source | None:
         """The text of backward, and of forward."""
         backward = source_of(self.function.backward, lambda f: self._with("backward", f))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.subject import Array, Subject
+from chainrule.verify.tolerances import ROUGH
 
 _STEP = 1e-5
-_RELATIVE = 1e-3
 
 
 def agrees(
@@ -32,7 +32,7 @@ def agrees(
         size = sum([float(np.abs(g * y).sum()) for g, y in zip(gs, ys, strict=True)])
         noise = 10 * float(np.finfo(float).eps) * size / h
         numeric, analytic = sum(rates), _inner(x_bar, t)
-        if not abs(numeric - analytic) <= _RELATIVE * max(abs(numeric), abs(analytic)) + noise:
+        if not abs(numeric - analytic) <= ROUGH * max(abs(numeric), abs(analytic)) + noise:
             return False
     return True
 

@@ -247,6 +247,11 @@ class FunctionSubject(Subject):
         return [y for y in ys if not any(y is c for c in ctx.constant)]
 
     @property
+    def functions(self) -> list[Callable[..., object]]:
+        """Its methods, whether their text is known or not."""
+        return [self.recorded.backward, self.function.forward]
+
+    @property
     def source(self) -> Source | None:
         """The code of `backward`, and of what saves for it."""
         return source_of_function(self.function, self._changed)

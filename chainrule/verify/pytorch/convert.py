@@ -75,8 +75,9 @@ def plain(x: Any) -> Any:
 
 
 def tensor_like(value: Any, like: Any) -> Any:
-    """The argument for a value: a tensor where `like`, the argument as captured, was one."""
-    return to_torch(np.asarray(value)) if isinstance(like, Tensor) else value
+    """The argument for a value: a tensor where `like`, the argument as captured, was one, on the
+    same device: a kernel runs nowhere else."""
+    return to_torch(np.asarray(value)).to(like.device) if isinstance(like, Tensor) else value
 
 
 def elements(xs: Iterable[Any]) -> int:

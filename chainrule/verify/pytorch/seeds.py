@@ -69,7 +69,7 @@ def accumulated(
 
 def _seeded(ys: Sequence[Tensor], gs: Sequence[Tensor]) -> Tensor | None:
     """A number whose backward hands the cotangents on; None if no output has a graph."""
-    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
+    pairs = [(y, g.to(y.device)) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
     for y, g in pairs:
         if y.shape != g.shape:
             raise RuntimeError(f"a cotangent of shape {tuple(g.shape)} for {tuple(y.shape)}")

@@ -23,6 +23,7 @@ from chainrule.verify.repair.checks import Repaired, passed
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
 from chainrule.verify.repair.expected.suspects import suspect
 from chainrule.verify.repair.helpers import helpers
+from chainrule.verify.repair.prior import OF_FORWARD, PLAIN_COST, SURE_COST
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import keeping, versions
 from chainrule.verify.repair.values.lab import laboratory
@@ -36,12 +37,6 @@ edits tried as another; never more than so many seconds."""
 _MORE = 0.8
 """The same for each function that it calls, unless that computes values as well as gradients, and
 for the forward."""
-_PLAIN = 1.05
-"""A repair of the backward that costs more is compared with one of what the forward keeps."""
-_ELSEWHERE = 0.1
-"""How much less likely a repair of the forward is, of two that are right."""
-_SURE = 0.95
-"""One that costs more is compared with repairs of the functions that the backward calls."""
 _OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
 """Mistakes that are made where a gradient is computed, not where something is kept."""
 
@@ -117,10 +112,10 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     codes += [n.code for n in finding.names] if finding is not None else []
     kept = "stale" in codes or _from_forward(finding) or may_change(evidence.subject.place)
     found = _in_forward(posed, codes) if kept else []
-    if not any(r.whole and r.cost <= _PLAIN and "stale" in r.codes for r in found):
+    if not any(r.whole and r.cost <= PLAIN_COST and "stale" in r.codes for r in found):
         found += _in_backward(posed, codes)
-    if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
-        found += [replace(r, cost=r.cost + _ELSEWHERE) for r in _in_forward(posed, codes)]
+    if not kept and not any(r.whole and r.cost <= PLAIN_COST for r in found):
+        found += [replace(r, cost=r.cost + OF_FORWARD) for r in _in_forward(posed, codes)]
     named = [finding.name.code] if finding is not None and finding.name.rank < PLAIN else []
     for rule, why in posed.failures.items():
         evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
@@ -150,10 +145,10 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     posed = replace(posed, stop=process_time() + whole)
     more = _MORE if posed.source.separate_forward is not None else whole
     found = passed(posed, lambda first: versions(posed, first, codes))
-    if not any(r.whole and r.cost <= _SURE for r in found):
+    if not any(r.whole and r.cost <= SURE_COST for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
-            if any(r.whole and r.cost <= _SURE for r in found):
+            if any(r.whole and r.cost <= SURE_COST for r in found):
                 break
     return found
 

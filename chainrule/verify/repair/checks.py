@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.verify.diagnose.approximate import SMALL
 from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
 from chainrule.verify.foreign import kernels_in
@@ -28,12 +27,13 @@ from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.search import Step, Version, replayed
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.values.lab import laboratory
+from chainrule.verify.tolerances import EXACT, LOOSE
 
 _CHECKS = 6
 """Versions that get the last, full check."""
-_ROUNDED, _NEARER = 1e-9, 0.3
-"""An error that may be rounding; how much nearer than a version that the check refused for its
-last digits another one has to come to be looked at."""
+_NEARER = 0.3
+"""How much nearer than a version that the check refused for its last digits another one has to come
+to be looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
         version = moved_home(posed, first, found)
         checks += 1
         error = _checked(posed, version, inputs)
-        if error is None and off > _ROUNDED:
+        if error is None and off > EXACT:
             refused = min(refused, _NEARER * off)
         if error is not None:
             mended |= inputs
@@ -126,7 +126,7 @@ def _is_nearer(posed: Problem, right: Trial) -> bool:
     a little longer."""
     before = posed.wrong.get(right.input, 0.0)
     eps = epsilon(np.asarray(posed.subject.inputs[right.input].value).dtype)
-    return not 0 < before < SMALL or right.error < max(before / 20, 100 * eps)
+    return not 0 < before < LOOSE or right.error < max(before / 20, 100 * eps)
 
 
 def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:

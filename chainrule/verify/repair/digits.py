@@ -23,11 +23,10 @@ from chainrule.verify.repair.problem import problem
 from chainrule.verify.repair.target import quiet
 from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Source, Subject, values
+from chainrule.verify.tolerances import LOOSE
 
 _JUMP = 30.0
 """So many times as far off as anything that it is made of."""
-_FAR = 1e-4
-"""And so far off, relative to its size."""
 
 
 def digits_lost(evidence: Evidence) -> tuple[Place, str] | None:
@@ -91,7 +90,7 @@ def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
         return None
     off = {n: _apart(low.get(n), high.get(n)) for n in draft.nodes if isinstance(n, ast.expr)}
     eps = max([_epsilon(v) for v in low.values()], default=0.0)
-    lost = [n for n, e in off.items() if e > max(_FAR, _JUMP * _before(off, n, eps))]
+    lost = [n for n, e in off.items() if e > max(LOOSE, _JUMP * _before(off, n, eps))]
     if not lost:
         return None
     node = min(lost, key=lambda n: (n.lineno, _length(draft, n), n.col_offset))

@@ -14,22 +14,21 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
-from chainrule.verify.measure import oblong, settings, sizes, windows
-from chainrule.verify.measure import points as variation
 from chainrule.verify.measure.captured import Base, captured
 from chainrule.verify.measure.conduct import elsewhere
 from chainrule.verify.measure.noise import based
+from chainrule.verify.measure.points import proportions, settings, sizes, windows
+from chainrule.verify.measure.points import values as variation
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
 from chainrule.verify.subject import Array, Source, Subject, extent, wanted
+from chainrule.verify.tolerances import EXACT
 
 _POINTS, _SETTINGS = 9, 2
 _VARIED = 6
 _FIRST, _OTHERS = 0.8, 0.2
 """Seconds for the gradients at the first point, and at each of the others."""
-_FLAT = 1e-9
-"""A point at which gradients are so much smaller than elsewhere shows nothing but rounding."""
 _ALL = 2.0
 """Seconds after which no more points are made ready."""
 _SMALLER = 4
@@ -143,7 +142,7 @@ def problem(evidence: Evidence) -> Problem | None:
         if late or (len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS):
             break
     most = max([_size(t) for t in wrong], default=0.0)
-    wrong = [t for t in wrong if _size(t) > _FLAT * most] or wrong
+    wrong = [t for t in wrong if _size(t) > EXACT * most] or wrong
     found.targets = [*wrong, *others[:_POINTS]]
     found.posed = bool(wrong)
     found.unmeant = _unmeant(wrong, others, raised)
@@ -210,7 +209,7 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     if subject.only_here:
         varied = (variation.nearby(run, base.point) for _ in range(_VARIED))
     sized = resizable and any(b.code == "size" for b in evidence.behaviours)
-    made = (oblong.points(run, base), windows.points(run, base), windows.blocks(run, base))
+    made = (proportions.points(run, base), windows.points(run, base), windows.blocks(run, base))
     apart = itertools.chain(*made) if sized else ()
     for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)

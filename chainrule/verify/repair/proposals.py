@@ -15,20 +15,12 @@ from chainrule.verify.repair.affine.terms import missing
 from chainrule.verify.repair.affine.weigh import weighed
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at, doubts
+from chainrule.verify.repair.prior import HANDED_ON, NAMED, NO_COTANGENT, UNREAD
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
 
-NAMED = 0.3
-"""How much likelier an edit is that undoes a mistake which was named."""
-_UNREAD = 0.5
-"""How much likelier an edit is that uses what was computed for something, and is not used."""
-_ELSEWHERE = 0.35
-"""How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
-the value, which one would not compute that often."""
-_BESIDE = 0.3
-"""How much unlikelier a term is missing in what no cotangent flows through."""
 _BATCH = 32
 _SHARE = 0.45
 """Of the time, for what is quick to try."""
@@ -86,14 +78,16 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     if edit.code == "factor" and "size" in codes and named.isdigit():
         edit = replace(edit, code="size")  # Right as captured: the number is a size of that.
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
-    cost = edit.cost - NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
+    cost = edit.cost - NAMED * (edit.code in codes) - UNREAD * bool(words & scene.unread)
     cost += doubt_at(places, edit.start, edit.end)
-    cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
+    cost += NO_COTANGENT * (
+        edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end)
+    )
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     if (edit.start, edit.end) in scene.names_returned:
-        cost += _ELSEWHERE
+        cost += HANDED_ON
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
-        cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
+        cost += HANDED_ON / edit.text.count(named) if named in edit.text else HANDED_ON
     return replace(edit, cost=cost)
 
 

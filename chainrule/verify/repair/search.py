@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.expected.truth import truths
+from chainrule.verify.repair.prior import KEPT_LAST, KEPT_TWICE, NAMED, TRUE
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.proposals import NAMED, STAGES, Proposals, Stage, cost_of
+from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
@@ -38,13 +39,6 @@ LIKELY = 1.7
 """A repair that costs no more than this is not looked for any further."""
 _NEAR, _COMPARED = 1.2, 12
 """How much more the costliest and how many versions are compared by the values on their way."""
-_TRUE = 0.3
-"""How much likelier a version is for each value that is known to be right in it."""
-_TWICE = 0.6
-"""How unlikely it is that one thing was meant to be kept twice: the backward could read it so."""
-_LAST = 0.04
-"""Of places where a forward may keep something else, the last one is the likeliest: what it keeps
-for another call comes before."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -174,7 +168,10 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     )
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
+    more = [
+        KEPT_TWICE * kept_twice(lab.scene, e) - KEPT_LAST * e.start / len(first.body)
+        for e in proposed
+    ]
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
@@ -192,7 +189,7 @@ def _truest_first(problem: Problem, found: list[Version]) -> list[Version]:
     near = [v for v in found if v.cost <= least + _NEAR][:_COMPARED]
     with quiet():
         labs = [laboratory(problem, v.draft, problem.targets[0]) for v in near]
-    cost = {v: v.cost - _TRUE * truths(b) for v, b in zip(near, labs, strict=True) if b is not None}
+    cost = {v: v.cost - TRUE * truths(b) for v, b in zip(near, labs, strict=True) if b is not None}
     return sorted(found, key=lambda v: (v not in cost, cost.get(v, v.cost)))
 
 

@@ -165,10 +165,10 @@ def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
 def _calls_given(tree: ast.AST, made: list[ast.stmt], name: str) -> list[ast.stmt]:
     """Calls that get an array which was made empty, and are there for what they do: they fill it,
     as a kernel does."""
-    empty = [n for n in made if isinstance(n, ast.Assign) and _makes_empty(n.value)]
+    if not made or not all(isinstance(n, ast.Assign) and _makes_empty(n.value) for n in made):
+        return []
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
-    given = [n for n in calls if name in {m.id for m in ast.walk(n) if isinstance(m, ast.Name)}]
-    return given if empty and len(empty) == len(made) else []
+    return [n for n in calls if name in {m.id for m in ast.walk(n) if isinstance(m, ast.Name)}]
 
 
 def _makes_empty(value: ast.expr) -> bool:

@@ -14,19 +14,13 @@ import numpy as np
 
 from chainrule.verify.repair.affine.synthesis import alone, fitting
 from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.prior import BETWEEN, MADE, READ
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.numbers import scalars
 from chainrule.verify.repair.values.pool import Term, named, pool, summed
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
-
-_MADE = 0.5
-"""How much less likely it is that a gradient was to be written where a place is returned."""
-_FAR = 0.02
-"""How much less likely an entry was to be filled beside another, for each one between them."""
-_READ = 0.4
-"""How much likelier it is that a place was to be filled which is read."""
 
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
@@ -67,7 +61,7 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         value = plain(scene.value(node))
         none = isinstance(node, ast.Constant) and node.value is None
         if none or (value is not None and not np.any(value)):
-            made = _MADE * isinstance(node, ast.Subscript | ast.Attribute)
+            made = MADE * isinstance(node, ast.Subscript | ast.Attribute)
             yield scene.put(_converted(node), text, "dropped", 1.2 + made + cost)
     if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
@@ -106,7 +100,7 @@ def _by_attribute(
     for node, target, key in _stores(scene):
         how = "=" if isinstance(node, ast.Assign) else "+="
         for new in _likewise(scene, names, name, target, key):
-            meant = _READ * (new in scene.draft.body)
+            meant = READ * (new in scene.draft.body)
             yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
 
 
@@ -127,7 +121,7 @@ def _by_zeros(scene: Scene, shape: tuple[int, ...], text: str, cost: float) -> I
             if fits and new not in given:
                 how = "=" if isinstance(node, ast.Assign) else "+="
                 behind = order.index(key) - order.index(beside) if beside in entries else len(order)
-                far = _FAR * (behind if behind > 0 else len(order))
+                far = BETWEEN * (behind if behind > 0 else len(order))
                 yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + far + cost)
 
 

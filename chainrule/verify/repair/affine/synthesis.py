@@ -18,10 +18,11 @@ from chainrule.verify.repair.values.beside import Beside
 from chainrule.verify.repair.values.lab import Lab, Values
 from chainrule.verify.repair.values.numbers import Scalar, coefficient
 from chainrule.verify.repair.values.pool import Term, pool
-from chainrule.verify.repair.values.response import CLOSE, Response
+from chainrule.verify.repair.values.response import Response
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import LOOSE
 
 _BEST = 8
 """Expressions that are tried, of those that fit."""
@@ -77,7 +78,7 @@ def fitting(
     sizes = np.einsum("km,km->k", effects, effects)
     weights = effects @ wanted / np.where(sizes > 0, sizes, 1.0)
     rests = np.linalg.norm(wanted - weights[:, None] * effects, axis=1)
-    good = (rests <= CLOSE * np.linalg.norm(wanted)) & (weights != 0)
+    good = (rests <= LOOSE * np.linalg.norm(wanted)) & (weights != 0)
     for k in sorted(np.flatnonzero(good), key=lambda k: terms[k].cost)[:_BEST]:
         yield terms[k], float(weights[k])
 
@@ -116,4 +117,4 @@ def _is_multiple(a: Array, b: Array) -> bool:
     if a.shape != b.shape or a.size < 2:
         return False
     rest = a - (np.vdot(b, a) / np.vdot(b, b)) * b
-    return bool(np.linalg.norm(rest) <= CLOSE * np.linalg.norm(a))
+    return bool(np.linalg.norm(rest) <= LOOSE * np.linalg.norm(a))

@@ -12,16 +12,11 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removed
+from chainrule.verify.repair.prior import EARLY, OF_NUMBERS, WORKED_OUT
 from chainrule.verify.repair.values.lab import NEAR, Lab, Values
 from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spelled
 from chainrule.verify.repair.values.scene import Scene
 
-EARLY = 0.6
-"""Of places on one way, each as good as the others, the last one is where a factor is written."""
-_OF_NUMBERS = 1.2
-"""How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
-_WORKED_OUT = 0.9
-"""How unlikely it is that a number nobody has written belongs where a name stands."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
     r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
@@ -92,7 +87,7 @@ def with_weight(
     elif abs(weight[0]) < NEAR:
         yield from _left_out(scene, node)
     else:
-        cost = _OF_NUMBERS if value else cost + early(scene, node)
+        cost = OF_NUMBERS if value else cost + early(scene, node)
         yield from _scaled(scene, node, weight, numbers, cost)
         yield from _respelled(scene, node, weight, value, numbers)
 
@@ -152,7 +147,7 @@ def _respelled(
     if value:
         for text, extra in spelled(_product(value, weight), numbers):
             base = 1.05 if isinstance(node, ast.Constant) else 0.7
-            cost = base + extra + _WORKED_OUT * _is_new(node, text, numbers)
+            cost = base + extra + WORKED_OUT * _is_new(node, text, numbers)
             yield scene.put(node, text, "factor", cost)
 
 
@@ -169,7 +164,7 @@ def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) ->
         if divisor:
             lacking = tuple([1 / w for w in weight])
             for text, extra in spelled(_product(divisor, lacking), numbers):
-                worked_out = _WORKED_OUT * _is_new(node.right, text, numbers)
+                worked_out = WORKED_OUT * _is_new(node.right, text, numbers)
                 yield lab.scene.put(node.right, text, "factor", 0.7 + extra + worked_out)
 
 

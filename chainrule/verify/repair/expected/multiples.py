@@ -21,9 +21,8 @@ from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import CLOSE
 
-SAME = 1e-5
-"""Relative error up to which two cotangents are the same."""
 Known: TypeAlias = dict[ast.expr, float]
 """Expressions of the backward that are c times a cotangent of the forward's, and c: 1 if they are
 one themselves; NaN if they should be one by their name and are no multiple of it, as the first ones
@@ -32,12 +31,12 @@ of a loop's turns, infinity if that is so in a later turn."""
 
 def is_one(c: float) -> bool:
     """Whether a value is the cotangent itself."""
-    return abs(c - 1) <= SAME
+    return abs(c - 1) <= CLOSE
 
 
 def is_turned(c: float) -> bool:
     """Whether it is minus that."""
-    return abs(c + 1) <= SAME
+    return abs(c + 1) <= CLOSE
 
 
 def multiples(lab: Lab) -> Known:
@@ -64,7 +63,7 @@ def multiples(lab: Lab) -> Known:
 
 
 def _near(c: float, found: set[float]) -> bool:
-    return any(abs(c - d) <= SAME * abs(c) for d in found)
+    return any(abs(c - d) <= CLOSE * abs(c) for d in found)
 
 
 def _is_of_another(lab: Lab, node: ast.expr, values: list[Array], forward: Forward) -> bool:
@@ -183,5 +182,5 @@ def _ratio(seen: Array, true: Array) -> float | None:
     if not np.any(true):
         return None
     c = float(seen @ true) / float(true @ true)
-    near = np.linalg.norm(seen - c * true) <= SAME * np.linalg.norm(seen)
+    near = np.linalg.norm(seen - c * true) <= CLOSE * np.linalg.norm(seen)
     return c if near and np.isfinite(c) and c != 0 else None

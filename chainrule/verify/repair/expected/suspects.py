@@ -33,13 +33,12 @@ from chainrule.verify.repair.values.response import (
 )
 from chainrule.verify.repair.values.scene import Shape
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import ROUGH
 
 _SECONDS = 2.0
 """For looking at all expressions; the last ones of a text are looked at first."""
 _SPARE = 5
 """Numbers that cannot be brought about, and are right all the same: by chance they would not be."""
-_MENDED = 1e-3
-"""The share of a difference that may be left."""
 _NEWS = 0.75
 """An expression that can bring about more than this share of all differences explains nothing."""
 
@@ -93,7 +92,7 @@ def _brings_about(lab: Lab, node: ast.expr, step: Array) -> bool:
     parts = [p.reshape(s) for p, s in zip(np.split(step, ends), shapes, strict=True)]
     effect = lab.effect(node, in_turns(parts)) or {}
     return all(
-        i in effect and np.linalg.norm(r - effect[i]) <= _MENDED * np.linalg.norm(r)
+        i in effect and np.linalg.norm(r - effect[i]) <= ROUGH * np.linalg.norm(r)
         for i, r in lab.residuals.items()
     )
 

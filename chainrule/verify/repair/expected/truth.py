@@ -18,7 +18,6 @@ import numpy as np
 from chainrule.verify.repair.code.syntax import names_in, replaces_unread, undone
 from chainrule.verify.repair.expected.cotangents import forward_of, given_name
 from chainrule.verify.repair.expected.multiples import (
-    SAME,
     Known,
     called,
     flows,
@@ -31,6 +30,7 @@ from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
+from chainrule.verify.tolerances import CLOSE
 
 _VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05
 """What a place costs where wrong values come in; where what comes out is right; where what comes
@@ -150,7 +150,7 @@ def _differs(lab: Lab, node: ast.expr, forward: Forward) -> bool:
     value = plain(scene.value(node))
     same = [forward.names[n] for n in called(scene, node) if n in forward.names]
     return value is not None and any(
-        v.shape == value.shape and not np.allclose(v, value, rtol=SAME) for v in same
+        v.shape == value.shape and not np.allclose(v, value, rtol=CLOSE) for v in same
     )
 
 
@@ -207,7 +207,7 @@ def _scales(read: Sequence[float], here: float) -> bool:
     """Whether multiples come in, and another multiple comes out: a factor is put right here, and
     what it lacks is lacking here."""
     numbers = [c for c in (*read, here) if isfinite(c)]
-    apart = all(abs(abs(c / here) - 1) > SAME for c in read)
+    apart = all(abs(abs(c / here) - 1) > CLOSE for c in read)
     return len(numbers) == len(read) + 1 and apart and not is_one(here)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ATOM, part
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
@@ -23,10 +23,13 @@ from chainrule.verify.repair.rules import (
 )
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.repair.values.watch import is_count
 
 _IN_ONE, _EVERYWHERE = 0.0, 0.3
-"""How much less likely it is that an edit is needed in all places of a value, and of the code."""
+"""How much less likely an edit is that is needed in all places of a statement, of the code."""
 _PLACES = 5
+_NAME = re.compile(r"[\w.]+(\[\w+\])?")
+"""What is put in several places at once: what has a name. Who computes more does so in one."""
 
 Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 
@@ -87,19 +90,18 @@ def edits(
 
 
 def throughout(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
-    """Each edit of a part that stands in several places, made in all places of one value, and in
-    all there are: `u * (1 - u)` to `s * (1 - s)`, or one wrong name in two lines."""
+    """Each edit of a part that stands in several places, made in all places of one statement, and
+    in all there are: `u * (1 - u)` to `s * (1 - s)`, or one wrong name in two lines."""
     spans = dict[str, dict[ast.AST, list[tuple[int, int]]]]()
-    for root in scene.roots:
-        for node in ast.walk(root):
-            if isinstance(node, ast.expr) and scene.is_array(node):
-                by_root = spans.setdefault(scene.draft.src(node), {})
-                by_root.setdefault(root, []).append(scene.draft.span(node))
+    for node in scene.expressions:
+        if scene.is_array(node) or is_count(scene.value(node)):
+            around = spans.setdefault(scene.draft.src(node), {})
+            around.setdefault(_statement(scene, node), []).append(scene.draft.span(node))
     done = set[tuple[tuple[tuple[int, int], ...], str]]()
-    for e in found:
-        by_root = spans.get(scene.draft.body[e.start : e.end], {})
-        alone = [some for some in by_root.values() if (e.start, e.end) in some]
-        every = [place for some in by_root.values() for place in some]
+    for e in [e for e in found if _NAME.fullmatch(e.text)]:
+        around = spans.get(scene.draft.body[e.start : e.end], {})
+        alone = [some for some in around.values() if (e.start, e.end) in some]
+        every = [place for some in around.values() for place in some]
         for places, more in [*[(some, _IN_ONE) for some in alone], (every, _EVERYWHERE)]:
             key = (tuple(sorted(set(places))), e.text)
             if 1 < len(key[0]) <= _PLACES and key not in done:
@@ -107,11 +109,17 @@ def throughout(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
                 yield _joined(scene, e, key[0], more)
 
 
+def _statement(scene: Scene, node: ast.AST) -> ast.AST:
+    while not isinstance(node, ast.stmt) and node in scene.draft.parents:
+        node = scene.draft.parents[node]
+    return node
+
+
 def _joined(scene: Scene, e: Edit, places: Sequence[tuple[int, int]], more: float) -> Edit:
     """The edit made in several places, which do not overlap."""
     body, text, at = scene.draft.body, "", places[0][0]
     for start, end in places:
-        text += body[at:start] + part(e.text, ATOM)
+        text += body[at:start] + e.text
         at = end
     says = f"{e.says}, in {len(places)} places"
     return Edit(places[0][0], at, text, e.code, e.cost + more, says, e.rule)

@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called, number
 from chainrule.verify.repair.code.syntax import names_in
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain, shape_of
 

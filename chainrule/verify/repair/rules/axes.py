@@ -11,7 +11,7 @@ from types import FunctionType
 from chainrule.verify.repair.code.draft import Edit, plain_function
 from chainrule.verify.repair.code.fit import ATOM, as_part, called
 from chainrule.verify.repair.code.syntax import origin
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import shape_of
 

@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, number
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 

@@ -12,8 +12,8 @@ from chainrule.verify.repair.code.dialect import ELEMENTWISE, forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called
 from chainrule.verify.repair.code.syntax import is_simple
+from chainrule.verify.repair.prior import RARE, USUAL
 from chainrule.verify.repair.rules.patterns import SMALL
-from chainrule.verify.repair.rules.prior import RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain, shape_of
 from chainrule.verify.trees import tree_of

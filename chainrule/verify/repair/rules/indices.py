@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, as_part
 from chainrule.verify.repair.code.syntax import names_in
-from chainrule.verify.repair.rules.prior import RARE, USUAL
+from chainrule.verify.repair.prior import RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
 

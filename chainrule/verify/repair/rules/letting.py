@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import MUL, as_part, part
 from chainrule.verify.repair.code.syntax import is_simple, names_in, writes
-from chainrule.verify.repair.rules.prior import USUAL
+from chainrule.verify.repair.prior import USUAL
 from chainrule.verify.repair.values.pool import fills, with_axes
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import plain, shape_of

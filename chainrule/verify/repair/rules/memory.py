@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ATOM, as_part
-from chainrule.verify.repair.rules.prior import RARE
+from chainrule.verify.repair.prior import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, shape_of

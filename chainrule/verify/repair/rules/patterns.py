@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called, needs, part
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
 

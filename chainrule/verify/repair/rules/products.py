@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import MUL, called, part
 from chainrule.verify.repair.code.syntax import is_sum
-from chainrule.verify.repair.rules.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")

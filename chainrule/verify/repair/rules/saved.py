@@ -16,8 +16,8 @@ from chainrule.verify.diagnose.text.once import Once, kept_once
 from chainrule.verify.repair.code.draft import Draft, Edit
 from chainrule.verify.repair.code.fit import ATOM, UNARY, as_part, part
 from chainrule.verify.repair.code.syntax import names_in
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.rules.memory import own_copy
-from chainrule.verify.repair.rules.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, shape_of

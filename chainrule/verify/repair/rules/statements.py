@@ -18,7 +18,7 @@ from chainrule.verify.repair.code.syntax import (
     replaces_unread,
     writes,
 )
-from chainrule.verify.repair.rules.prior import LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.prior import LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, plain, shape_of
 

@@ -27,6 +27,7 @@ from chainrule.verify.repair.values.response import (
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import SAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +119,6 @@ class Beside:
 
 LARGEST = 200
 """Elements of a value whose every element is moved."""
-_SURE = 1e-6
-"""How far from 1 it may be that an element of a step is the only one that helps."""
 
 
 def response_of(lab: Lab, node: ast.expr) -> Response | None:
@@ -167,7 +166,7 @@ def _put_right(lab: Lab, response: Response) -> Response:
     if not same:
         return response
     steps = zip(response.parts(step), response.parts(sure), strict=True)
-    known = [(t, s) for t, (s, k) in enumerate(steps) if k.size and k.min() > 1 - _SURE]
+    known = [(t, s) for t, (s, k) in enumerate(steps) if k.size and k.min() > 1 - SAME]
     needed = max(known, key=lambda n: float(np.linalg.norm(n[1])), default=None)
     return replace(response, values=tuple(values), visits=visits, needed=needed)
 

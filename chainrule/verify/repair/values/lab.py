@@ -18,10 +18,11 @@ import numpy as np
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.values.response import CLOSE, Effect
+from chainrule.verify.repair.values.response import Effect
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import Watched
 from chainrule.verify.subject import Array, Subject, extent
+from chainrule.verify.tolerances import LOOSE
 
 NEAR = 2e-5
 """Relative error up to which a fitted weight is a number that the code could have meant."""
@@ -140,9 +141,9 @@ class Lab:
             weights = np.linalg.lstsq(columns, residual, rcond=None)[0]
             rest = np.linalg.norm(residual - columns @ weights)
             size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
-            if rest <= CLOSE * size and np.all(np.isfinite(weights)):
+            if rest <= LOOSE * size and np.all(np.isfinite(weights)):
                 fit = tuple([float(w) for w in np.real(weights)])
-                if not any(np.allclose(fit, f, rtol=CLOSE) for f in found):
+                if not any(np.allclose(fit, f, rtol=LOOSE) for f in found):
                     found.append(fit)
         return found
 

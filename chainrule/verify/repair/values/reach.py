@@ -63,7 +63,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             for i, v in enumerate(cast("list[Any]", value)[:MOST]):
                 yield f"{name}[{i}]", v
         case _ if shape_of(value) is None and hasattr(value, "__dict__"):
-            of_class = cast("dict[str, Any]", vars(type(value)))
+            of_class = cast("dict[str, Any]", vars(cast(Any, type(value))))
             numbers = {k: v for k, v in of_class.items() if type(v) in (int, float)}
             held = {**numbers, **cast("dict[str, Any]", vars(value))}
             yield from [(f"{name}.{k}", v) for k, v in held.items() if k.isidentifier()]

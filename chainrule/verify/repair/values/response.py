@@ -13,11 +13,10 @@ import numpy as np
 
 from chainrule.verify.repair.values.watch import Visit, is_torch
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import LOOSE
 
 Effect: TypeAlias = dict[int, Array]
 """What is added to each wrong gradient."""
-CLOSE = 1e-4
-"""Relative error below which a fit is worth a try."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ def solvable(columns: list[Array], residuals: list[Array]) -> bool:
     matrix, wanted = np.concatenate(columns), np.concatenate(residuals)
     found = np.linalg.lstsq(matrix, wanted, rcond=1e-9)[0]
     rest = float(np.linalg.norm(wanted - matrix @ found))
-    return rest <= CLOSE * float(np.linalg.norm(wanted))
+    return rest <= LOOSE * float(np.linalg.norm(wanted))
 
 
 def is_in_span(columns: Array, residual: Array) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def with_stack(
         def instead(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = forward(self, *args, **kwargs)
             held = {n: getattr(holder or self, n) for n in names if hasattr(holder or self, n)}
-            left = {n: x.copy() if isinstance(x, np.ndarray | list) else x for n, x in held.items()}
+            left = {n: _copied(x) for n, x in held.items()}
             setattr(self, _STACK, [*getattr(self, _STACK, []), left])
             return result
 
@@ -56,3 +56,8 @@ def with_stack(
         return instead
 
     return [(cls, methods[0], pushing), (cls, methods[1], popping)]
+
+
+def _copied(x: Any) -> Any:
+    """What an array or a list holds now; anything else as it is."""
+    return cast(Any, x).copy() if isinstance(x, np.ndarray | list) else x

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.source_text import definition_text
-from chainrule.verify.measure.lengths import LARGEST, free
-from chainrule.verify.measure.meant import counts_windows
 from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.points.lengths import LARGEST, free
+from chainrule.verify.measure.points.meant import counts_windows
+from chainrule.verify.measure.points.sizes import resized, size_of, tried
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
-from chainrule.verify.measure.sizes import resized, size_of, tried
 from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.measure.nature import even_axis, is_symmetric, like
 from chainrule.verify.measure.noise import tangent
+from chainrule.verify.measure.points.nature import even_axis, is_symmetric, like
 from chainrule.verify.measure.run import Point, Run, inexact, is_array
 from chainrule.verify.subject import Array
 

@@ -17,11 +17,11 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.source_text import definition_text, source_line
-from chainrule.verify.arrays.isolation import Method, Replaced, with_copies, with_stack
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.network import error_with, layers_in
-from chainrule.verify.arrays.watched import Call, Watched, watched_forward
+from chainrule.verify.arrays.networks.isolation import Method, Replaced, with_copies, with_stack
+from chainrule.verify.arrays.networks.network import error_with, layers_in
+from chainrule.verify.arrays.networks.watched import Call, Watched, watched_forward
 from chainrule.verify.diagnose.text.forward import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
@@ -78,7 +78,7 @@ def _said(finding: Finding, cause: Cause, error: float) -> Finding:
 
 def _overwritten(watched: Watched) -> Iterator[Cause]:
     for kept, call in watched.written[:1]:
-        cls, (forward, _) = type(call.layer), methods_of(call.layer) or ("forward", "backward")
+        cls, (forward, _) = call.cls, methods_of(call.layer) or ("forward", "backward")
         called = f"{cls.__name__}.{forward}"
         found = _statement(getattr(cls, forward), _writes_argument)
         yield Cause(
@@ -118,9 +118,9 @@ def _called_again(watched: Watched) -> Iterator[Cause]:
         methods, kept = methods_of(calls[0].layer), _changing([c.left for c in calls])
         if kept and methods is not None and not layers_in(calls[0].layer):
             found.append((calls, methods, kept))
-    apart = {type(c[0].layer): with_stack(type(c[0].layer), m, k) for c, m, k in found}
+    apart = {c[0].cls: with_stack(c[0].cls, m, k) for c, m, k in found}
     for calls, methods, kept in found[:1]:
-        cls, names = type(calls[0].layer), " and ".join([f"`{name}`" for name in kept])
+        cls, names = calls[0].cls, " and ".join([f"`{name}`" for name in kept])
         called, read = f"{cls.__name__}.{methods[0]}", _last_read(cls, methods[1], kept)
         line = "" if read is None else source_line(read.file, read.line)
         yield Cause(
@@ -198,7 +198,7 @@ def _in_one_place(watched: Watched) -> Iterator[Cause]:
         if names:
             yield from _common(cls, tuple(names), cls)
     for cls in watched.spaces:
-        if names := _in_shared_memory([c for c in watched.calls if type(c.layer) is cls]):
+        if names := _in_shared_memory([c for c in watched.calls if c.cls is cls]):
             yield from _common(cls, names, None)
 
 
@@ -242,7 +242,8 @@ def _place(cls: Any, names: tuple[str, ...], backward: str, on_class: bool) -> P
             case _:
                 return False
 
-    some = [x for n, x in vars(cls).items() if callable(x) and n not in ("__init__", backward)]
+    held = cast("dict[str, Any]", vars(cls))
+    some = [x for n, x in held.items() if callable(x) and n not in ("__init__", backward)]
     found = [at for method in some if (at := _statement(method, asked)) is not None]
     return found[0][0] if found else None
 

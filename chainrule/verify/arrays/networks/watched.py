@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, attributes, walk
-from chainrule.verify.arrays.network import layers_in, run_told
+from chainrule.verify.arrays.networks.network import layers_in, run_told
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
@@ -28,6 +28,11 @@ class Call:
     """What the layer holds after it; of lists what they hold then."""
     new: dict[str, Any]
     """What of it the call has given another value."""
+
+    @property
+    def cls(self) -> Any:
+        """The layer's class."""
+        return cast(Any, type(self.layer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +61,8 @@ class Watched:
 
         @functools.wraps(forward)
         def instead(*args: Any, **kwargs: Any) -> Any:
-            self.spaces.setdefault(type(layer), dict(vars(type(layer))))
+            cls = cast(Any, type(layer))
+            self.spaces.setdefault(cls, dict(cast("dict[str, Any]", vars(cls))))
             at, first = here(), dict(attributes(layer))
             result = forward(*args, **kwargs)
             left = {k: _now(x) for k, x in attributes(layer).items()}

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.measure.lengths import LARGEST, extents
-from chainrule.verify.measure.meant import reads_end
-from chainrule.verify.measure.nature import is_symmetric
 from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.points.lengths import LARGEST, extents
+from chainrule.verify.measure.points.meant import reads_end
+from chainrule.verify.measure.points.nature import is_symmetric
+from chainrule.verify.measure.points.sizes import lengthened, size_of
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
-from chainrule.verify.measure.sizes import lengthened, size_of
 
 _MOST = 3
 """Points, each of which makes one input longer."""

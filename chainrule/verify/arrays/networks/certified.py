@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.alike import certified_after, merged
-from chainrule.verify.arrays import interference
-from chainrule.verify.arrays.network import Network, network_of
+from chainrule.verify.arrays.networks import interference
+from chainrule.verify.arrays.networks.network import Network, network_of
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.reporting.report import Report

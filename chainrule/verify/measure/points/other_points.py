@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
 
-from chainrule.verify.measure import conduct, cotangents, meant, oblong, points, sizes, windows
-from chainrule.verify.measure.beyond import is_beyond
+from chainrule.verify.measure import conduct, cotangents
 from chainrule.verify.measure.captured import around
 from chainrule.verify.measure.noise import Base, based, vanished
+from chainrule.verify.measure.points import meant, proportions, sizes, values, windows
+from chainrule.verify.measure.points.beyond import is_beyond
+from chainrule.verify.measure.points.settling import settles
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError
-from chainrule.verify.measure.settling import settles
+from chainrule.verify.tolerances import SAME
 
 SECONDS = 10.0
 """After so long, points besides the captured one are left out."""
-_SAME = 1e-6
-"""How near two gradients are that are computed differently."""
 
 
 class OtherPoints:
@@ -34,7 +34,7 @@ class OtherPoints:
         if self.run.subject.only_here:
             self.run.skip("other values", self.run.subject.only_here)
             return
-        for point in points.varied(self.run, small.point, base.point):
+        for point in values.varied(self.run, small.point, base.point):
             self._elsewhere(point, "one_sided" if point.kind == "sign" else "region", right)
 
     def _sizes(self, base: Base, right: bool) -> Base:
@@ -55,8 +55,8 @@ class OtherPoints:
         if not tried:
             run.skip("other sizes", "the forward works at none that was tried")
         smallest = min(found, key=lambda b: sum([y.size for y in b.ys]))
-        apart = (oblong.points(run, smallest), windows.points(run, base), windows.blocks(run, base))
-        for point in itertools.chain(*apart):
+        made = (windows.points(run, base), windows.blocks(run, base))
+        for point in itertools.chain(proportions.points(run, smallest), *made):
             self._elsewhere(point, "size", right)
         return smallest
 
@@ -174,7 +174,7 @@ class OtherPoints:
             theirs, mine = self.run.subject.derived(base.xs, gs), self.run.pull(base.xs, gs)
         except Exception:  # as the user's code raises it
             return False
-        return theirs is not None and conduct.apart(theirs[k], mine[k]) < _SAME
+        return theirs is not None and conduct.apart(theirs[k], mine[k]) < SAME
 
 
 def _says_how_many(error: BackwardError) -> bool:

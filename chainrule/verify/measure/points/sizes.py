@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.measure.lengths import LARGEST, extents, free
-from chainrule.verify.measure.nature import like
 from chainrule.verify.measure.noise import Base, signs
+from chainrule.verify.measure.points.lengths import LARGEST, extents, free
+from chainrule.verify.measure.points.nature import like
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 

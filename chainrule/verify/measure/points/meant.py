@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.points.sizes import tried
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
-from chainrule.verify.measure.sizes import tried
 from chainrule.verify.trees import tree_of
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import SAME
 
-_SAME = 1e-6
-"""Relative difference up to which two halves of a matrix are the same."""
 _LARGEST = 256
 """Rows of matrices whose eigenvalues are asked for."""
 _DEFINITE = 0.1
@@ -32,7 +31,7 @@ def is_symmetric(x: Array) -> bool:
     if x.dtype.kind != "f" or x.ndim < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 2:
         return False
     size = float(np.max(np.abs(x), initial=0.0))
-    same = np.isfinite(size) and np.allclose(x, _turned(x), rtol=_SAME, atol=_SAME * size)
+    same = np.isfinite(size) and np.allclose(x, _turned(x), rtol=SAME, atol=SAME * size)
     beside = x[..., ~np.eye(x.shape[-1], dtype=bool)]
     return bool(same and np.any(beside) and np.ptp(x) > 0)
 

@@ -1,0 +1,1 @@
+"""Networks of hand-written layers: each layer alone, then what they do to each other."""

@@ -1,0 +1,55 @@
+"""How unlikely a slip is: the costs of the rules, in one place.
+
+What costs less is tried first, and of two edits after which all is right the cheaper one is shown.
+The levels are apart by more than what a rule adds for a single place (`proposals.py`).
+"""
+
+from __future__ import annotations
+
+SHOWN = 0.5
+"""Something in the code shows that it was meant: a value that is computed and never read."""
+LIKELY = 0.9
+"""One word for its counterpart: `mean` for `sum`, a factor too much."""
+USUAL = 1.2
+"""Slips that are often published: an axis, an operand, a comparison."""
+RARE = 1.5
+"""An index off by one, a call that is missing."""
+FAR = 1.8
+"""What is tried when nothing else helps: it fits in many places."""
+
+# What is added or taken off for a place, or for what is known.
+
+TRUE = 0.3
+"""How much likelier a version is for each value that is known to be right in it."""
+KEPT_TWICE = 0.6
+"""How unlikely it is that one thing was meant to be kept twice: the backward could read it so."""
+KEPT_LAST = 0.04
+"""Of places where a forward may keep something else, the last one is the likeliest: what it keeps
+for another call comes before."""
+NAMED = 0.3
+"""How much likelier an edit is that undoes a mistake which was named."""
+UNREAD = 0.5
+"""How much likelier an edit is that uses what was computed for something, and is not used."""
+HANDED_ON = 0.35
+"""How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
+the value, which one would not compute that often."""
+NO_COTANGENT = 0.3
+"""How much unlikelier a term is missing in what no cotangent flows through."""
+EARLY = 0.6
+"""Of places on one way, each as good as the others, the last one is where a factor is written."""
+OF_NUMBERS = 1.2
+"""How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
+WORKED_OUT = 0.9
+"""How unlikely it is that a number nobody has written belongs where a name stands."""
+MADE = 0.5
+"""How much less likely it is that a gradient was to be written where a place is returned."""
+BETWEEN = 0.02
+"""How much less likely an entry was to be filled beside another, for each one between them."""
+READ = 0.4
+"""How much likelier it is that a place was to be filled which is read."""
+PLAIN_COST = 1.05
+"""A repair of the backward that costs more is compared with one of what the forward keeps."""
+OF_FORWARD = 0.1
+"""How much less likely a repair of the forward is, of two that are right."""
+SURE_COST = 0.95
+"""One that costs more is compared with repairs of the functions that the backward calls."""
