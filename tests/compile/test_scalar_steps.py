@@ -324,7 +324,7 @@ def rule(r: random.Random) -> Callable[[Any, int, list[float], list[float], int]
             p.data += -0.01 * math.tanh(g) / (1 + c**step)
         else:
             p.data -= 0.01 * abs(m[i]) * c - 0.02 * g / (1 + v[i])
-        p.grad = 0 if r is not None and kind < 4 else 0.5 * p.grad
+        p.grad = 0 if kind < 4 else 0.5 * p.grad
 
     return apply
 

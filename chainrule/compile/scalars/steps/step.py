@@ -67,7 +67,7 @@ class Step:
         self.state = state = found.state
         self.runs = Runs(found.tape, known)
         self.structure = found.structure
-        self._memories = {(DATA,): Memory(DATA, state.values)}
+        self._memories: dict[Any, Memory] = {(DATA,): Memory(DATA, state.values)}
         self._memories[GRADIENT,] = Memory(GRADIENT, state.values)
         self._memories |= {(LIST, k): Memory(LIST, x) for k, x in enumerate(state.lists)}
         self._values = len(state.values)
@@ -108,8 +108,8 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         given = {k: np.empty(self._memories[k].count) for k in self._needed}
-        for kind, out in given.items():
-            self._memories[kind].read(out)
+        for kind, numbers in given.items():
+            self._memories[kind].read(numbers)
         found, results, slopes = self._compute(given, floats, chosen)
         for w in self._writes:
             w.memory.write(found[w.start : w.start + w.count], w.among)
@@ -172,11 +172,9 @@ class Step:
         for y, (kind, i) in zip(flatten(outcome.returned)[0], self._returned, strict=True):
             z = found[i] if kind == "number" else results[i]
             pairs.append((number_of(y.data if isinstance(y, Value) else y), float(z)))
-        want = np.array([number_of(a) for a, _ in pairs])
-        got = np.array([b for _, b in pairs], np.float64)
-        if want.dtype == np.complex128:  # of numbers that the program does not meet
-            real = want.imag == 0
-            want, got = want.real[real], got[real]
+        # complex is what Python makes of numbers that the program does not meet
+        known = [(number_of(a), b) for a, b in pairs if not isinstance(number_of(a), complex)]
+        want, got = np.array(known, np.float64).reshape(-1, 2).T
         return bool(np.allclose(want, got, rtol=1e-7, atol=1e-12, equal_nan=True))
 
 
