@@ -72,7 +72,10 @@ class Variant:
         if self.check is None:
             return NONE if tuple(ints) == self.ints else None
         found = self.check(ints)
-        return None if found is None else np.array(found, np.int64)
+        try:
+            return None if found is None else np.array(found, np.int64)
+        except OverflowError:  # an int that is larger than all indices
+            return None
 
     def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
         """The function's value for arguments with these leaves."""
