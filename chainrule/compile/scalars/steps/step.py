@@ -157,7 +157,7 @@ class Step:
         results, slopes = self.runs.tape.run(x, chosen)
         tape = self.update.tape
         inputs = self._inputs(given, outcome.floats, chosen, results, slopes)
-        found = tape.run(tape.numbers(inputs))
+        found = tape.run(lambda x: tape.fill(x, inputs))
         after = dict(_left(outcome, state))
         kinds = {id(m): k for k, m in self._memories.items()}
         pairs: list[tuple[Any, Any]] = []
