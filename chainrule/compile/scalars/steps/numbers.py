@@ -96,7 +96,7 @@ class TracedNumber:
     def __pow__(self, b: Any) -> Any:
         if type(b) in (float, int) and b in (2, 0.5):
             label = "square" if b == 2 else "sqrt"
-            y = self.nodes.apply(label, lambda x: _power(x, b), self)
+            y = TracedNumber(self.nodes, self.nodes.node(label, self.node), self.value**b)
             return _sourced(y, self, "**", b)
         return _sourced(_binary("pow", _power, self, b), self, "**", b)
 

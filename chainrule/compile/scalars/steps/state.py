@@ -83,7 +83,10 @@ class State:
 
 def _is_numbers(x: Any) -> bool:
     """Whether it is a list of numbers."""
-    return type(x) is list and bool(x) and all(type(y) in (float, int) for y in _items(x))
+    if type(x) is not list:
+        return False
+    kinds = set(map(type, _items(x)))
+    return bool(kinds) and kinds <= {float, int}
 
 
 def _items(x: Any) -> list[Any]:
@@ -111,8 +114,8 @@ def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
         held.clear()
         held.update([x for _, x in before])
     else:
-        names: Any = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
-        if isinstance(names, dict):
+        names = cast("Any", holder if isinstance(holder, dict) else vars(holder))
+        if type(names) is dict:
             entries = cast("dict[Any, Any]", names)
             entries.clear()
             entries.update(before)
