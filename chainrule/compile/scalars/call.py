@@ -303,7 +303,7 @@ class Scalars:
             step = Step(found, self._known, self._updates)
             runs = step.runs
             chosen = indices(found.check, ints)
-            if not all(step.agrees(x, found.state, chosen) for x in found.outcomes):
+            if not all(step.agrees(x, chosen) for x in found.outcomes):
                 raise DependsOnDataError(
                     f"{self._name} looks at the data or gradients of Values (a branch, int(), the "
                     "largest of several): for other numbers it does something else than at first"
