@@ -3,7 +3,7 @@
 A network reads two letters and guesses the next one. Every number is a `Value`, a row of a table is
 chosen by a letter, and the optimizer is a Python loop over parameters. Compiled, the step is
 recorded once for words of one length. Which letters they have is data; so is the number of the
-step. The numbers stay in the program's own objects: look at them, or change them, whenever you like.
+step. The numbers stay in the program's own objects: look at them, or change them, at any time.
 """
 
 import random
@@ -69,7 +69,8 @@ for step in range(12, 17):
     as_it_is(step, words[step])
 slow = (time.perf_counter() - begin) / 5
 first, last = sum(losses[:50]) / 50, sum(losses[-50:]) / 50
-print(f"loss {first:.2f} -> {last:.2f}; a step takes {fast * 1e6:,.0f} µs, as it is {slow * 1e6:,.0f}")
+print(f"loss {first:.2f} -> {last:.2f}")
+print(f"a step takes {fast * 1e6:,.0f} µs, as it is {slow * 1e6:,.0f}")
 print(train.explain())
 assert last < first - 0.1
 assert fast < slow / 3
