@@ -69,8 +69,7 @@ for step in range(12, 17):
     as_it_is(step, words[step])
 slow = (time.perf_counter() - begin) / 5
 first, last = sum(losses[:50]) / 50, sum(losses[-50:]) / 50
-print(
-    f"loss {first:.2f} -> {last:.2f}; a step takes {fast * 1e6:,.0f} µs, as it is {slow * 1e6:,.0f}"
-)
+print(f"loss {first:.2f} -> {last:.2f}")
+print(f"a step takes {fast * 1e6:,.0f} µs, as it is {slow * 1e6:,.0f}")
 print(train.explain())
 assert last < first - 0.1

@@ -30,7 +30,7 @@ from tests.sampling import sampled
 def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that can be rolled up is, however little it pays."""
     for module, name, least in (
-        (runs, "CALLS", 1), (runs, "LATER", 1), (runs, "LEAST", 0), (families, "EACH", 0),
+        (runs, "CALLS", 1), (runs, "PART", 0), (runs, "LEAST", 0), (families, "EACH", 0),
         (update, "CALLS", 1), (update, "LEAST", 0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, least)
@@ -82,7 +82,7 @@ def test_a_gpt_trains_as_it_is_written() -> None:
     train = gpt_step()
     compiled = cr.jit(train)
     r = random.Random(3)
-    for step in range(14):
+    for step in range(8):
         tokens = [6, *[r.randrange(6) for _ in range(2 + step % 5 // 4)], 6]
         same_step(train, compiled, step, tokens)
     assert compiled.traces == 2
@@ -292,6 +292,24 @@ def test_what_is_no_step_is_refused_and_leaves_nothing(more: Any, why: str) -> N
     assert LOG == []
 
 
+def test_a_place_that_depends_on_data_runs_as_it_is() -> None:
+    """Which number is changed depends on others, which were read before the backward pass."""
+
+    def f() -> Any:
+        y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], 0.2)
+        last = max(range(6), key=lambda i: W[0][i].data)
+        y.backward()
+        W[0][last].data -= 0.1
+        for p in PARAMS:
+            p.grad = 0
+        return y
+
+    compiled = cr.jit(f)
+    for _ in range(3):
+        same_step(f, compiled)
+    assert "runs as it is" in compiled.explain()
+
+
 def test_a_step_that_changes_data_first_is_refused() -> None:
     def f() -> Any:
         PARAMS[0].data = 0.5
@@ -324,12 +342,12 @@ def rule(r: random.Random) -> Callable[[Any, int, list[float], list[float], int]
             p.data += -0.01 * math.tanh(g) / (1 + c**step)
         else:
             p.data -= 0.01 * abs(m[i]) * c - 0.02 * g / (1 + v[i])
-        p.grad = 0 if r is not None and kind < 4 else 0.5 * p.grad
+        p.grad = 0 if kind < 4 else 0.5 * p.grad
 
     return apply
 
 
-@sampled(one_in=50)
+@sampled(one_in=100)
 @pytest.mark.usefixtures("eager_rolling")
 @pytest.mark.parametrize("seed", range(500))
 def test_random_programs(seed: int) -> None:

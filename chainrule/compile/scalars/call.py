@@ -72,7 +72,10 @@ class Variant:
         if self.check is None:
             return NONE if tuple(ints) == self.ints else None
         found = self.check(ints)
-        return None if found is None else np.array(found, np.int64)
+        try:
+            return None if found is None else np.array(found, np.int64)
+        except OverflowError:  # an int that is larger than all indices
+            return None
 
     def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
         """The function's value for arguments with these leaves."""
@@ -151,6 +154,8 @@ class Scalars:
         """What came once, and was not recorded."""
         self._key: Any = None
         """The key of what the latest variant was given."""
+        self._short: Any = None
+        """Its short key, if it has one."""
 
     def again(self, args: Sequence[Any]) -> Any:
         """The value of f for arguments like those of the latest call, where all that it read is as
@@ -158,9 +163,15 @@ class Scalars:
         variant = self._latest
         if variant is None or not variant.proven or not variant.stays():
             return MISFIT
-        leaves, structure = flatten((list(args), {}))
-        if (structure, tuple([_kind(x) for x in leaves])) != self._key:
-            return MISFIT
+        short = _short(args)
+        if short is not None:
+            key, leaves = short
+            if key != self._short:
+                return MISFIT
+        else:
+            leaves, structure = flatten((list(args), {}))
+            if (structure, tuple([_kind(x) for x in leaves])) != self._key:
+                return MISFIT
         chosen = variant.chosen([x for x in leaves if type(x) is int])
         return MISFIT if chosen is None else variant.call(leaves, chosen)
 
@@ -192,6 +203,7 @@ class Scalars:
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
         leaves, structure = flatten((list(args), kwargs))
+        self._short = None
         key = structure, tuple([_kind(x) for x in leaves])
         ints = [x for x in leaves if type(x) is int]
         try:
@@ -210,14 +222,14 @@ class Scalars:
             if chosen is None or not (variant.stays() or variant.read.changed() is None):
                 continue
             if variant.proven:
-                self._latest, self._key = variant, key
+                self._remember(variant, key, args, kwargs)
                 return variant.call(leaves, chosen), False
             proof = proven if variant.step is None else proven_step
             found = proof(
                 self._f, args, kwargs, variant, lambda v=variant, c=chosen: v.call(leaves, c)
             )
             if variant.proven:
-                self._latest, self._key = variant, key
+                self._remember(variant, key, args, kwargs)
                 return found, False
             kind.take_apart()
             if variant.step is not None:
@@ -232,12 +244,18 @@ class Scalars:
         except DependsOnDataError as why:
             kind.why = str(why)
             return self._as_it_is(kind, args, kwargs)
-        self._latest, self._key = variant, key
+        self._remember(variant, key, args, kwargs)
         if len(self._kinds) > _KINDS:
             del self._kinds[next(iter(self._kinds))]
         chosen = variant.chosen(ints)
         assert chosen is not None, "the ints of a recording meet its conditions"
         return variant.call(leaves, chosen), True
+
+    def _remember(self, variant: Variant, key: Any, args: Any, kwargs: Any) -> None:
+        """Let the next call that is like this one go the short way."""
+        self._latest, self._key = variant, key
+        short = None if kwargs else _short(args)
+        self._short = None if short is None else short[0]
 
     def _as_it_is(self, kind: _Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
         self._latest, self._why = None, kind.why
@@ -285,7 +303,7 @@ class Scalars:
             step = Step(found, self._known, self._updates)
             runs = step.runs
             chosen = indices(found.check, ints)
-            if not all(step.agrees(x, found.state, chosen) for x in found.outcomes):
+            if not all(step.agrees(x, chosen) for x in found.outcomes):
                 raise DependsOnDataError(
                     f"{self._name} looks at the data or gradients of Values (a branch, int(), the "
                     "largest of several): for other numbers it does something else than at first"
@@ -300,6 +318,23 @@ def _kind(x: Any) -> Any:
     """What a leaf is, as far as the tape depends on it, ints aside."""
     kind = cast("type[object]", type(x))
     return kind if is_number(x) or kind is int else (kind, x)
+
+
+def _short(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
+    """A key that is quickly had, and the leaves, of arguments that are numbers or lists of ints."""
+    key: list[Any] = []
+    leaves: list[Any] = []
+    for x in args:
+        kind = cast("type[object]", type(x))
+        if kind is int or kind is float:
+            key.append(kind)
+            leaves.append(x)
+        elif kind is list and set(map(type, x)) == {int}:
+            key.append(len(x))
+            leaves += x
+        else:
+            return None
+    return key, leaves
 
 
 def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:

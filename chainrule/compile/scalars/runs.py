@@ -9,6 +9,7 @@ bit, derivatives to rounding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import final
 
 import numpy as np
@@ -20,9 +21,11 @@ from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.op import Array
 
-CALLS, LATER = 3, 24
-"""The call from which on loops run; that of a tape that comes when the function has loops for other
-ones: those of rare lengths are not worth it."""
+CALLS = 3
+"""The call from which on loops run."""
+PART = 0.25
+"""Where the function has loops for another tape, so much of the time that it took to compile these
+has to be spent on a tape first: those of rare lengths are not worth it."""
 LEAST = 512
 """Instructions of a tape that is worth it."""
 ROUNDING = 1e-11
@@ -40,10 +43,13 @@ class Runs:
         self.tape = tape
         self._known = known
         self.loops: Rolled | None = None
-        self._at = LATER if known.is_compiled else CALLS
-        self.why = f"it is rolled up at call {self._at}"
+        self.why = f"it is rolled up at call {CALLS}"
+        if known.seconds:
+            self.why = "it is rolled up when it has run for longer"
         self.state = Leaves(tape.state)
         self._calls = 0
+        self._spent = 0.0
+        self._decided = False
 
     def run(
         self, given: Sequence[float], chosen: Chosen = NONE, state: Array | None = None
@@ -60,14 +66,20 @@ class Runs:
         if self.loops is not None:
             return self.loops.run(x, chosen)
         self._calls += 1
-        if self._calls == self._at:
+        if self._decided:
+            return self.tape.run(x, chosen)
+        if self._calls >= CALLS and self._spent >= PART * self._known.seconds:
+            self._decided = True
             self._roll(x, chosen)
-        return self.tape.run(x, chosen)
+        start = perf_counter()
+        found = self.tape.run(x, chosen)
+        self._spent += perf_counter() - start
+        return found
 
     def stay_tape(self, why: str) -> None:
         """Make no loops."""
         self.why = why
-        self._calls = self._at
+        self._decided = True
 
     def _roll(self, numbers: Array, chosen: Chosen) -> None:
         """Make the loops, if it is worth it and they agree with the tape."""

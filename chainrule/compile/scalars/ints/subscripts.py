@@ -9,7 +9,6 @@ number that has to stay.
 from __future__ import annotations
 
 import ast
-import linecache
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from types import CodeType, FunctionType
 from typing import Any, final
 
 from chainrule.compile.scalars.ints.gather import item
+from chainrule.source_text import file_text
 
 _ITEM = "\0chainrule.item"
 """Stands for the function among the constants of code."""
@@ -30,8 +30,8 @@ def seeing(functions: Iterable[FunctionType]) -> Generator[None]:
     try:
         for f in functions:
             code = f.__code__
-            lines = linecache.getlines(code.co_filename, f.__globals__)
-            if lines and (new := _rewritten("".join(lines), code.co_filename).get(code)):
+            text = file_text(code.co_filename)
+            if text and (new := _rewritten(text, code.co_filename).get(code)):
                 before.append((f, code))
                 f.__code__ = new
         yield

@@ -188,7 +188,10 @@ def _install() -> None:
         setattr(SymbolicInt, f"__{name}__", compare)
 
     def as_int(name: str) -> None:
-        setattr(SymbolicInt, name, lambda a, *rest: _operate(name, a, *rest))
+        def operate(a: SymbolicInt, *rest: Any) -> Any:
+            return _operate(name, a, *rest)
+
+        setattr(SymbolicInt, name, operate)
 
     for name, sign in _ARITHMETIC.items():
         arithmetic(name, sign)

@@ -59,7 +59,8 @@ def families_of(
             runs, counts = ((tuple([colour[p] for p in u.terms[0]]),),), [1]
         key: Any = u.op, u.need, runs, tuple(counts) if u.place in apart else ()
         if u.op == GATHER:
-            key = u.op, frozenset([colour[p] for p in entries[u.gather].tolist()])
+            places: list[int] = entries[u.gather].tolist()
+            key = u.op, frozenset([colour[p] for p in places])
         number = known.get(key)
         if number is None:
             number = known[key] = len(out)

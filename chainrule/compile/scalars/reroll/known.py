@@ -10,6 +10,7 @@ new families fit both.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from time import perf_counter
 from typing import Any, final
 from weakref import WeakValueDictionary
 
@@ -34,12 +35,9 @@ class Known:
 
     def __init__(self) -> None:
         self._families: dict[Any, list[Families]] = {}
+        self.seconds = 0.0
+        """How long it took to compile the latest."""
         self._codes: WeakValueDictionary[Hashable, Code] = WeakValueDictionary()
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether there are loops of some tape."""
-        return bool(self._codes)
 
     def rolled(self, tape: Recorded) -> Rolled | str:
         """The loops of a tape, or why it has none; a `TypeError` names what loops cannot do."""
@@ -60,7 +58,9 @@ class Known:
         form = _form(tape, made)
         code = self._codes.get(form)
         if code is None:
+            start = perf_counter()
             code = self._codes[form] = Code(written(tape, made))
+            self.seconds = perf_counter() - start
             alike[:] = [made, *alike[: TRIED - 1]]
         return Rolled(tape, made, code)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, final
@@ -129,11 +130,11 @@ class Straight:
         ]
         self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
-    def run(self, numbers: Array) -> Array:
-        """The results for the numbers of all leaves."""
+    def run(self, fill: Callable[[Array], None]) -> Array:
+        """The results for the numbers of all leaves, which `fill` writes to an array."""
         out = np.empty(self._count)
         with self.code.lock:
-            self._arrays[0][: len(numbers)] = numbers
+            fill(self._arrays[0])
             self.code.run(self._addresses)
             for array, to, places in self._takes:
                 out[to] = array[places]

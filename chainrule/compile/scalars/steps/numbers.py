@@ -96,11 +96,12 @@ class TracedNumber:
     def __pow__(self, b: Any) -> Any:
         if type(b) in (float, int) and b in (2, 0.5):
             label = "square" if b == 2 else "sqrt"
-            return _sourced(self.nodes.apply(label, lambda x: x**b, self), self, "**", b)
-        return _sourced(_binary("pow", operator.pow, self, b), self, "**", b)
+            y = TracedNumber(self.nodes, self.nodes.node(label, self.node), self.value**b)
+            return _sourced(y, self, "**", b)
+        return _sourced(_binary("pow", _power, self, b), self, "**", b)
 
     def __rpow__(self, a: Any) -> Any:
-        return _sourced(_binary("pow", operator.pow, a, self), a, "**", self)
+        return _sourced(_binary("pow", _power, a, self), a, "**", self)
 
     def __pos__(self) -> TracedNumber:
         return self
@@ -125,6 +126,10 @@ def number_of(x: Any) -> Any:
     return x.value if type(x) in (TracedNumber, SymbolicInt) else x
 
 
+def _power(a: Any, b: Any) -> Any:
+    return a**b
+
+
 def _text(x: Any) -> str | None:
     """A number in source, if it is one, or computed from ints alone."""
     if type(x) is TracedNumber:
@@ -138,7 +143,8 @@ def _sourced(y: Any, a: Any, sign: str, b: Any) -> Any:
     """`y`, which is `a sign b`, with its source, if both have one."""
     texts = _text(a), _text(b)
     if type(y) is TracedNumber and None not in texts:
-        (steps, _) = next(x.source for x in (a, b) if type(x) is TracedNumber)
+        sources = [x.source for x in (a, b) if type(x) is TracedNumber]
+        steps = next(x[0] for x in sources if x is not None)
         text = f"({texts[0]} {sign} {texts[1]})"
         y.source = steps, steps.define(text) if len(text) > _LONG else text
     return y

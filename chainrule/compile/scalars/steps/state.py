@@ -41,9 +41,9 @@ class State:
             if isinstance(x, Value):
                 if x._made is None and (x._chain is None or x._chain is _APART):
                     self.values.append(x)
-            elif type(x) is list and x and all(type(y) in (float, int) for y in x):
+            elif _is_numbers(x):
                 kind = self.lists if float in map(type, x) else self.ints
-                kind.append(cast("list[Any]", x))
+                kind.append(x)
             else:
                 self._others.append((x, list(parts(x))))
 
@@ -81,6 +81,18 @@ class State:
         return None
 
 
+def _is_numbers(x: Any) -> bool:
+    """Whether it is a list of numbers."""
+    if type(x) is not list:
+        return False
+    kinds = set(map(type, _items(x)))
+    return bool(kinds) and kinds <= {float, int}
+
+
+def _items(x: Any) -> list[Any]:
+    return x
+
+
 def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
     """Let it refer to that again."""
     now = list(parts(holder))
@@ -89,7 +101,7 @@ def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
     ):
         return
     if isinstance(holder, list):
-        holder[:] = [x for _, x in before]
+        _items(holder)[:] = [x for _, x in before]
     elif isinstance(holder, FunctionType):
         cells = dict(zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True))
         for name, x in before:
@@ -98,13 +110,15 @@ def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
             elif name in holder.__globals__:
                 holder.__globals__[name] = x
     elif isinstance(holder, set):
-        holder.clear()
-        holder.update([x for _, x in before])
+        held = cast("set[Any]", holder)
+        held.clear()
+        held.update([x for _, x in before])
     else:
-        names = holder if isinstance(holder, dict) else getattr(holder, "__dict__", None)
-        if isinstance(names, dict):
-            names.clear()
-            names.update(before)
+        names = cast("Any", holder if isinstance(holder, dict) else vars(holder))
+        if type(names) is dict:
+            entries = cast("dict[Any, Any]", names)
+            entries.clear()
+            entries.update(before)
 
 
 def _reached(roots: Sequence[Any]) -> list[Any]:

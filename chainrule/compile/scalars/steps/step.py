@@ -26,7 +26,7 @@ from chainrule.compile.scalars.steps.outcome import (
     Outcome,
     RecordedStep,
 )
-from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, Memory, State
+from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, Memory
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.errors import TraceError
 from chainrule.op import Array
@@ -67,7 +67,7 @@ class Step:
         self.state = state = found.state
         self.runs = Runs(found.tape, known)
         self.structure = found.structure
-        self._memories = {(DATA,): Memory(DATA, state.values)}
+        self._memories: dict[Any, Memory] = {(DATA,): Memory(DATA, state.values)}
         self._memories[GRADIENT,] = Memory(GRADIENT, state.values)
         self._memories |= {(LIST, k): Memory(LIST, x) for k, x in enumerate(state.lists)}
         self._values = len(state.values)
@@ -80,7 +80,7 @@ class Step:
         self._writes: list[_Write] = []
         self._fills: list[_Fill] = []
         outputs: list[int] = []
-        for kind, left in _left(first, state):
+        for kind, left in _left(first):
             self._plan(first, kind, left, outputs)
         self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
         self.update = updates.update(first.nodes, outputs)
@@ -98,7 +98,7 @@ class Step:
                 if first.nodes.nodes[x.node] != ("input", (*kind, i)):
                     traced.append(i)
                     outputs.append(x.node)
-            elif x is not first.before[kind][i]:
+            else:  # all that was not written is a number of `nodes`
                 things.setdefault((type(x), repr(x)), (x, []))[1].append(i)
         if traced:
             self._writes.append(_Write(memory, _among(traced, memory), start, len(traced)))
@@ -108,8 +108,8 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         given = {k: np.empty(self._memories[k].count) for k in self._needed}
-        for kind, out in given.items():
-            self._memories[kind].read(out)
+        for kind, numbers in given.items():
+            self._memories[kind].read(numbers)
         found, results, slopes = self._compute(given, floats, chosen)
         for w in self._writes:
             w.memory.write(found[w.start : w.start + w.count], w.among)
@@ -150,37 +150,39 @@ class Step:
             (INT,): chosen[len(chosen) - self._scalars :].astype(np.float64),
         }
 
-    def agrees(self, outcome: Outcome, state: State, chosen: Chosen) -> bool:
+    def agrees(self, outcome: Outcome, chosen: Chosen) -> bool:
         """Whether it does what a run of the program did, for the numbers that this found."""
         given = {k: np.array(outcome.before[k], np.float64) for k in self._needed}
         x = np.concatenate([outcome.floats, given[DATA,][self._places]])
         results, slopes = self.runs.tape.run(x, chosen)
         tape = self.update.tape
         inputs = self._inputs(given, outcome.floats, chosen, results, slopes)
-        found = tape.run(tape.numbers(inputs))
-        after = dict(_left(outcome, state))
+        found = tape.run(lambda x: tape.fill(x, inputs))
         kinds = {id(m): k for k, m in self._memories.items()}
-        pairs: list[tuple[Any, Any]] = []
+        left = {k: np.array(outcome.before[k], np.float64) for k in self._memories}
         for w in self._writes:
-            left = after[kinds[id(w.memory)]]
-            places = range(w.memory.count) if w.among is None else w.among.tolist()
-            pairs += zip([left[i] for i in places], found[w.start :].tolist(), strict=False)
+            left[kinds[id(w.memory)]][_index(w.among)] = found[w.start : w.start + w.count]
         for f in self._fills:
-            left = after[kinds[id(f.memory)]]
-            places = range(f.memory.count) if f.among is None else f.among.tolist()
-            pairs += [(left[i], f.thing) for i in places]
+            left[kinds[id(f.memory)]][_index(f.among)] = f.thing
+        pairs = [
+            pair
+            for kind, after in _left(outcome)
+            for pair in zip(map(number_of, after), left[kind].tolist(), strict=True)
+        ]
         for y, (kind, i) in zip(flatten(outcome.returned)[0], self._returned, strict=True):
             z = found[i] if kind == "number" else results[i]
             pairs.append((number_of(y.data if isinstance(y, Value) else y), float(z)))
-        want = np.array([number_of(a) for a, _ in pairs])
-        got = np.array([b for _, b in pairs], np.float64)
-        if want.dtype == np.complex128:  # of numbers that the program does not meet
-            real = want.imag == 0
-            want, got = want.real[real], got[real]
+        # complex is what Python makes of numbers that the program does not meet
+        known = [(a, b) for a, b in pairs if not isinstance(a, complex)]
+        want, got = np.array(known, np.float64).reshape(-1, 2).T
         return bool(np.allclose(want, got, rtol=1e-7, atol=1e-12, equal_nan=True))
 
 
-def _left(outcome: Outcome, state: State) -> list[tuple[Any, Sequence[Any]]]:
+def _index(among: Places | None) -> Any:
+    return slice(None) if among is None else among
+
+
+def _left(outcome: Outcome) -> list[tuple[Any, Sequence[Any]]]:
     """What a run left, by kind."""
     lists = [((LIST, k), x) for k, x in enumerate(outcome.lists)]
     return [((DATA,), outcome.data), ((GRADIENT,), outcome.gradients), *lists]

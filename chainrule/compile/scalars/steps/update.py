@@ -6,7 +6,7 @@ to all parameters is one family, whatever matrices they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -61,18 +61,16 @@ class UpdateTape:
                 places = [k[-1] for k in keys if k[:-1] == key[:-1]]
                 self.kinds[key[:-1]] = i, np.array(places, np.int64)
 
-    def numbers(self, given: Mapping[Kind, Array]) -> Array:
-        """The numbers of the leaves, from arrays of each kind."""
-        x = np.empty(self.leaves)
+    def fill(self, x: Array, given: Mapping[Kind, Array]) -> None:
+        """Write the numbers of the leaves into x, from arrays of each kind."""
         for kind, (start, places) in self.kinds.items():
             n, array = len(places), given[kind]
             x[start : start + n] = array if n == len(array) else array[places]
-        return x
 
-    def run(self, numbers: Array) -> Array:
-        """All outputs."""
+    def run(self, fill: Callable[[Array], None]) -> Array:
+        """All outputs for the numbers that `fill` writes."""
         x = np.empty(self.size)
-        x[: self.leaves] = numbers
+        fill(x)
         x[self.leaves : self.base] = self.constant_data
         arrays = (self.code, self.need, self.left, self.right, x, x)
         loops().forward(*[a.ctypes.data for a in arrays], len(self.code), self.base)
@@ -114,16 +112,14 @@ class Update:
 
     def run(self, given: Mapping[Kind, Array]) -> Array:
         """All outputs, for arrays of the inputs."""
-        x = self.tape.numbers(given)
         if self.loops is not None:
-            return self.loops.run(x)
+            return self.loops.run(lambda x: self.tape.fill(x, given))
         self._calls += 1
-        found = self.tape.run(x)
         if self._calls == CALLS:
-            self._roll(x, found)
-        return found
+            self._roll(given)
+        return self.tape.run(lambda x: self.tape.fill(x, given))
 
-    def _roll(self, x: Array, found: Array) -> None:
+    def _roll(self, given: Mapping[Kind, Array]) -> None:
         n = len(self.tape.code)
         if n < LEAST:
             self.why = f"it has only {n} operations"
@@ -131,7 +127,14 @@ class Update:
         made = self._known.straight(self.tape)
         if isinstance(made, str):
             self.why = made
-        elif _agree(made.run(x), found) and _agree(made.run(y := 1.37 * x), self.tape.run(y)):
+            return
+
+        def moved(x: Array) -> None:
+            self.tape.fill(x, given)
+            x[: self.tape.leaves] *= 1.37
+
+        fills: list[Callable[[Array], None]] = [lambda x: self.tape.fill(x, given), moved]
+        if all(_agree(made.run(fill), self.tape.run(fill)) for fill in fills):
             self.loops = made
         else:
             self.why = "its loops gave other numbers than the tape"

@@ -32,7 +32,7 @@ from chainrule.compile.trace.guards.places import (
     expected,
 )
 from chainrule.compile.trace.guards.random_state import random_state
-from chainrule.compile.trace.guards.values import is_atom, keep_weakly
+from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
 from chainrule.errors import TraceError, describe
 from chainrule.node import Variable
 from chainrule.provenance import location
@@ -94,6 +94,8 @@ class Notes:
             return
         self._outer[id(x)] = x
         self._text[id(x)] = text
+        if is_value(x):
+            return
         if isinstance(x, tuple):
             for i, part in enumerate(x):
                 self.add(part, f"{text}[{i}]")

@@ -60,7 +60,7 @@ def keep_weakly(x: Any, gone: Callable[[Any], None]) -> Callable[[], Any]:
     Only what a weak reference can name may go; anything else is kept alive, so that no other
     object takes its address.
     """
-    if is_atom(x):
+    if is_value(x) or is_atom(x):  # a Value takes no weak references
         return lambda: x
     try:
         return ref(x, gone)
