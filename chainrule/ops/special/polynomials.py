@@ -27,7 +27,7 @@ class Family:
     shift: float
     step: Callable[[int], tuple[float, float, float]]
 
-    def of(self, name: str, x: Any, n: int) -> Any:
+    def of(self, name: str, x: Any, n: Any) -> Any:
         """p_n(x)."""
         if isinstance(n, bool) or not isinstance(n, int) or n > _MOST:
             raise ConfigError(

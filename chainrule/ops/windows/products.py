@@ -18,6 +18,7 @@ from typing import final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from chainrule.dtypes import Dtype
 from chainrule.op import Array
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.windows import Windows
@@ -96,7 +97,7 @@ class Columns:
         n, c = seen.shape[:2]
         return seen.reshape(n, self._groups, c // self._groups * self._places, self.count)
 
-    def memory(self, n: int, channels: int, dtype: np.dtype) -> Array:
+    def memory(self, n: int, channels: int, dtype: Dtype) -> Array:
         """Zeros for n examples of so many channels, a value for each column."""
         return np.zeros((n, channels, self.count), dtype)
 
