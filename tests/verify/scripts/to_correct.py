@@ -506,7 +506,7 @@ WRONG = [
     (FEW, "dead", "constant_(self.one.bias, 0.0)"),
     (ACOS, "first_bad", "clamp(-1 + 1e-6, 1 - 1e-6)"),
     (CLIP, "clip_scaled", "grad_scaler.unscale_(optimizer)"),
-    (BCE_HAND, "first_bad", "((1 - p).clamp(min=1e-8)).log()"),
+    (BCE_HAND, "first_bad", "(1 - p).clamp(min=1e-8).log()"),
     (COSINE, "first_bad", ".sqrt() + 1e-8)"),
     (LOG_SOFTMAX, "first_bad", "F.log_softmax(300 * net(X), dim=1)["),
     (LOGSUMEXP, "first_bad", "torch.logsumexp(z, dim=1)"),

@@ -195,9 +195,8 @@ class _Match:
             if isinstance(node, ast.Call) and c is node.func and isinstance(c, ast.Name):
                 known = [f for f in self._calls.values() if called(f) == c.id]
                 inner = self._source.text(known[0].func) if known else inner
-            is_part = isinstance(node, ast.BinOp | ast.Attribute | ast.UnaryOp)
             value = self._found.get(c.id) if isinstance(c, ast.Name) else None
-            if is_part and value is not None and not isinstance(value, _PLAIN):
+            if value is not None and _is_loose(value, node, c):
                 inner = f"({inner})"
             end = cast("int", c.end_col_offset)
             text = text[: c.col_offset - start] + inner + text[end - start :]
@@ -232,6 +231,19 @@ class _Match:
                 closed = subject
             return f"{closed}.{name}({', '.join(texts)})"
         return f"{head}({', '.join([subject, *texts])})"
+
+
+def _is_loose(value: ast.expr, around: ast.expr, part: ast.expr) -> bool:
+    """Whether a value needs brackets as a part of what is around it."""
+    if isinstance(value, _PLAIN) or not isinstance(around, ast.BinOp | ast.Attribute | ast.UnaryOp):
+        return False
+    sums = ast.Add | ast.Sub
+    if not (isinstance(around, ast.BinOp) and isinstance(around.op, sums)):
+        return True
+    product = isinstance(value, ast.Constant) or (
+        isinstance(value, ast.BinOp) and not isinstance(value.op, sums)
+    )
+    return not product and around.right is part
 
 
 def _letter(node: ast.expr) -> str:
