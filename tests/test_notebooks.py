@@ -19,7 +19,7 @@ from rich.console import Console
 import chainrule as cr
 from chainrule import explain, show, verify
 from chainrule.cli import progress as module
-from chainrule.page.html import SCOPE, STYLE, marked
+from chainrule.page.html import SCOPE, STYLE, to_html
 
 
 class Printer:
@@ -153,9 +153,9 @@ def test_the_style_sheet_does_not_leak():
 
 
 def test_backticks_are_code():
-    assert marked("call `f(<x>)` in `g`") == "call <code>f(&lt;x&gt;)</code> in <code>g</code>"
-    assert marked("a ` b") == "a ` b" and marked("`a` b ` c") == "<code>a</code> b ` c"
-    assert marked("") == ""
+    assert to_html("call `f(<x>)` in `g`") == "call <code>f(&lt;x&gt;)</code> in <code>g</code>"
+    assert to_html("a ` b") == "a ` b" and to_html("`a` b ` c") == "<code>a</code> b ` c"
+    assert to_html("") == ""
 
 
 # --- progress

@@ -16,7 +16,7 @@ from chainrule.explain.modules import owners
 from chainrule.explain.words import is_array, parts_of, plural, quote
 from chainrule.graph import order
 from chainrule.node import Freed, Node, Variable
-from chainrule.page.html import marked, table
+from chainrule.page.html import table, to_html
 from chainrule.page.readable import Tabled
 
 _K = TypeVar("_K")
@@ -73,7 +73,7 @@ class Saved(Tabled):
         places = [("kept", "op", "arrays", "line"), *self._by_place()]
         modules = [("kept", "module"), *self._by_module()]
         return [
-            f"<p>{marked(self._head())}</p>",
+            f"<p>{to_html(self._head())}</p>",
             table(places, "bytes by line and op", text=(0, 1, 2, 3)),
             *([table(modules, "bytes by module", text=(0, 1))] if len(modules) > 1 else []),
         ]

@@ -77,7 +77,7 @@ def ctc_loss(
 def _losses(logp: Any, targets: Any, steps: Any, counts: Any, blank: int) -> Any:
     """(T, N, C) -> (N)."""
     _check(logp, targets, steps, counts, blank)
-    labels = classes("ctc_loss", _padded(targets, counts), logp.shape[2])
+    labels = classes("ctc_loss", _to_rows(targets, counts), logp.shape[2])
     return _of_rows(logp, labels, steps, counts, blank)
 
 
@@ -115,7 +115,7 @@ def _within(x: Any, least: int, most: int | None) -> bool:
     return value.min() >= least and (most is None or value.max() <= most)
 
 
-def _padded(targets: Any, counts: Any) -> Any:
+def _to_rows(targets: Any, counts: Any) -> Any:
     """Targets as rows (N, S); of all labels in a row each sequence takes what is its own."""
     if targets.ndim == 2:
         return targets
@@ -149,8 +149,8 @@ def _of_rows(logp: Any, labels: Any, steps: Any, counts: Any, blank: int) -> Any
 
     def step(before: Any, now: Any) -> tuple[Any, Any]:
         scores, here = now
-        from_two = where(skips, _moved(before, 2), -math.inf)
-        paths = red.logsumexp(stack([before, _moved(before, 1), from_two]), axis=0)
+        from_two = where(skips, _shift_right(before, 2), -math.inf)
+        paths = red.logsumexp(stack([before, _shift_right(before, 1), from_two]), axis=0)
         return where(here, paths + scores, before), None
 
     first = asarray(np.where(np.arange(P) == 0, 0, np.full((N, P), -math.inf)).astype(logp.dtype))
@@ -162,7 +162,7 @@ def _of_rows(logp: Any, labels: Any, steps: Any, counts: Any, blank: int) -> Any
     return -red.logsumexp(concat([at_blank, at_label], axis=1), axis=1)
 
 
-def _moved(x: Any, places: int) -> Any:
+def _shift_right(x: Any, places: int) -> Any:
     """(N, P), moved to the right; -inf comes in."""
     N, P = x.shape
     empty = np.full((N, min(places, P)), -math.inf, x.dtype)

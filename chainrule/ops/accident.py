@@ -20,11 +20,11 @@ _HOPS = 4
 def same_shapes(what: str, *xs: Any) -> None:
     """Raise `ShapeError`, with the lines that made them, unless all shapes are equal."""
     if any(tuple(x.shape) != tuple(xs[0].shape) for x in xs):
-        made = ", ".join([f"{tuple(x.shape)}{_made(x)}" for x in xs])
+        made = ", ".join([f"{tuple(x.shape)}{_origin_text(x)}" for x in xs])
         raise ShapeError(f"{what}: the shapes {made} differ; reshape one")
 
 
-def _made(x: Any) -> str:
+def _origin_text(x: Any) -> str:
     node = x.node if isinstance(x, Variable) else None
     return "" if node is None else f" (made at {node.where})"
 
@@ -35,7 +35,7 @@ def warn_if_paired(x: Any) -> None:
     for _ in range(_HOPS):
         if node is None or node.op is None:
             return
-        if node.name == "sub" and _paired(node):
+        if node.name == "sub" and _is_accidental(node):
             _warn(node)
             return
         node = next((n for n in node.inputs if n is not None), None)
@@ -50,7 +50,7 @@ def _warn(node: Node) -> None:
     warnings.warn_explicit(text, BroadcastWarning, node.code.co_filename, line)
 
 
-def _paired(node: Node) -> bool:
+def _is_accidental(node: Node) -> bool:
     """Whether `node` subtracts (N, 1) and (N,), one of which needs no gradient."""
     if len(node.xs) != 2 or not all(hasattr(x, "shape") for x in node.xs):
         return False

@@ -49,7 +49,7 @@ Batched = Sequence[bool]
 def batch(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     """The op on each example; results along a new first axis, of each output if it has several."""
     if op.leading:
-        return apply(op, *aligned(xs, batched))
+        return apply(op, *align_ranks(xs, batched))
     return one_by_one(op, xs, batched, size)
 
 
@@ -107,14 +107,14 @@ def _rank(x: Any, is_batched: bool) -> int:
     return len(getattr(x, "shape", ())) - is_batched
 
 
-def aligned(xs: Sequence[Any], batched: Batched, rank: int | None = None) -> list[Any]:
+def align_ranks(xs: Sequence[Any], batched: Batched, rank: int | None = None) -> list[Any]:
     """All with as many axes behind the first one as the example with most axes has, or `rank`."""
     if rank is None:
         rank = max([_rank(x, b) for x, b in zip(xs, batched, strict=True)])
-    return [_widened(x, rank) if b else x for x, b in zip(xs, batched, strict=True)]
+    return [_add_axes(x, rank) if b else x for x, b in zip(xs, batched, strict=True)]
 
 
-def _widened(x: Any, rank: int) -> Any:
+def _add_axes(x: Any, rank: int) -> Any:
     missing = rank - (len(x.shape) - 1)
     return reshape(x, (x.shape[0], *[1] * missing, *x.shape[1:])) if missing else x
 
@@ -127,7 +127,7 @@ def everywhere(xs: Sequence[Any], batched: Batched, size: int) -> list[Any]:
 @batch.register(Elementwise)
 @batch.register(Where)
 def _(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(op, *aligned(xs, batched))
+    return apply(op, *align_ranks(xs, batched))
 
 
 @batch.register(Astype)
@@ -169,7 +169,7 @@ def _(op: Permute, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 
 @batch.register
 def _(op: BroadcastTo, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return broadcast_to(_widened(xs[0], len(op.shape)), (size, *op.shape))
+    return broadcast_to(_add_axes(xs[0], len(op.shape)), (size, *op.shape))
 
 
 @batch.register
@@ -198,7 +198,7 @@ def _(op: Concat, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 
 @batch.register
 def _(op: MatMul, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(op, *aligned(xs, batched))
+    return apply(op, *align_ranks(xs, batched))
 
 
 @batch.register
@@ -232,10 +232,10 @@ def _flat_rows(x: Any, index: Any, axis: int, size: int) -> tuple[Any, Any]:
     front = moveaxis(x, axis + 1, 1)
     n = front.shape[1]
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    return reshape(front, (size * n, *front.shape[2:])), _counted(index, n) + start
+    return reshape(front, (size * n, *front.shape[2:])), _count_from_start(index, n) + start
 
 
-def _counted(index: Any, n: int) -> Any:
+def _count_from_start(index: Any, n: int) -> Any:
     """Indices into an axis of `n` elements as int64 from 0 on. A lookup, not a remainder: an index
     that is outside is an error, in compiled code too."""
     return apply(Take(0), np.arange(n), index)
@@ -253,7 +253,7 @@ def _(op: TakeAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     n = op.shape[op.axis]
     rest = tuple([m for i, m in enumerate(op.shape) if i != op.axis])
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    flat = apply(TakeAdd(0, (size * n, *rest)), front, _counted(index, n) + start)
+    flat = apply(TakeAdd(0, (size * n, *rest)), front, _count_from_start(index, n) + start)
     return moveaxis(reshape(flat, (size, n, *rest)), 1, op.axis + 1)
 
 

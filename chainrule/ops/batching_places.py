@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.graph import apply
-from chainrule.ops.batching import Batched, aligned, batch, everywhere, one_by_one
+from chainrule.ops.batching import Batched, align_ranks, batch, everywhere, one_by_one
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.indexing.scattering import LastWriter, ScatterExtremum
@@ -34,7 +34,7 @@ from chainrule.ops.windows.convolution_forms import (
 @batch.register(Angle)
 @batch.register(Complex)
 def _(op: Any, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(op, *aligned(xs, batched))
+    return apply(op, *align_ranks(xs, batched))
 
 
 # --- Convolution ---------------------------------------------------------------------------------
@@ -56,13 +56,15 @@ def _(op: Convolution, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     else:
         axis, groups = next(a for a in _AXES[own[0]] if a in _AXES[op.out] and a != "G"), op.groups
     folded = [
-        _folded(x, _AXES[role], axis, op.groups) if b else x
+        _fold_examples(x, _AXES[role], axis, op.groups) if b else x
         for role, x, b in zip(op.ins, xs, batched, strict=True)
     ]
-    return _unfolded(apply(type(op)(op.windows, groups), *folded), _AXES[op.out], axis, op, size)
+    return _unfold_examples(
+        apply(type(op)(op.windows, groups), *folded), _AXES[op.out], axis, op, size
+    )
 
 
-def _folded(x: Any, axes: str, axis: str, groups: int) -> Any:
+def _fold_examples(x: Any, axes: str, axis: str, groups: int) -> Any:
     """(size, *one example) with the examples inside `axis`, the slower part of it."""
     shape = tuple(x.shape[1:])
     at, to = axes.index("G"), axes.index(axis)
@@ -72,8 +74,8 @@ def _folded(x: Any, axes: str, axis: str, groups: int) -> Any:
     return reshape(moved, (*joined[:at], joined[at] * joined[at + 1], *joined[at + 2 :]))
 
 
-def _unfolded(y: Any, axes: str, axis: str, op: Convolution, size: int) -> Any:
-    """The way back of `_folded`."""
+def _unfold_examples(y: Any, axes: str, axis: str, op: Convolution, size: int) -> Any:
+    """The way back of `_fold_examples`."""
     shape = tuple(y.shape)
     at, to = axes.index("G"), axes.index(axis)
     groups = op.groups * (size if axis == "G" else 1)
@@ -118,12 +120,12 @@ def _of_bools(arrays: Sequence[Any]) -> bool:
     return any(a.dtype.kind == "b" for a in arrays)
 
 
-def _numbered(arrays: Sequence[Any], batched: Batched, rank: int, size: int) -> list[Any]:
+def _with_example_index(arrays: Sequence[Any], batched: Batched, rank: int, size: int) -> list[Any]:
     """The number of the example as an index array, and all others so that they go with it."""
-    return [np.arange(size).reshape(size, *[1] * rank), *aligned(arrays, batched, rank)]
+    return [np.arange(size).reshape(size, *[1] * rank), *align_ranks(arrays, batched, rank)]
 
 
-def _shifted(rank: int, start: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _shift_axes(rank: int, start: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Index axes behind that of the examples, and where they belong in an example at `start`."""
     return tuple(range(1, 1 + rank)), tuple(range(1 + start, 1 + start + rank))
 
@@ -138,12 +140,12 @@ def _(op: Index, xs: Sequence[Any], batched: Batched, size: int) -> Any:
         y = apply(Index((_WHOLE, *op.template)), x, *arrays)
         return y if _landing(op, rank, y.ndim - 1) is not None else moveaxis(y, rank, 0)
     if not batched[0]:
-        y = apply(op, x, *aligned(arrays, own, rank))
+        y = apply(op, x, *align_ranks(arrays, own, rank))
         return moveaxis(y, _landing(op, rank, y.ndim - 1) or 0, 0)
     template = ("index array", *op.template)
-    y = apply(Index(template), x, *_numbered(arrays, own, rank, size))
+    y = apply(Index(template), x, *_with_example_index(arrays, own, rank, size))
     start = _landing(op, rank, y.ndim - 1)
-    return moveaxis(y, *_shifted(rank, start)) if start else y
+    return moveaxis(y, *_shift_axes(rank, start)) if start else y
 
 
 @batch.register
@@ -158,9 +160,9 @@ def _(op: IndexAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     if not any(own):
         placed = g if start is not None else moveaxis(g, 0, rank)
         return apply(IndexAdd((_WHOLE, *op.template), shape), placed, *arrays)
-    placed = moveaxis(g, *_shifted(rank, start)[::-1]) if start else g
+    placed = moveaxis(g, *_shift_axes(rank, start)[::-1]) if start else g
     template = ("index array", *op.template)
-    return apply(IndexAdd(template, shape), placed, *_numbered(arrays, own, rank, size))
+    return apply(IndexAdd(template, shape), placed, *_with_example_index(arrays, own, rank, size))
 
 
 # --- Scattering ----------------------------------------------------------------------------------

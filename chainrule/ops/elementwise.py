@@ -136,7 +136,7 @@ one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one
 cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
 cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
 per_square       = op(plain_values.per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
-exp_product      = op(values.exp_product, wide(lambda a, b: _rooted(b, exp_product(0.5 * a, b))), wide(lambda a, b: _rooted(a, exp_product(0.5 * a, b))), name="exp_product", scalar=numbers.exp_product)
+exp_product      = op(values.exp_product, wide(lambda a, b: _times_root_twice(b, exp_product(0.5 * a, b))), wide(lambda a, b: _times_root_twice(a, exp_product(0.5 * a, b))), name="exp_product", scalar=numbers.exp_product)
 sigmoid_diff     = op(values.sigmoid_diff, wide(lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a)), wide(lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a)), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
 logistic_density = op(values.logistic_density, wide(lambda x: -logistic_density(x) * tanh(0.5 * x)), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
 sech_square      = op(values.sech_square, wide(lambda x: -2 * sech_square(x) * tanh(x)), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
@@ -145,7 +145,7 @@ gelu_gate_slope  = op(gates.gelu_gate_slope, wide(lambda x: _gate_slope_slope(x)
 gelu_gate_density = op(gates.gelu_gate_density, lambda y, x: _gate_density_slope(y, x), name="gelu_gate_density", scalar=numbers.gelu_gate_density)
 gelu_gate_tanh   = op(gates.gelu_gate_tanh, wide(lambda x: 2 * gelu_gate_slope(x)), name="gelu_gate_tanh", scalar=numbers.gelu_gate_tanh)
 gelu_tanh_slope  = op(gates.gelu_tanh_slope, wide(lambda x: _gelu_tanh_bend(x)), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
-silu_slope       = op(values.silu_slope, wide(lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x))), name="silu_slope", scalar=numbers.silu_slope)
+silu_slope       = op(values.silu_slope, wide(lambda x: _times_root_twice(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x))), name="silu_slope", scalar=numbers.silu_slope)
 mish_slope       = op(values.mish_slope, wide(lambda x: _mish_bend(x)), name="mish_slope", scalar=numbers.mish_slope)
 sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech", scalar=numbers.sech)
 
@@ -214,11 +214,11 @@ def _power_slope(a: Any, b: Any) -> Any:
     slope = b * a ** (less + (b == 0))
     if lost.__class__ in (int, float) and lost == 0:
         return slope
-    rest = _known(1 + lost * log(abs(a) + (a == 0)))
+    rest = _detach(1 + lost * log(abs(a) + (a == 0)))
     return slope * rest ** (rest - rest == 0)  # 1 where it is not finite: nothing was lost there
 
 
-def _known(x: Any) -> Any:
+def _detach(x: Any) -> Any:
     """`x` without a derivative."""
     return x.detach() if hasattr(x, "detach") else x
 
@@ -235,7 +235,7 @@ def _less_squares(a: Any, b: Any) -> Any:
     return (b - a) / size * ((a + b) / size) / size / size
 
 
-def _rooted(factor: Any, root: Any) -> Any:
+def _times_root_twice(factor: Any, root: Any) -> Any:
     """factor root^2, the root applied last, twice: where its square has lost digits already, or is
     0, the product need not have."""
     return factor * root * root
@@ -265,7 +265,7 @@ def _mish_bend(x: Any) -> Any:
     on_right = (2 - 2 * x) + e * ((6 - 3 * x) + e * ((8 + 2 * x) + e * (4 + 2 * x)))
     below = (left + 1) + e * (2 + e * (right + 1))
     most = 4 * (left * on_left + right * e * on_right) / (below * below * below)
-    return _rooted(most, root)
+    return _times_root_twice(most, root)
 
 
 # GELU's tanh form is x sigmoid(v), v = 2 sqrt(2 / pi) (x + 0.044715 x^3)

@@ -199,7 +199,7 @@ class Fused(Op):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The kernel's, or the composite's own where it is to be differentiated again."""
         if any(isinstance(x, Variable) for x in (g, *xs)):
-            bars = iter(_pulled(self, need, [*xs, g]))
+            bars = iter(_pull_back(self, need, [*xs, g]))
         else:
             shapes = tuple([x.shape for x in xs])
             call = _pull_call(self, shapes, tuple([x.dtype for x in xs]), g.shape, need)
@@ -274,7 +274,7 @@ def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
     return [alias(x) if w else x for w, x in zip(wanted, given, strict=True)]
 
 
-def _pulled(op: Fused, need: Need, xs: Sequence[Any]) -> list[Any]:
+def _pull_back(op: Fused, need: Need, xs: Sequence[Any]) -> list[Any]:
     """The cotangents of those inputs that need one, op by op; of `xs` the last is that of y."""
     places = _aliases(need, xs[:-1])
     with recording(True):
@@ -308,4 +308,4 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
     letters = [*op.letters, result_letters(op, dtypes)]
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    return maker()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))
+    return maker()(lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))

@@ -183,7 +183,7 @@ def wide(formula: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(formula)
-    def computed(*xs: Any) -> Any:
+    def wrapper(*xs: Any) -> Any:
         typed = [x for x in xs if hasattr(x, "dtype")]
         narrow = {x.dtype.char for x in typed}
         if narrow not in ({"f"}, {"e"}):
@@ -191,7 +191,7 @@ def wide(formula: Callable[..., Any]) -> Callable[..., Any]:
         y = formula(*[x.astype("float64") if hasattr(x, "dtype") else x for x in xs])
         return y.astype(typed[0].dtype)
 
-    return computed
+    return wrapper
 
 
 def elementwise(

@@ -97,7 +97,7 @@ def terminal(curve: Curve, *, width: int = 76, height: int = 12, unicode: bool =
     if unicode:
         grid = _braille([place(p, 2 * columns, 4 * height) for p in losses], columns, height)
     else:
-        grid = _marked([place(p, columns, height) for p in losses], columns, height, "*")
+        grid = _mark_grid([place(p, columns, height) for p in losses], columns, height, "*")
     for point in curve.held_out:
         x, y = place(point, columns, height)
         grid[y][x] = "o"
@@ -117,11 +117,11 @@ def _side(low: float, high: float, height: int) -> list[str]:
     return labels
 
 
-def _marked(
+def _mark_grid(
     points: Sequence[tuple[int, int]], columns: int, rows: int, mark: str
 ) -> list[list[str]]:
     grid = [[" "] * columns for _ in range(rows)]
-    for x, y in _joined(points):
+    for x, y in _join_dots(points):
         grid[y][x] = mark
     return grid
 
@@ -129,12 +129,12 @@ def _marked(
 def _braille(points: Sequence[tuple[int, int]], columns: int, rows: int) -> list[list[str]]:
     """Points of a grid of 2 x 4 dots a character, joined, as characters."""
     bits = [[0] * columns for _ in range(rows)]
-    for x, y in _joined(points):
+    for x, y in _join_dots(points):
         bits[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
     return [[chr(0x2800 + b) if b else " " for b in row] for row in bits]
 
 
-def _joined(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _join_dots(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The points and, between neighbours, the dots of the straight line."""
     out = list(points[:1])
     for (x0, y0), (x1, y1) in pairwise(points):

@@ -112,7 +112,7 @@ class _Frame:
         dots = [f'<circle {dot} cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in held]
         return [
             _path("cloud", self._cloud()),
-            _path("line", smooth_path(_thinned(smooth, 240))),
+            _path("line", smooth_path(_thin(smooth, 240))),
             *([_path("held", smooth_path(held))] if len(held) > 1 else []),
             *dots,
         ]
@@ -143,7 +143,7 @@ def _path(kind: str, d: str) -> str:
     return f'<path {LOOKS.attributes(kind)} d="{d}"/>'
 
 
-def _thinned(points: Sequence[Point], most: int) -> list[Point]:
+def _thin(points: Sequence[Point], most: int) -> list[Point]:
     """At most about `most` of the points, the first and the last among them."""
     step = max(1, math.ceil((len(points) - 1) / most))
     return [*points[:-1:step], points[-1]]

@@ -109,7 +109,7 @@ def fragment(body: Sequence[str]) -> str:
     return "\n".join([f'<div class="{SCOPE}"><style>{STYLE}</style>', *body, "</div>"])
 
 
-def marked(text: str) -> str:
+def to_html(text: str) -> str:
     """Words as HTML; what stands between backticks is code.
 
     >>> marked("`a < b` holds")
@@ -149,7 +149,7 @@ def table(rows: Sequence[Sequence[str]], what: str, *, text: Container[int] = (0
     def cell(tag: str, i: int, said: str) -> str:
         style = ' class="text"' if i in text else ""
         scope = ' scope="col"' if tag == "th" else ""
-        return f"<{tag}{style}{scope}>{marked(said)}</{tag}>"
+        return f"<{tag}{style}{scope}>{to_html(said)}</{tag}>"
 
     head = "".join([cell("th", i, c) for i, c in enumerate(rows[0])])
     body = ["".join([cell("td", i, c) for i, c in enumerate(row)]) for row in rows[1:]]

@@ -57,7 +57,7 @@ class Looks:
             if name in names:
                 whole.update(row)
         found = {k: _light(v) if k in _COLOURS else v for k, v in whole.items()}
-        return written({"class": " ".join(names), **found})
+        return attributes_text({"class": " ".join(names), **found})
 
     def sheet(self) -> str:
         """The style sheet: what differs where the reader prefers dark."""
@@ -78,7 +78,7 @@ def _light(value: str | float) -> str | float:
     return value if colour is None else colour.light
 
 
-def written(attributes: Mapping[str, Any]) -> str:
+def attributes_text(attributes: Mapping[str, Any]) -> str:
     """Attributes as they stand in a tag."""
     return " ".join([f'{name}="{escape(str(value))}"' for name, value in attributes.items()])
 
@@ -99,7 +99,7 @@ def document(
     }
     sheet = looks.sheet() if any(map(_roles, looks.rows.values())) else ""
     parts = [
-        f"<svg {written(head)}>",
+        f"<svg {attributes_text(head)}>",
         f"<title>{escape(title)}</title>",
         *([f"<desc>{escape(description)}</desc>"] if description else []),
         *([f"<style>{sheet}</style>"] if sheet else []),

@@ -58,10 +58,10 @@ class Board:
         if cause:
             return OtherWorkerError(cause)
         return ParallelError(
-            self.write(self._late(call) if error.late else self._gone(call, error.peer))
+            self.write(self._late(call) if error.late else self._loss_text(call, error.peer))
         )
 
-    def _gone(self, call: Call, peer: int) -> str:
+    def _loss_text(self, call: Call, peer: int) -> str:
         return (
             f"worker {peer} of {self._size} is gone (its process was killed, its machine or the "
             f"network failed) while worker {self._rank} waited for it in {call.name} at "

@@ -48,7 +48,7 @@ def reduce(
     others are multiplied by `scale` before they are added, and divided by the sum of weights.
     """
     shared = wire.shared
-    small, whole, large = _sorted(wire, arrays, averaged=scale is not None)
+    small, whole, large = _sort_by_size(wire, arrays, averaged=scale is not None)
     halved = [] if shared else large
     sent = [a for a in arrays if not shared or not any(a is b for b in large)]
     if scale is not None and scale != 1:
@@ -115,7 +115,7 @@ def meet(wire: Wire) -> None:
         distance *= 2
 
 
-def _sorted(
+def _sort_by_size(
     wire: Wire, arrays: Sequence[Array], *, averaged: bool
 ) -> tuple[list[Array], list[Array], list[Array]]:
     """Those that go with the first message, those that are sent as they are, and large ones.

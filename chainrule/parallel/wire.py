@@ -50,7 +50,7 @@ class Wire:
                 self._group = gloo(store, rank, size, self._timeout)
             self.shared = connect(store, rank, size) if local else None
         except RuntimeError as cause:
-            raise _lost(-1, cause) from cause
+            raise _lost_error(-1, cause) from cause
 
     def swap(
         self,
@@ -68,7 +68,7 @@ class Wire:
             for peer, work in works:  # noqa: B007  (the error names it)
                 work.wait(self._timeout)
         except RuntimeError as cause:
-            raise _lost(peer, cause) from cause
+            raise _lost_error(peer, cause) from cause
 
     def spare(self, number: int, dtype: np.dtype[Any], size: int) -> Array:
         """Memory to receive into, the same at every call: new memory costs as much as a message."""
@@ -96,6 +96,6 @@ class _Alias:
         self.__array_interface__ = {**known, "data": (known["data"][0], False)}
 
 
-def _lost(peer: int, cause: RuntimeError) -> LostError:
+def _lost_error(peer: int, cause: RuntimeError) -> LostError:
     text = " ".join(str(cause).split())
     return LostError(peer, "imed out" in text or "imeout" in text, text)

@@ -29,8 +29,8 @@ class Ieee(float):
     def __rmul__(self, a: Any) -> Any: return Ieee(float(a) * float(self))
     def __truediv__(self, b: Any) -> Any: return Ieee(_quotient(float(self), float(b)))
     def __rtruediv__(self, a: Any) -> Any: return Ieee(_quotient(float(a), float(self)))
-    def __floordiv__(self, b: Any) -> Any: return Ieee(_floored(float(self), float(b)))
-    def __rfloordiv__(self, a: Any) -> Any: return Ieee(_floored(float(a), float(self)))
+    def __floordiv__(self, b: Any) -> Any: return Ieee(_floor_divide(float(self), float(b)))
+    def __rfloordiv__(self, a: Any) -> Any: return Ieee(_floor_divide(float(a), float(self)))
     def __mod__(self, b: Any) -> Any: return Ieee(float(self) % float(b) if b else math.nan)
     def __rmod__(self, a: Any) -> Any: return Ieee(float(a) % float(self) if self else math.nan)
     def __pow__(self, b: Any, mod: None = None) -> Any: return Ieee(_power(float(self), float(b)))
@@ -54,7 +54,7 @@ def _quotient(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b) if a and a == a else math.nan
 
 
-def _floored(a: float, b: float) -> float:
+def _floor_divide(a: float, b: float) -> float:
     return a // b if b else _quotient(a, b)
 
 

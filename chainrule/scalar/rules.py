@@ -109,7 +109,7 @@ def _call(op: Op, *xs: Any) -> Symbol:
 kinds[Symbol] = _call
 
 
-def written(formula: Callable[..., Any], names: Sequence[str], otherwise: str = "") -> str:
+def source_of(formula: Callable[..., Any], names: Sequence[str], otherwise: str = "") -> str:
     """The source of `formula` of `names`, or `otherwise` if it branches or calls what is no op."""
     try:
         return _text(formula(*map(Symbol, names)))
@@ -281,9 +281,9 @@ def functions(
     singular = any(p.singular for p in row.partials)
     made = PRODUCT if row.label == "mul" else Made(mark, singular)
     source = {
-        "y": written(value_of(row), inner, otherwise=f"value({', '.join(inner)})"),
+        "y": source_of(value_of(row), inner, otherwise=f"value({', '.join(inner)})"),
         **{
-            f"d_{n}": written(p.formula, [known[i] for i in p.reads])
+            f"d_{n}": source_of(p.formula, [known[i] for i in p.reads])
             for n, p in zip(names, row.partials, strict=True)
         },
     }

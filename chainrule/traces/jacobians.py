@@ -25,7 +25,7 @@ from chainrule.op import Op, Pick, Spec
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.rows import Partial
-from chainrule.scalar.rules import written
+from chainrule.scalar.rules import source_of
 from chainrule.traces.keeping import is_array
 from chainrule.traces.sparse import Rule, sparse_form
 from chainrule.traces.trace import Factor, Local, Opaque, Product
@@ -96,7 +96,7 @@ def rule_of(partial: Partial, count: int) -> str:
     """
     names = ("y", "a" if count > 1 else "x", "b", "c")
     known = [names[i] for i in partial.reads]
-    text = written(partial.formula, known, otherwise=f"slope({', '.join(known)})")
+    text = source_of(partial.formula, known, otherwise=f"slope({', '.join(known)})")
     with suppress(SyntaxError):
         text = ast.unparse(ast.parse(text, mode="eval"))  # without parentheses that say nothing
     return text if len(text) <= LONGEST else f"slope({', '.join(known)})"

@@ -20,7 +20,7 @@ from chainrule.compile.loops.statements import Host, Kernel
 from chainrule.compile.loops.work import Work, work
 from chainrule.compile.runtime.call.inputs import Inputs
 from chainrule.compile.runtime.native_program import Native
-from chainrule.page.html import marked, table
+from chainrule.page.html import table, to_html
 from chainrule.page.readable import Tabled
 from chainrule.source_text import short_line
 
@@ -140,9 +140,9 @@ class Explanation(Tabled):
         rows += [[r.kernel, *_cells(r, self.seconds), _op_words(r)] for r in self.rows]
         rows.append(["total", *_cells(self.total, self.seconds), ""])
         return [
-            *[f"<p>{marked(line)}</p>" for line in self._head()],
+            *[f"<p>{to_html(line)}</p>" for line in self._head()],
             table(rows, "kernels, slowest first", text=(0, len(_HEAD) + 1)),
-            *[f"<p>{marked(line)}</p>" for line in self._fallbacks() if line],
+            *[f"<p>{to_html(line)}</p>" for line in self._fallbacks() if line],
         ]
 
     def _fallbacks(self) -> list[str]:

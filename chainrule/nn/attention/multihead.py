@@ -117,7 +117,7 @@ class MultiheadAttention(Module):
             xs = [swapaxes(x, 0, 1) for x in xs]
         if is_causal and attn_mask is None:
             raise ConfigError("MultiheadAttention: is_causal says what attn_mask is: give it, too")
-        q, k, v = self._projected(*xs)
+        q, k, v = self._project(*xs)
         keys = int(k.shape[1])
         q, k, v = [self._heads(x) for x in (q, *self._longer(k, v))]
         mask = self._mask(attn_mask, key_padding_mask, q, keys, int(k.shape[2]) - keys)
@@ -139,7 +139,7 @@ class MultiheadAttention(Module):
             return squeeze(y, 0), None if weights is None else squeeze(weights, 0)
         return y if self.batch_first else swapaxes(y, 0, 1), weights
 
-    def _projected(self, q: Any, k: Any, v: Any) -> list[Any]:
+    def _project(self, q: Any, k: Any, v: Any) -> list[Any]:
         """Queries, keys and values: (B, T, n) -> (B, T, E)."""
         if self.in_proj_weight is not None:
             weights = split(self.in_proj_weight, [self.embed_dim] * 3)
@@ -176,14 +176,14 @@ class MultiheadAttention(Module):
                     f"MultiheadAttention: attn_mask is {(T, S)}, or one for each sequence and "
                     f"head, {(B * H, T, S)}, not {tuple(attn_mask.shape)}"
                 )
-            total = _added(attn_mask, q.dtype)
+            total = _as_summand(attn_mask, q.dtype)
             total = reshape(total, (B, H, T, S)) if total.ndim == 3 else total
         if padding is not None:
             if tuple(padding.shape) != (B, S):
                 raise ShapeError(
                     f"MultiheadAttention: key_padding_mask is {(B, S)}, not {tuple(padding.shape)}"
                 )
-            row = reshape(_added(padding, q.dtype), (B, 1, 1, S))
+            row = reshape(_as_summand(padding, q.dtype), (B, 1, 1, S))
             total = row if total is None else total + row
         return functional.pad(total, (0, more)) if more and total is not None else total
 
@@ -192,7 +192,7 @@ def _batch_of(mask: Any) -> Any:
     return mask if mask is None or mask.ndim == 2 else expand_dims(mask, 0)
 
 
-def _added(mask: Any, dtype: Any) -> Any:
+def _as_summand(mask: Any, dtype: Any) -> Any:
     """-inf where a mask of bools is True; numbers as they are."""
     if mask.dtype.kind != "b":
         return astype(mask, dtype)

@@ -70,7 +70,7 @@ class CausalSelfAttention(Module):
             q, k, v, causal=True, dropout_p=self.dropout if self.training else 0.0,
             generator=self._generator,
         )  # fmt: skip
-        return self._joined(y, x.shape)
+        return self._merge_heads(y, x.shape)
 
     def weights(self, x: Any) -> Tensor:
         """How much of each position every head takes in: (.., T, C) -> (.., H, T, T), in rows that
@@ -86,7 +86,7 @@ class CausalSelfAttention(Module):
         # (.., T, 3, H, d) -> (3, .., H, T, d)
         return unstack(permute_dims(heads, (n + 1, *range(n), n + 2, n, n + 3)))
 
-    def _joined(self, y: Any, shape: tuple[int, ...]) -> Tensor:
+    def _merge_heads(self, y: Any, shape: tuple[int, ...]) -> Tensor:
         """The heads mixed: (.., H, T, d) -> (.., T, H, d) -> (.., T, C), the `shape`."""
         n = len(shape) - 2
         y = permute_dims(y, (*range(n), n + 1, n, n + 2))
@@ -99,7 +99,7 @@ class CausalSelfAttention(Module):
         keys = reshape(permute_dims(k, (0, 1, 3, 2)), (G, C, T))
         values = reshape(permute_dims(v, (0, 2, 1, 3)), (G, T, C))
         y = scaled_dot_product_attention(q, k, v, causal=True)
-        return self._joined(y, x.shape), (keys, values)
+        return self._merge_heads(y, x.shape), (keys, values)
 
     def step(self, x: Any, at: Any, cache: Cache) -> tuple[Tensor, Cache]:
         """Position `at` (G) of G sequences, (G, C) -> (G, C), and the cache with it.

@@ -106,7 +106,7 @@ class _List(_Numbered):
         self._fill(every)
 
 
-def _checked(what: str, kind: type, members: Iterable[Any]) -> list[Any]:
+def _check_members(what: str, kind: type, members: Iterable[Any]) -> list[Any]:
     every = list(members)
     for member in every:
         if not isinstance(member, kind):
@@ -122,7 +122,7 @@ class ModuleList(_List):
         self._fill(modules or [])
 
     def _fill(self, members: Iterable[Any]) -> None:
-        super()._fill(_checked("ModuleList", Module, members))
+        super()._fill(_check_members("ModuleList", Module, members))
 
 
 @final
@@ -133,7 +133,7 @@ class ParameterList(_List):
         self._fill(values or [])
 
     def _fill(self, members: Iterable[Any]) -> None:
-        super()._fill(_checked("ParameterList", Tensor, members))
+        super()._fill(_check_members("ParameterList", Tensor, members))
 
 
 class _Dict(Module):
@@ -200,7 +200,7 @@ class ModuleDict(_Dict):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         members = dict(modules or {})
-        _checked("ModuleDict", Module, members.values())
+        _check_members("ModuleDict", Module, members.values())
         self.update(members)
 
 
@@ -210,5 +210,5 @@ class ParameterDict(_Dict):
 
     def __init__(self, values: Mapping[str, Tensor] | None = None) -> None:
         members = dict(values or {})
-        _checked("ParameterDict", Tensor, members.values())
+        _check_members("ParameterDict", Tensor, members.values())
         self.update(members)

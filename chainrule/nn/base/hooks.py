@@ -37,7 +37,7 @@ switches = 0
 them again only when this is another number."""
 
 
-def switched() -> None:
+def note_switch() -> None:
     """Note that a module was given a mode."""
     global switches
     switches += 1
@@ -94,13 +94,15 @@ def call(module: Module, hooks: Hooks | None, args: Any, kwargs: Any) -> Any:
         return (
             module.forward(*args, **kwargs) if hooks is None else hooks.call(module, args, kwargs)
         )
-    return _watched(watchers, module, hooks, args, kwargs)
+    return _call_watched(watchers, module, hooks, args, kwargs)
 
 
-def _watched(rest: Sequence[Watcher], module: Module, hooks: Any, args: Any, kwargs: Any) -> Any:
+def _call_watched(
+    rest: Sequence[Watcher], module: Module, hooks: Any, args: Any, kwargs: Any
+) -> Any:
     if rest:
         with rest[0](module):
-            return _watched(rest[1:], module, hooks, args, kwargs)
+            return _call_watched(rest[1:], module, hooks, args, kwargs)
     return module.forward(*args, **kwargs) if hooks is None else hooks.call(module, args, kwargs)
 
 
@@ -150,7 +152,9 @@ class _Gates:
         """The gradients of the results: pre-hooks may replace them."""
         outs = _spread(gs, size, at)
         for hook in list(self.hooks.backward_pre.values()):
-            outs = _replaced(hook(self.module, outs), outs, "a backward pre-hook", self.module)
+            outs = _check_replacement(
+                hook(self.module, outs), outs, "a backward pre-hook", self.module
+            )
         self.grad_output = outs
         if not self.at:  # nothing before the module wants a gradient: it ends here
             self.arrived(())
@@ -161,7 +165,7 @@ class _Gates:
         bars = _spread(gs, self.size, self.at)
         for hook in list(self.hooks.backward.values()):
             new = hook(self.module, bars, self.grad_output)
-            bars = _replaced(new, bars, "a backward hook", self.module)
+            bars = _check_replacement(new, bars, "a backward hook", self.module)
         return tuple([bars[i] for i in self.at])
 
 
@@ -187,7 +191,9 @@ def _tuple(x: Any) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", x) if isinstance(x, tuple) else (x,)
 
 
-def _replaced(new: Any, old: tuple[Any, ...], what: str, module: Module) -> tuple[Any, ...]:
+def _check_replacement(
+    new: Any, old: tuple[Any, ...], what: str, module: Module
+) -> tuple[Any, ...]:
     """The gradients that a hook returned, checked; the old ones if it returned None."""
     if new is None:
         return old

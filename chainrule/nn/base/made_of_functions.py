@@ -42,7 +42,7 @@ class Made(Module):
     def __init__(self, *settings: Any, **by_name: Any) -> None: ...
 
 
-def made(name: str, module: str, row: Row) -> type[Made]:
+def class_of_row(name: str, module: str, row: Row) -> type[Made]:
     """The class of a row, called `name`, as if it were written in `module`."""
     settings = list(row.settings)
     place = Parameter.POSITIONAL_OR_KEYWORD

@@ -63,7 +63,7 @@ class Module(ABC):
     @training.setter
     def training(self, mode: bool) -> None:
         vars(self)["training"] = mode
-        hooks.switched()
+        hooks.note_switch()
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -35,11 +35,11 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     v = weight.detach().requires_grad_()
     parts = {"original0": _norm(v.detach(), dim).requires_grad_(), "original1": v}
 
-    def computed(parts: Any) -> Any:
+    def compute(parts: Any) -> Any:
         g, v = parts["original0"], parts["original1"]
         return v * (g / _norm(v, dim))
 
-    return _replaced(module, name, parts, computed)
+    return _replace_by_property(module, name, parts, compute)
 
 
 def _norm(v: Any, dim: int | None) -> Any:
@@ -92,7 +92,7 @@ def spectral_norm(
         for _ in range(n_power_iterations if module.training else 0):
             _iterate(matrix, parts["0"], eps)
 
-    def computed(parts: Any) -> Any:
+    def compute(parts: Any) -> Any:
         w = parts["original"]
         if w.ndim == 1:
             return normalize(w, axis=0, eps=eps)
@@ -104,7 +104,7 @@ def spectral_norm(
     more = {"0": vectors} if weight.ndim > 1 else {}
     if more:  # before a call, not in it: whoever looks at the weight changes nothing
         module.register_forward_pre_hook(follow)
-    return _replaced(module, name, {**parts, **more}, computed)
+    return _replace_by_property(module, name, {**parts, **more}, compute)
 
 
 def _iterate(matrix: Any, vectors: Any, eps: float) -> None:
@@ -121,7 +121,9 @@ def _weight(what: str, module: Module, name: str) -> Any:
     return weight
 
 
-def _replaced(module: M, name: str, parts: dict[str, Any], computed: Callable[[Any], Any]) -> M:
+def _replace_by_property(
+    module: M, name: str, parts: dict[str, Any], computed: Callable[[Any], Any]
+) -> M:
     """The module with a property in the place of an attribute."""
     every = vars(module).setdefault("parametrizations", {})
     every[name] = parts

@@ -9,7 +9,7 @@ from chainrule.errors import ShapeError
 from chainrule.ops.shapes.shaping import expand_dims, squeeze
 
 
-def batched(what: str, f: Callable[[Any], Any], x: Any, ndim: int) -> Any:
+def with_batch_axis(what: str, f: Callable[[Any], Any], x: Any, ndim: int) -> Any:
     """f of a batch (N, C, *size) with `ndim` sizes, or of one example (C, *size)."""
     if x.ndim == ndim + 2:
         return f(x)

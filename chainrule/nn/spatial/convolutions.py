@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
-from chainrule.nn.base.unbatched import batched
+from chainrule.nn.base.unbatched import with_batch_axis
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops.windows.windows import Sizes, sizes_of
@@ -104,7 +104,7 @@ class _Conv(_Convolution):
             wider = functional.pad(x, self._widths(), self._mode)
             return f(wider, self.weight, self.bias, **{**settings, "padding": 0})
 
-        return batched(type(self).__name__, convolve, x, self.ndim)
+        return with_batch_axis(type(self).__name__, convolve, x, self.ndim)
 
 
 class _ConvTranspose(_Convolution):
@@ -157,7 +157,7 @@ class _ConvTranspose(_Convolution):
                 )
             settings["output_padding"] = tuple(extra)
         f = getattr(functional, f"conv_transpose{n}d")
-        return batched(name, lambda x: f(x, self.weight, self.bias, **settings), x, n)
+        return with_batch_axis(name, lambda x: f(x, self.weight, self.bias, **settings), x, n)
 
 
 @final

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, final
 
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, made
+from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
 from chainrule.nn.base.module import Module
-from chainrule.nn.base.unbatched import batched
+from chainrule.nn.base.unbatched import with_batch_axis
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.tensors import Tensor
 
@@ -34,25 +34,25 @@ def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = F
     return holds, f"an integer >= {least}, or {ndim} of them"
 
 
-def _pooled(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
+def _window_function(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
     """The function of windows with `kernel_size`, of a batch or of one example."""
 
     def call(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
-        return batched(name, lambda x: f(x, kernel_size, **settings), x, ndim)
+        return with_batch_axis(name, lambda x: f(x, kernel_size, **settings), x, ndim)
 
     return call
 
 
 def _powers(name: str, ndim: int) -> Callable[..., Any]:
     def call(x: Any, norm_type: float, kernel_size: Sizes, **settings: Any) -> Any:
-        return batched(
+        return with_batch_axis(
             name, lambda x: functional.lp_pool(x, norm_type, kernel_size, **settings), x, ndim
         )
 
     return call
 
 
-def _gridded(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
+def _grid_function(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a grid, of which None keeps an axis's own size."""
 
     def call(x: Any, output_size: int | Sequence[int | None] | None, **settings: Any) -> Any:
@@ -62,7 +62,7 @@ def _gridded(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
             else output_size
         )
         kept = [m if w is None else w for w, m in zip(wanted, x.shape[-ndim:], strict=True)]
-        return batched(name, lambda x: f(x, kept, **settings), x, ndim)
+        return with_batch_axis(name, lambda x: f(x, kept, **settings), x, ndim)
 
     return call
 
@@ -84,11 +84,11 @@ def _rows(n: int) -> dict[str, Row]:
     see = f"`nn.functional.{{}}_pool{n}d`. The stride is the kernel's size unless given."
     return {
         f"MaxPool{n}d": Row(
-            _pooled(f"MaxPool{n}d", n, largest), {"kernel_size": ..., **_MAX}, shapes=said,
+            _window_function(f"MaxPool{n}d", n, largest), {"kernel_size": ..., **_MAX}, shapes=said,
             doc=f"The maximum of each window, {see.format('max')}", checks=checks, kinds=_KINDS,
         ),
         f"AvgPool{n}d": Row(
-            _pooled(f"AvgPool{n}d", n, mean), {"kernel_size": ..., **_MEAN, **divisor},
+            _window_function(f"AvgPool{n}d", n, mean), {"kernel_size": ..., **_MEAN, **divisor},
             doc=f"The mean of each window, {see.format('avg')}", checks=checks, shapes=said,
             kinds=_KINDS,
         ),
@@ -99,12 +99,12 @@ def _rows(n: int) -> dict[str, Row]:
             shapes=said,
         ),
         f"AdaptiveAvgPool{n}d": Row(
-            _gridded(f"AdaptiveAvgPool{n}d", n, functional.adaptive_avg_pool),
+            _grid_function(f"AdaptiveAvgPool{n}d", n, functional.adaptive_avg_pool),
             {"output_size": ...}, checks=grid, shapes=said,
             doc="The means of a grid of `output_size` cells; None keeps an axis's own.",
         ),
         f"AdaptiveMaxPool{n}d": Row(
-            _gridded(f"AdaptiveMaxPool{n}d", n, functional.adaptive_max_pool),
+            _grid_function(f"AdaptiveMaxPool{n}d", n, functional.adaptive_max_pool),
             {"output_size": ..., "return_indices": False}, checks=grid, shapes=said,
             doc="The maxima of a grid of `output_size` cells; None keeps an axis's own.",
         ),
@@ -112,7 +112,9 @@ def _rows(n: int) -> dict[str, Row]:
 
 
 ROWS: dict[str, Row] = {name: row for n in (1, 2, 3) for name, row in _rows(n).items()}
-CLASSES: dict[str, type[Made]] = {name: made(name, "chainrule.nn", r) for name, r in ROWS.items()}
+CLASSES: dict[str, type[Made]] = {
+    name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
+}
 
 
 class _MaxUnpool(Module):
@@ -127,9 +129,9 @@ class _MaxUnpool(Module):
             sizes_of(name, "stride", stride, self.ndim)
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def _unpooled(self, x: Any, indices: Any, output_size: Sequence[int] | None) -> Tensor:
+    def _unpool(self, x: Any, indices: Any, output_size: Sequence[int] | None) -> Tensor:
         if x.ndim == self.ndim + 1:
-            return self._unpooled(x[None], indices[None], output_size)[0]
+            return self._unpool(x[None], indices[None], output_size)[0]
         return functional.max_unpool(
             x, indices, self.kernel_size, stride=self.stride, padding=self.padding,
             output_size=output_size,
@@ -144,7 +146,7 @@ class MaxUnpool1d(_MaxUnpool):
 
     def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
         """Shapes: (*b, C, P), (*b, C, P) -> (*b, C, W)."""
-        return self._unpooled(x, indices, output_size)
+        return self._unpool(x, indices, output_size)
 
 
 @final
@@ -155,7 +157,7 @@ class MaxUnpool2d(_MaxUnpool):
 
     def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
         """Shapes: (*b, C, P, Q), (*b, C, P, Q) -> (*b, C, H, W)."""
-        return self._unpooled(x, indices, output_size)
+        return self._unpool(x, indices, output_size)
 
 
 @final
@@ -166,4 +168,4 @@ class MaxUnpool3d(_MaxUnpool):
 
     def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
         """Shapes: (*b, C, P, Q, R), (*b, C, P, Q, R) -> (*b, C, D, H, W)."""
-        return self._unpooled(x, indices, output_size)
+        return self._unpool(x, indices, output_size)

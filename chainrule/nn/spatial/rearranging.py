@@ -9,7 +9,7 @@ from typing import Any
 
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, made
+from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
 from chainrule.ops.shapes.shaping import expand_dims, normalize_axis, reshape, squeeze
 from chainrule.ops.windows.windows import Sizes
 from chainrule.tensors import asarray
@@ -42,13 +42,13 @@ def _identity(x: Any) -> Any:
     return asarray(x)
 
 
-def _resized(x: Any, size: Any, scale_factor: Any, mode: Any, align_corners: bool | None) -> Any:
+def _resize(x: Any, size: Any, scale_factor: Any, mode: Any, align_corners: bool | None) -> Any:
     return functional.interpolate(
         x, size, scale_factor=scale_factor, mode=mode, align_corners=bool(align_corners)
     )
 
 
-def _unfolded(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
+def _unfold(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
     y = functional.unfold(x if x.ndim > 3 else expand_dims(x, 0), kernel_size, **settings)
     return y if x.ndim > 3 else squeeze(y, 0)
 
@@ -79,22 +79,22 @@ ROWS: dict[str, Row] = {
         doc="The channels of the groups by turns.",
     ),
     "Upsample": Row(
-        _resized,
+        _resize,
         {"size": None, "scale_factor": None, "mode": "nearest", "align_corners": None},
         doc="x (N, C, *size) resized, see `nn.functional.interpolate`.", shapes="(*s) -> (*t)",
     ),
     "UpsamplingNearest2d": Row(
-        partial(_resized, mode="nearest", align_corners=None),
+        partial(_resize, mode="nearest", align_corners=None),
         {"size": None, "scale_factor": None}, doc='`Upsample` with mode "nearest".',
         shapes="(*s) -> (*t)",
     ),
     "UpsamplingBilinear2d": Row(
-        partial(_resized, mode="bilinear", align_corners=True),
+        partial(_resize, mode="bilinear", align_corners=True),
         {"size": None, "scale_factor": None}, shapes="(*s) -> (*t)",
         doc='`Upsample` with mode "bilinear" and aligned corners.',
     ),
     "Unfold": Row(
-        _unfolded, {"kernel_size": ..., **_WINDOW}, doc="What each window sees, as columns.",
+        _unfold, {"kernel_size": ..., **_WINDOW}, doc="What each window sees, as columns.",
         shapes="(*s) -> (*t)", kinds=_KINDS,
     ),
     "Fold": Row(
@@ -105,7 +105,7 @@ ROWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-def _padded(ndim: int, mode: str) -> Any:
+def _pad_function(ndim: int, mode: str) -> Any:
     def pad(x: Any, padding: Any, value: float = 0.0) -> Any:
         widths = [padding] * 2 * ndim if isinstance(padding, int) else list(padding)
         if len(widths) != 2 * ndim or x.ndim not in (ndim + 1, ndim + 2):
@@ -124,11 +124,13 @@ for _n in (1, 2, 3):
         ("Circular", "circular"),
     ):  # fmt: skip
         ROWS[f"{_name}Pad{_n}d"] = Row(
-            _padded(_n, _mode), {"padding": ...}, shapes="(*s) -> (*t)",
+            _pad_function(_n, _mode), {"padding": ...}, shapes="(*s) -> (*t)",
             doc=f"x padded on both sides of its last {_n} axes: see `nn.functional.pad`.",
         )  # fmt: skip
     ROWS[f"ConstantPad{_n}d"] = Row(
-        _padded(_n, "constant"), {"padding": ..., "value": ...}, shapes="(*s) -> (*t)",
+        _pad_function(_n, "constant"), {"padding": ..., "value": ...}, shapes="(*s) -> (*t)",
         doc=f"x padded with a value on both sides of its last {_n} axes.",
     )  # fmt: skip
-CLASSES: dict[str, type[Made]] = {name: made(name, "chainrule.nn", r) for name, r in ROWS.items()}
+CLASSES: dict[str, type[Made]] = {
+    name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
+}

@@ -77,12 +77,12 @@ class LastWriter(Op):
         return
 
 
-def _numbered(shape: Shape) -> Any:
+def _flat_places(shape: Shape) -> Any:
     """0, 1, 2, ... in the given shape: indexed like an array, it gives flat places."""
     return np.arange(math.prod(shape)).reshape(shape)
 
 
-def _written(what: str, x: Any, places: Any, source: Any) -> Any:
+def _write(what: str, x: Any, places: Any, source: Any) -> Any:
     """`x` with `source`, which broadcasts, at the flat `places`; the last of equal ones stays."""
     source = _fitting(what, source, tuple(places.shape), x)
     if 0 in places.shape:
@@ -115,9 +115,9 @@ def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any
     the shape of `x[key]` and take the dtype of `x`. Of equal indices the last stays, and alone gets
     a gradient; with `accumulate` they add up. What is overwritten has gradient 0.
     """
-    places = getitem(_numbered(tuple(x.shape)), key)
+    places = getitem(_flat_places(tuple(x.shape)), key)
     if not accumulate:
-        return _written("index_put", x, places, values)
+        return _write("index_put", x, places, values)
     values = _fitting("index_put", values, tuple(places.shape), x)
     added = apply(TakeAdd(0, (math.prod(x.shape),)), values, places)
     return x + reshape(added, tuple(x.shape))
@@ -141,7 +141,7 @@ def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
     alone gets a gradient. What is overwritten has gradient 0.
     """
     places, source = _places("scatter", x, axis, indices, source)
-    return _written("scatter", x, places, source)
+    return _write("scatter", x, places, source)
 
 
 def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
@@ -150,7 +150,7 @@ def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
     Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
     """
     axis, indices = _one_axis("index_copy", x, axis, indices)
-    return _written("index_copy", x, take(_numbered(tuple(x.shape)), indices, axis=axis), source)
+    return _write("index_copy", x, take(_flat_places(tuple(x.shape)), indices, axis=axis), source)
 
 
 def _integers(what: str, indices: Any) -> Any:
@@ -277,11 +277,11 @@ def scatter_reduce(
         raise ConfigError(
             f"scatter_reduce: reduce is sum, prod, mean, amax or amin, not {reduce!r}"
         )
-    run = roomy(_reduced) if reduce in ("mean", "prod") else _reduced
+    run = roomy(_reduce) if reduce in ("mean", "prod") else _reduce
     return run(x, axis, indices, source, reduce, include_self)
 
 
-def _reduced(
+def _reduce(
     x: Any, axis: int, indices: Any, source: Any, reduce: Reduction, include_self: bool
 ) -> Any:
     dtype = x.dtype
@@ -301,11 +301,11 @@ def _reduced(
     else:
         y = old + apply(TakeAdd(0, size), source, places)
         if reduce == "mean":
-            y = _divided(y, count + 1 if include_self else where(count == 0, 1, count))
+            y = _divide(y, count + 1 if include_self else where(count == 0, 1, count))
     return astype(reshape(y, tuple(x.shape)), dtype)
 
 
-def _divided(y: Any, count: Any) -> Any:
+def _divide(y: Any, count: Any) -> Any:
     return y / astype(count, y.dtype) if y.dtype.kind in INEXACT else y // count
 
 

@@ -52,7 +52,7 @@ _PANEL = 32
 """Columns that are eliminated one by one, before the rest is by matrix products."""
 
 
-def _eliminated(x: Array, pivots: Array | None) -> Array:
+def _eliminate(x: Array, pivots: Array | None) -> Array:
     """The compact factors of a copy of x; rows are exchanged if there is where to note it.
 
     Panel by panel, as LAPACK's getrf: Golub & Van Loan, Matrix Computations, section 3.2.11.
@@ -99,7 +99,7 @@ class Pivots(Op):
         """The largest element of a column comes first."""
         spec = self.spec(*xs)
         pivots = np.zeros(spec.shape, np.int32)
-        _eliminated(xs[0], pivots)
+        _eliminate(xs[0], pivots)
         return pivots
 
     def spec(self, *xs: Any) -> Spec:
@@ -154,7 +154,7 @@ class Eliminate(Op):
 
     def eval(self, *xs: Any) -> Any:
         """Column by column."""
-        return _eliminated(xs[0], None)
+        return _eliminate(xs[0], None)
 
     def spec(self, *xs: Any) -> Spec:
         """As the input."""

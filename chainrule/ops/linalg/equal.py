@@ -74,7 +74,7 @@ class Determined(Op):
 
     @property
     def name(self) -> str:
-        """`determined`."""
+        """`check_distinct`."""
         return "determined"
 
     def eval(self, *xs: Any) -> Any:
@@ -162,7 +162,7 @@ def _first(found: Array) -> tuple[str, int, int]:
     return f" of matrix {batch}" if batch else "", i, j
 
 
-def determined(what: str, k: Any, values: Any, g: Any | None, *, square: bool = True) -> Any:
+def check_distinct(what: str, k: Any, values: Any, g: Any | None, *, square: bool = True) -> Any:
     """`k`, checked against equal `values`; g is the values' cotangent, None if there is none."""
     given = () if g is None else (g,)
     return apply(Determined(what, square), k, values, *given)

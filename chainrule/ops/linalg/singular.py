@@ -22,7 +22,7 @@ from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj
 from chainrule.ops.linalg.base import MatrixError, diagonally, lapack, matrices, mh, outputs
 from chainrule.ops.linalg.equal import (
-    determined,
+    check_distinct,
     inverse_gaps,
     inverse_sums,
     inverse_values,
@@ -85,7 +85,7 @@ class Eigh(Op):
         g_w, g_v = g
         turn = None
         if g_v is not None:
-            k = determined("eigh", matmul(mh(v), conj(g_v)), w, g_w)
+            k = check_distinct("eigh", matmul(mh(v), conj(g_v)), w, g_w)
             turn = inverse_gaps(w) * _skew(k)
         inside = total(None if g_w is None else diagonally(g_w), turn, like=xs[0])
         return (conj(matmul(matmul(v, inside), mh(v))),)
@@ -152,7 +152,7 @@ def _svd_bar(y: Any, g: Sequence[Any], shape: Shape, x: Any) -> Any:
     right = None if g_w is None else matmul(w, mh(g_w))
     inside = None if g_s is None else diagonally(g_s)
     if left is not None or right is not None:
-        both = determined("svd", total(left, right, like=x), s, g_s, square=m == n)
+        both = check_distinct("svd", total(left, right, like=x), s, g_s, square=m == n)
         plus = _skew(both)
         minus = _skew(total(left, None if right is None else -right, like=x))
         inside = total(inside, inverse_gaps(s) * plus, inverse_sums(s) * minus, like=x)

@@ -101,7 +101,7 @@ def _of_classes(
 ) -> Any:
     """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
     axis = normalize_axis(axis, logits.ndim)
-    rest, total, shift = red.shifted(logits, axis=axis)
+    rest, total, shift = red.shift_by_max(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     total = squeeze(total, axis)
     loss = total - (picked - squeeze(shift, axis))

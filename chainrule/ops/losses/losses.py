@@ -106,7 +106,7 @@ def gaussian_nll_loss(
     check_real("gaussian_nll_loss", x, target)
     same_shapes("gaussian_nll_loss", x, target)
     variance = _fitting_variance(variance, tuple(x.shape))
-    safe = variance + where(variance < eps, _known(eps - variance), 0)
+    safe = variance + where(variance < eps, _detach(eps - variance), 0)
     loss = 0.5 * (ew.log(safe) + ew.square(difference(x, target)) / safe)
     return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
@@ -127,7 +127,7 @@ def _fitting_variance(variance: Any, shape: tuple[int, ...]) -> Any:
     return variance
 
 
-def _known(x: Any) -> Any:
+def _detach(x: Any) -> Any:
     """`x` without its derivative."""
     return x.detach() if hasattr(x, "detach") else x
 

@@ -77,7 +77,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(red.floating(x), axis=axis)
+    x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
     return ew.exp_diff(x, total)
 
 
@@ -93,7 +93,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(red.floating(x), axis=axis)
+    x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
     return x - _finite(total)
 
 
@@ -108,7 +108,7 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
     _check("layer_norm", x, weight=weight, bias=bias)
-    return _affine(standardized(x, eps), weight, bias)
+    return _affine(standardize(x, eps), weight, bias)
 
 
 @fused("rms_norm", x="NC", weight="C", to="NC")
@@ -121,17 +121,17 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float | None = None) -> Any:
     """
     _check("rms_norm", x, weight=weight)
     eps = float(finfo(x.dtype).eps) if eps is None else eps
-    return _affine(_rescaled(x, eps), weight, None)
+    return _affine(_rescale(x, eps), weight, None)
 
 
 @roomy  # squares of numbers beyond 255 are infinite in float16
-def standardized(x: Any, eps: float) -> Any:
+def standardize(x: Any, eps: float) -> Any:
     """`x` minus its mean, by its deviation, the root of variance plus eps: over the last axis."""
-    return _rescaled(x - red.mean(x, axis=-1, keepdims=True), eps)
+    return _rescale(x - red.mean(x, axis=-1, keepdims=True), eps)
 
 
 @roomy
-def _rescaled(x: Any, eps: float) -> Any:
+def _rescale(x: Any, eps: float) -> Any:
     """`x` by the root of the mean of its squares plus eps. The root's inverse is one number a row,
     and to multiply by it, forward and backward, is far faster than to divide."""
     return x * (red.mean(squared_size(x), axis=-1, keepdims=True) + eps) ** -0.5

@@ -105,9 +105,9 @@ def gumbel_softmax(
     places = cast(Any, np.arange(soft.shape[axis]))
     places = places.reshape(-1, *[1] * ((soft.ndim - 1 - axis) % soft.ndim))
     chosen = astype(argmax(soft, axis=axis, keepdims=True) == places, soft.dtype)
-    return chosen - _fixed(soft) + soft
+    return chosen - _detach(soft) + soft
 
 
-def _fixed(x: Any) -> Any:
+def _detach(x: Any) -> Any:
     """`x` without its derivative."""
     return x.detach() if hasattr(x, "detach") else x

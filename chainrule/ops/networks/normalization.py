@@ -12,7 +12,7 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Detach
 from chainrule.ops.complex import squared_size
-from chainrule.ops.networks.composite import standardized
+from chainrule.ops.networks.composite import standardize
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import reshape
 
@@ -82,13 +82,13 @@ def batch_norm(
     centered = x - red.mean(x, axis=axes, keepdims=True)
     var = red.mean(squared_size(centered), axis=axes, keepdims=True)
     moved = [
-        _moved(running_mean, red.mean(x, axis=axes), momentum),
-        _moved(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),
+        _update_running(running_mean, red.mean(x, axis=axes), momentum),
+        _update_running(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),
     ]
     return BatchNorm(_affine(centered * (var + eps) ** -0.5, weight, bias), *moved)
 
 
-def _moved(running: Any, now: Any, momentum: float) -> Any:
+def _update_running(running: Any, now: Any, momentum: float) -> Any:
     """The running value moved towards the present one, as a constant."""
     if running is None:
         return None
@@ -108,7 +108,7 @@ def group_norm(
     if groups < 1 or c % groups:
         raise ShapeError(f"group_norm: {c} channels of x {tuple(x.shape)} in {groups} groups")
     parts = reshape(x, (n, groups, math.prod(x.shape[1:]) // groups))
-    return _affine(reshape(standardized(parts, eps), tuple(x.shape)), weight, bias)
+    return _affine(reshape(standardize(parts, eps), tuple(x.shape)), weight, bias)
 
 
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:

@@ -34,7 +34,7 @@ from chainrule.ops.shapes.shaping import (
 )
 
 
-def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+def _reduced_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
     if keepdims:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
@@ -72,7 +72,7 @@ class Spread(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """As `BroadcastTo`, after putting the axes back with size 1."""
-        wide = xs[0].reshape(_reduced(self.shape, self.axes, keepdims=True))
+        wide = xs[0].reshape(_reduced_shape(self.shape, self.axes, keepdims=True))
         return BroadcastTo(self.shape).eval(wide)
 
     def spec(self, *xs: Any) -> Spec:
@@ -108,7 +108,7 @@ class Sum(Linear):
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
-        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` for every element."""
@@ -142,7 +142,7 @@ class Extremum(Op):
         """The shape without `axes`, which must not be empty."""
         check_real(self.name, xs[0])
         _check_elements(self.name, xs[0].shape, self.axes)
-        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Output and input."""
@@ -188,7 +188,7 @@ class Shift(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """The shape with 1 for each of `axes`."""
-        return Spec(_reduced(xs[0].shape, self.axes, keepdims=True), xs[0].dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, keepdims=True), xs[0].dtype)
 
     def reads(self, i: int) -> None:
         """There is no derivative."""
@@ -214,7 +214,7 @@ class LogSumExp(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
-        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Output and input."""
@@ -255,11 +255,11 @@ class Norm(Op):
             top = np.where(np.isfinite(top) & (top > 0), top, np.ones((), x.dtype))
             s = x / top
             y = top * np.sqrt(_total(s * s, self.axes, True))
-        return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
+        return y if self.keepdims else y.reshape(_reduced_shape(x.shape, self.axes, keepdims=False))
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
-        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Output and input."""
@@ -304,7 +304,7 @@ class Found(Op):
             check_real(self.what, xs[0])
             _check_elements(self.what, xs[0].shape, self.axes)
         dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
-        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), dtype)
+        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), dtype)
 
     def reads(self, i: int) -> None:
         """There is no derivative."""
@@ -363,7 +363,7 @@ def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
-    shape = _reduced(x.shape, reduced_axes(axis, x.ndim), keepdims)
+    shape = _reduced_shape(x.shape, reduced_axes(axis, x.ndim), keepdims)
     for a in reduced_axes(axis, x.ndim):
         x = _prod_along(x, a)
     return reshape(x, shape)
@@ -417,12 +417,12 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
     axes = reduced_axes(axis, x.ndim)
-    _, total, shift = shifted(floating(x), axis=axes)
+    _, total, shift = shift_by_max(floating(x), axis=axes)
     y = total + shift
-    return y if keepdims else reshape(y, _reduced(x.shape, axes, keepdims=False))
+    return y if keepdims else reshape(y, _reduced_shape(x.shape, axes, keepdims=False))
 
 
-def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
+def shift_by_max(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
     """x less its largest element over `axis`, where that is finite; the log-sum-exp of that; and
     what was taken off.
 

@@ -124,7 +124,7 @@ class Recurrence(Op):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """b_bar[i] = g[i] + a[i+1] b_bar[i+1], and a_bar[i] = b_bar[i] h[i-1]."""
         a, b = xs
-        bar = _carried(a, g, self.axis, back=not self.back)
+        bar = _reverse_recurrence(a, g, self.axis, back=not self.back)
         a_bar = bar * _shift(y, self.axis, back=self.back) if need[0] else None
         return (
             None if a_bar is None else sum_to(a_bar, tuple(a.shape)),
@@ -132,7 +132,7 @@ class Recurrence(Op):
         )
 
 
-def _carried(a: Any, g: Any, axis: int, *, back: bool) -> Any:
+def _reverse_recurrence(a: Any, g: Any, axis: int, *, back: bool) -> Any:
     """The cotangent of each step: c[i] = g[i] + a[i+1] c[i+1], the transpose of a recurrence."""
     return apply(Recurrence(axis, back), _shift(a, axis, back=back), g)
 
@@ -170,7 +170,7 @@ class CumProd(Op):
         size = int(x.shape[self.axis])
         first = (np.arange(size) == 0).reshape(size, *[1] * (-self.axis - 1))
         before = _shift(y, self.axis) + first.astype(y.dtype)
-        return (_carried(x, g, self.axis, back=True) * before,)
+        return (_reverse_recurrence(x, g, self.axis, back=True) * before,)
 
 
 class LogCumSumExp(Op):
@@ -204,7 +204,7 @@ class LogCumSumExp(Op):
         Both exponentials are at most 1.
         """
         kept = ew.exp_diff(_shift(y, self.axis), y)  # exp(y[i-1] - y[i]); the first is not used
-        return (_carried(kept, g, self.axis, back=True) * ew.exp_diff(xs[0], y),)
+        return (_reverse_recurrence(kept, g, self.axis, back=True) * ew.exp_diff(xs[0], y),)
 
 
 class RunningArg(Op):
@@ -263,7 +263,7 @@ def cumulative_sum(
     Same shape as `x`; with `include_initial` one longer along the axis, a 0 first. Bools and small
     integers are summed as int64 or uint64, unless a dtype is given.
     """
-    x, axis = _prepared("cumulative_sum", x, axis, dtype)
+    x, axis = _prepare("cumulative_sum", x, axis, dtype)
     return _with_initial(apply(CumSum(axis, False), x), axis, 0, include_initial)
 
 
@@ -277,11 +277,11 @@ def cumulative_prod(
     integers are multiplied as int64 or uint64, unless a dtype is given. Derivatives of every order
     are right at zeros: no division by an element happens.
     """
-    x, axis = _prepared("cumulative_prod", x, axis, dtype)
+    x, axis = _prepare("cumulative_prod", x, axis, dtype)
     return _with_initial(apply(CumProd(axis), x), axis, 1, include_initial)
 
 
-def _prepared(what: str, x: Any, axis: int | None, dtype: Any) -> tuple[Any, int]:
+def _prepare(what: str, x: Any, axis: int | None, dtype: Any) -> tuple[Any, int]:
     """`x` in the dtype of the result, with at least one axis, and the axis from the end."""
     if axis is None and x.ndim > 1:
         raise ShapeError(f"{what}: x {tuple(x.shape)} has {x.ndim} axes; say along which: axis=...")

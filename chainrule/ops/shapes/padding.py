@@ -20,13 +20,13 @@ from chainrule.ops.shapes.shaping import Unslice
 Widths = Sequence[tuple[int, int]]
 
 
-def _mirrored(at: Array, n: int) -> Array:
+def _mirror_places(at: Array, n: int) -> Array:
     """Places beyond the ends, seen in a mirror between the last element and the next place."""
     at = at % (2 * n)
     return np.where(at < n, at, 2 * n - 1 - at)
 
 
-def _reflected(at: Array, n: int) -> Array:
+def _reflect_places(at: Array, n: int) -> Array:
     """The same with the mirror on the last element, which is then not repeated."""
     turn = max(2 * (n - 1), 1)
     at = at % turn
@@ -36,8 +36,8 @@ def _reflected(at: Array, n: int) -> Array:
 _PLACES: dict[str, Callable[[Array, int], Array]] = {
     "edge": lambda at, n: np.clip(at, 0, n - 1),
     "wrap": lambda at, n: at % n,
-    "symmetric": _mirrored,
-    "reflect": _reflected,
+    "symmetric": _mirror_places,
+    "reflect": _reflect_places,
 }
 """By NumPy's name of a mode: which of n elements stands at places that may lie outside."""
 

@@ -239,7 +239,7 @@ def _slices(key: Key) -> tuple[Any, ...]:
     return tuple([slice(*cast(Key, k)) if isinstance(k, tuple) else k for k in key])
 
 
-def _sliced(key: Key, shape: Shape) -> Shape:
+def _sliced_shape(key: Key, shape: Shape) -> Shape:
     dummy = np.broadcast_to(np.empty((), bool), shape)
     return dummy[_slices(key)].shape
 
@@ -260,7 +260,7 @@ class Slice(Linear):
 
     def spec(self, *xs: Any) -> Spec:
         """What NumPy gives."""
-        return Spec(_sliced(self.key, xs[0].shape), xs[0].dtype)
+        return Spec(_sliced_shape(self.key, xs[0].shape), xs[0].dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """Zeros, with `g` in its place."""
@@ -286,7 +286,7 @@ class Unslice(Linear):
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the input's dtype."""
-        if _sliced(self.key, self.shape) != xs[0].shape:
+        if _sliced_shape(self.key, self.shape) != xs[0].shape:
             raise ShapeError(f"{xs[0].shape} does not fit into {self.key} of {self.shape}")
         return Spec(self.shape, xs[0].dtype)
 

@@ -71,7 +71,7 @@ class RealDft(Linear):
     def spec(self, *xs: Any) -> Spec:
         """m along `axis`, complex."""
         (x,) = xs
-        shape = _resized(x.shape, self.axis, x.shape[self.axis] // 2 + 1)
+        shape = _with_length(x.shape, self.axis, x.shape[self.axis] // 2 + 1)
         return Spec(shape, complex_dtype(x.dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
@@ -102,7 +102,7 @@ class HalfDft(Linear):
 
     def spec(self, *xs: Any) -> Spec:
         """n along `axis`, real."""
-        return Spec(_resized(xs[0].shape, self.axis, self.n), real_dtype(xs[0].dtype))
+        return Spec(_with_length(xs[0].shape, self.axis, self.n), real_dtype(xs[0].dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The sum with a plus over g, its inner terms twice."""
@@ -110,7 +110,7 @@ class HalfDft(Linear):
         return (conj(apply(RealDft(self.axis), g)) * twice,)
 
 
-def _resized(shape: Shape, axis: int, n: int) -> Shape:
+def _with_length(shape: Shape, axis: int, n: int) -> Shape:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
@@ -127,7 +127,7 @@ def _counts(n: int, axis: int, ndim: int, dtype: Any) -> Any:
 _NORMS = ("backward", "ortho", "forward")
 
 
-def _scaled(y: Any, n: int, norm: str, *, back: bool) -> Any:
+def _scale(y: Any, n: int, norm: str, *, back: bool) -> Any:
     """The bare sum `y` over n terms with the factor of `norm`."""
     if norm not in _NORMS:
         raise ConfigError(f"fft: norm is one of {', '.join(_NORMS)}, not {norm!r}")
@@ -136,7 +136,7 @@ def _scaled(y: Any, n: int, norm: str, *, back: bool) -> Any:
     return y / n if back == (norm == "backward") else y
 
 
-def _fitted(x: Any, axis: int, n: int) -> Any:
+def _fit_length(x: Any, axis: int, n: int) -> Any:
     """`x` cut, or filled up with zeros, to `n` elements along `axis`."""
     if n < 1:
         raise ShapeError(f"fft: a length must be at least 1, not {n}")
@@ -179,9 +179,9 @@ def _axes(x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[t
 def _transform(x: Any, pairs: Sequence[tuple[int, int]], norm: str, *, back: bool) -> Any:
     x = _complex(x)
     for axis, n in pairs:
-        x = _fitted(x, axis, n)
+        x = _fit_length(x, axis, n)
     y = apply(Dft(tuple([a for a, _ in pairs]), back), x) if pairs else x
-    return _scaled(y, math.prod([n for _, n in pairs]), norm, back=back)
+    return _scale(y, math.prod([n for _, n in pairs]), norm, back=back)
 
 
 def _one(x: Any, n: int | None, axis: int) -> list[tuple[int, int]]:
@@ -190,15 +190,15 @@ def _one(x: Any, n: int | None, axis: int) -> list[tuple[int, int]]:
 
 
 def _to_half(x: Any, axis: int, n: int, norm: str, *, back: bool) -> Any:
-    y = apply(RealDft(axis), _fitted(x, axis, n))
-    return _scaled(y, n, norm, back=back)
+    y = apply(RealDft(axis), _fit_length(x, axis, n))
+    return _scale(y, n, norm, back=back)
 
 
 def _from_half(x: Any, axis: int, n: int, norm: str, *, back: bool) -> Any:
     if n < 1:
         raise ShapeError(f"fft: a length must be at least 1, not {n}")
-    y = apply(HalfDft(axis, n), _fitted(_complex(x), axis, n // 2 + 1))
-    return _scaled(y, n, norm, back=back)
+    y = apply(HalfDft(axis, n), _fit_length(_complex(x), axis, n // 2 + 1))
+    return _scale(y, n, norm, back=back)
 
 
 # --- The public functions ------------------------------------------------------------------------

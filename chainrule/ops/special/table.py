@@ -28,7 +28,7 @@ from chainrule.ops.special.bessel import spherical_jn
 from chainrule.ops.values import elementary as values
 from chainrule.ops.values import normal as normal_values
 from chainrule.ops.values import quantiles
-from chainrule.ops.values.plain import ordered as picked
+from chainrule.ops.values.plain import real_only as picked
 from chainrule.ops.values.special_functions import ordered, scipy_value
 
 SQRT_PI = math.sqrt(math.pi)

@@ -143,7 +143,7 @@ def logistic_loss(a: Any, b: Any) -> Any:
     return (np.maximum(a, 0) - a * b) + np.log1p(_decay(a))
 
 
-def gated(x: Any, root: Any) -> Any:
+def times_sigmoid(x: Any, root: Any) -> Any:
     """x sigmoid(u), root = e^(-|u| / 2): on the left it is applied last, twice, since its square
     can have lost digits already where x times it has not."""
     y = x / (1 + root * root)
@@ -174,7 +174,7 @@ def _per_square(y: Any, e: Any) -> Any:
 @floating
 def silu(x: Any) -> Any:
     """x / (1 + e^-x)."""
-    return gated(x, _decay(x, 0.5))
+    return times_sigmoid(x, _decay(x, 0.5))
 
 
 @floating

@@ -33,7 +33,7 @@ def floating(fn: Fn) -> Fn:
     label = fn.__name__
 
     @wraps(fn)
-    def computed(*xs: Any) -> Any:
+    def wrapper(*xs: Any) -> Any:
         x = xs[0]
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
         if not plain:
@@ -45,7 +45,7 @@ def floating(fn: Fn) -> Fn:
             return eager_kernels.row_value(label, x)
         return _in_blocks(fn, x)
 
-    return computed
+    return wrapper
 
 
 def _alike(fn: Fn, xs: Sequence[Any]) -> Any:

@@ -22,7 +22,7 @@ from chainrule.ops.values.constants import (
     TANH_CUBIC,
 )
 from chainrule.ops.values.double_digits import exp_of_sum, product, split
-from chainrule.ops.values.elementary import gated, gated_slope
+from chainrule.ops.values.elementary import gated_slope, times_sigmoid
 from chainrule.ops.values.floating import floating
 
 UP, UP_REST = math.log(GATE_UP), 2.8321565589135527e-16
@@ -105,7 +105,7 @@ def gelu_gate_slope(x: Any) -> Any:
 @floating
 def gelu_tanh(x: Any) -> Any:
     """x times its gate."""
-    return gated(x, _gate_parts(x)[1])
+    return times_sigmoid(x, _gate_parts(x)[1])
 
 
 @floating

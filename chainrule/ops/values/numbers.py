@@ -94,7 +94,7 @@ def sech(x: float) -> float:
     return 2 * e / (1 + e * e)
 
 
-def _gated(x: float, root: float) -> float:
+def _times_sigmoid(x: float, root: float) -> float:
     """x sigmoid(u), root = e^(-|u| / 2)."""
     left = 1.0 if x >= 0 else root
     return x / (1 + root * root) * left * left
@@ -109,7 +109,7 @@ def _gated_slope(x: float, root: float, slope: float = 1.0) -> float:
 
 def silu(x: float) -> float:
     """x / (1 + e^-x)."""
-    return _gated(x, _decay(x, 0.5))
+    return _times_sigmoid(x, _decay(x, 0.5))
 
 
 def silu_slope(x: float) -> float:
@@ -243,7 +243,7 @@ def gelu_gate_slope(x: float) -> float:
 
 def gelu_tanh(x: float) -> float:
     """x times its gate."""
-    return _gated(x, _gate_parts(x)[1])
+    return _times_sigmoid(x, _gate_parts(x)[1])
 
 
 def gelu_tanh_slope(x: float) -> float:

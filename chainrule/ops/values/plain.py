@@ -32,20 +32,20 @@ def softplus(x: Any) -> Any:
 erf = special("erf")
 
 
-def ordered(fn: Any) -> Any:
+def real_only(fn: Any) -> Any:
     """`fn`, which picks by size, for real numbers: NumPy orders complex numbers, too."""
 
     @wraps(fn, updated=())
-    def picked(*xs: Any) -> Any:
+    def wrapper(*xs: Any) -> Any:
         y = fn(*xs)
         if y.dtype.char in "FD":
             check_real(fn.__name__, y)
         return y
 
-    return picked
+    return wrapper
 
 
-sign, maximum, minimum = ordered(np.sign), ordered(np.maximum), ordered(np.minimum)
+sign, maximum, minimum = real_only(np.sign), real_only(np.maximum), real_only(np.minimum)
 
 
 def one_more(x: Any) -> Any:

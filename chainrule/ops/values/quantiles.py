@@ -37,7 +37,7 @@ _MOST = 27.0
 """Beyond it erfc is 0."""
 
 
-def _corrected(a: Any, rest: Any, y: Any) -> Any:
+def _correct(a: Any, rest: Any, y: Any) -> Any:
     """y, with the digits that SciPy's lacks."""
     near = np.minimum(a, _MIDDLE)
     middle = near + near * polynomial(near * near, c.ERFINV_NEAR)
@@ -49,7 +49,7 @@ def _corrected(a: Any, rest: Any, y: Any) -> Any:
 def _parts(a: Any, rest: Any, y: Any) -> tuple[Any, Any]:
     """y and its growth; infinite at 1, NaN beyond."""
     if isinstance(a, np.ndarray):
-        y = np.where(rest > 0, _corrected(a, rest, y), y)
+        y = np.where(rest > 0, _correct(a, rest, y), y)
         far = scaled_erfc(np.minimum(y, _MOST)) / rest
     else:
         far = special_function("erfcx", "erfinv_slope")(y) / rest

@@ -83,10 +83,10 @@ def special(name: str, label: str = "") -> Fn:
 # --- Ours ----------------------------------------------------------------------------------------
 
 
-def _computed(name: str, fn: Fn) -> Fn:
+def _in_float64(name: str, fn: Fn) -> Fn:
     """`fn` of arrays of float64, for arrays and numbers of every real dtype."""
 
-    def computed(*xs: Any) -> Any:
+    def wrapper(*xs: Any) -> Any:
         dtype = np.result_type(*xs)
         if dtype.kind == "c":
             return optional.require("scipy.special", f"{name} of complex numbers")
@@ -94,7 +94,7 @@ def _computed(name: str, fn: Fn) -> Fn:
             y = fn(*[np.asarray(x, float64) for x in xs])
         return y.astype(dtype if dtype.kind == "f" else float64)[()]
 
-    return computed
+    return wrapper
 
 
 def _by_number(f: Callable[[float], float]) -> Fn:
@@ -166,7 +166,7 @@ FORMULAS: dict[str, Fn] = {
 }  # fmt: skip
 """Those that take their arguments through functions of elements alone."""
 OURS: dict[str, Fn] = {
-    name: _computed(name, fn)
+    name: _in_float64(name, fn)
     for name, fn in {
         **FORMULAS,
         "erf": _erf,

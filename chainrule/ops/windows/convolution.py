@@ -116,7 +116,7 @@ def conv3d(
     return _conv(3, x, weight, bias, stride, padding, dilation, groups)
 
 
-def _transposed(
+def _conv_transpose(
     ndim: int, x: Any, weight: Any, bias: Any, options: dict[str, Sizes], groups: int
 ) -> Any:
     what = f"conv_transpose{ndim}d"
@@ -158,7 +158,7 @@ def conv_transpose1d(
     """
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     options["output_padding"] = output_padding
-    return _transposed(1, x, weight, bias, options, groups)
+    return _conv_transpose(1, x, weight, bias, options, groups)
 
 
 def conv_transpose2d(
@@ -181,7 +181,7 @@ def conv_transpose2d(
     """
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     options["output_padding"] = output_padding
-    return _transposed(2, x, weight, bias, options, groups)
+    return _conv_transpose(2, x, weight, bias, options, groups)
 
 
 def conv_transpose3d(
@@ -203,7 +203,7 @@ def conv_transpose3d(
     """
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     options["output_padding"] = output_padding
-    return _transposed(3, x, weight, bias, options, groups)
+    return _conv_transpose(3, x, weight, bias, options, groups)
 
 
 def unfold(

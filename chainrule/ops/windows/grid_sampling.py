@@ -54,7 +54,7 @@ def grid_sample(
         at = _place(grid[..., k - 1 - axis], n, align_corners)
         within = _outside(padding_mode, n, align_corners)
         taps.append(_taps(mode, at, within))
-    return _weighed(x, sizes, taps)
+    return _weighted_sum(x, sizes, taps)
 
 
 def _check(x: Any, grid: Any, mode: str, padding_mode: str, k: int) -> None:
@@ -83,7 +83,7 @@ def _place(at: Any, n: int, align_corners: bool) -> Any:
 def _outside(padding_mode: Filling, n: int, align_corners: bool) -> Callable[[Any], Any]:
     """What becomes of places beyond the edges, of n elements."""
 
-    def reflected(at: Any) -> Any:
+    def reflect(at: Any) -> Any:
         low, span = (0.0, n - 1) if align_corners else (-0.5, n)
         if span == 0:
             return at * 0
@@ -92,7 +92,7 @@ def _outside(padding_mode: Filling, n: int, align_corners: bool) -> Callable[[An
         rest = way - turns * span
         return where(ew.remainder(turns, 2.0) == 0, rest + low, span - rest + low)
 
-    def kept(at: Any) -> Any:
+    def clamp(at: Any) -> Any:
         # so far out that nothing is read, and no index overflows
         return ew.at_most(ew.at_least(at, -4.0), n + 3.0)
 
@@ -100,8 +100,8 @@ def _outside(padding_mode: Filling, n: int, align_corners: bool) -> Callable[[An
         return ew.at_most(ew.at_least(at, 0), n - 1)
 
     if padding_mode == "reflection":
-        return lambda at: on_edge(reflected(at))
-    return on_edge if padding_mode == "border" else kept
+        return lambda at: on_edge(reflect(at))
+    return on_edge if padding_mode == "border" else clamp
 
 
 def _taps(mode: str, at: Any, within: Callable[[Any], Any]) -> Taps:
@@ -118,18 +118,18 @@ def _taps(mode: str, at: Any, within: Callable[[Any], Any]) -> Taps:
     return [(within(low + offset), weight) for offset, weight in weights]
 
 
-def _weighed(x: Any, sizes: Sequence[int], taps: list[Taps]) -> Any:
+def _weighted_sum(x: Any, sizes: Sequence[int], taps: list[Taps]) -> Any:
     """The sum of elements times weights, over the taps of all axes; nothing is read outside."""
     rows = reshape(moveaxis(x, 1, -1), (-1, int(x.shape[1])))
     total: Any = None
     for chosen in product(*taps):
-        index, weight = _combined(chosen, sizes)
+        index, weight = _combine_axes(chosen, sizes)
         part = take(rows, index, axis=0) * astype(expand_dims(weight, -1), x.dtype)
         total = part if total is None else total + part
     return moveaxis(total, -1, 1)
 
 
-def _combined(chosen: Sequence[tuple[Any, Any]], sizes: Sequence[int]) -> tuple[Any, Any]:
+def _combine_axes(chosen: Sequence[tuple[Any, Any]], sizes: Sequence[int]) -> tuple[Any, Any]:
     """Of one tap for each axis: the rows (N, *t) among all of the batch, and the weights."""
     index: Any = 0
     inside: Any = True

@@ -14,7 +14,7 @@ def draw(picture: Picture, direction: str) -> str:
         '  node [shape=record, style=rounded, fontname="Helvetica", fontsize=11];',
     ]
     if picture.note:
-        lines.append(f'  label="{_quoted(picture.note)}";')
+        lines.append(f'  label="{_quote(picture.note)}";')
     lines += [f'  n{card.id} [label="{_label(card)}"];' for card in picture.cards]
     lines += [f"  n{e.source} -> n{e.target};" for e in picture.edges]
     return "\n".join([*lines, "}", ""])
@@ -27,13 +27,13 @@ def _label(card: Card) -> str:
     cut = f"{card.cut} inputs left out" if card.cut else ""
     grad = f"∂ {f.grad}" if f.grad else ""
     rows = [step, card.name, op, f.type, f.value or "–", grad, f.line, cut]
-    return " | ".join([_escaped(shorten(row, 60)) for row in rows if row])
+    return " | ".join([_escape(shorten(row, 60)) for row in rows if row])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Characters that mean something in a record label, and then in a string."""
     return "".join([f"\\{c}" if c in '\\"{}|<>' else c for c in text])
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')

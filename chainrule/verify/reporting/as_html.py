@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.page.html import code, marked, page, table
+from chainrule.page.html import code, page, table, to_html
 from chainrule.page.palette import NOT_FINITE, diverging
 from chainrule.page.svg import Looks, document
 from chainrule.verify.finding import Correction, Finding, Heat
@@ -56,7 +56,7 @@ def report_parts(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledge
     """What stands on the page, piece by piece."""
     head = plain(lines(what, findings, ledger)[:1])
     return [
-        f'<h1 class="{"good" if ok else "bad"}">{marked(head)}</h1>',
+        f'<h1 class="{"good" if ok else "bad"}">{to_html(head)}</h1>',
         *map(_section, findings),
         *([_legend(findings)] if findings else []),
         _ledger(ledger),
@@ -69,8 +69,8 @@ def _section(finding: Finding) -> str:
     rows = "".join([f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in _rows(finding)])
     pictures = "".join(_pictures(finding.heat)) if finding.heat else ""
     return (
-        f'<section><h2><span class="{style} strong">{word}</span> {marked(finding.title)} in '
-        f"{marked(finding.subject)}{of}</h2>{_place(finding)}<dl>{rows}</dl>"
+        f'<section><h2><span class="{style} strong">{word}</span> {to_html(finding.title)} in '
+        f"{to_html(finding.subject)}{of}</h2>{_place(finding)}<dl>{rows}</dl>"
         f"{table(finding.table, f'numbers of {finding.title}')}{pictures}</section>"
     )
 
@@ -88,16 +88,16 @@ def _rows(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.error is not None:
         explained = "" if finding.tolerance is None else f"; rounding: {finding.tolerance:.1e}"
         yield "how wrong", escape(f"relative error {finding.error:.3g}{explained}")
-    yield "what it is", marked(finding.name.mistake.means)
+    yield "what it is", to_html(finding.name.mistake.means)
     known = [finding.name.detail, finding.name.because, *finding.evidence]
-    yield "how we know", "<br>".join([marked(s) for s in dict.fromkeys(known) if s])
+    yield "how we know", "<br>".join([to_html(s) for s in dict.fromkeys(known) if s])
     if finding.correction:
         yield "correction", _correction(finding, finding.correction)
     for name in finding.names[1:]:
         said = "; ".join([s for s in (name.detail, name.because, name.apart) if s])
-        yield "or", marked(f"{name.mistake.title}: {said}")
+        yield "or", to_html(f"{name.mistake.title}: {said}")
     if finding.victims:
-        yield "victims", marked("wrong because of it: " + ", ".join(finding.victims))
+        yield "victims", to_html("wrong because of it: " + ", ".join(finding.victims))
 
 
 def _correction(finding: Finding, correction: Correction) -> str:
@@ -108,7 +108,7 @@ def _correction(finding: Finding, correction: Correction) -> str:
     ]
     place = f'<p class="soft">{escape(str(correction.place))}</p>' if correction.place else ""
     shown = f"{place}{code(changed)}" if changed else ""
-    return f"{marked(correction.formula)}{shown}<div>{escape(tried(finding))}</div>"
+    return f"{to_html(correction.formula)}{shown}<div>{escape(tried(finding))}</div>"
 
 
 def _legend(findings: Sequence[Finding]) -> str:
@@ -187,5 +187,5 @@ def _ledger(ledger: Ledger) -> str:
             rows.append((label, said))
         else:  # a sentence that the terminal broke
             rows[-1] = (rows[-1][0], f"{rows[-1][1]} {said}")
-    body = "".join([f"<dt>{escape(k)}</dt><dd>{marked(v)}</dd>" for k, v in rows])
+    body = "".join([f"<dt>{escape(k)}</dt><dd>{to_html(v)}</dd>" for k, v in rows])
     return f"<section><h2>ledger</h2><dl>{body}</dl></section>"
