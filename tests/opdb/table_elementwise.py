@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import chainrule as cr
+from chainrule import special as sp
 from chainrule.ops.complex import angle, complex_, conj, polar, real
 from chainrule.ops.networks import activations as act
-from chainrule.ops.special import table as sp
 from opdb.harness import Row
 from opdb.translate import words
 

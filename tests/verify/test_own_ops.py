@@ -37,7 +37,7 @@ CONVENTIONS: dict[str, Callable[..., Any]] = {
     "Cholesky": lambda x: cr.linalg.cholesky((x + x.mT) / 2),
     "Eigh": lambda x: abs(cr.linalg.eigh((x + x.mT) / 2)[1]),
     "Eig": lambda x: abs(cr.linalg.eig(x)[0]),
-    **{name: partial(_of_last, name) for name in BY_LAST},
+    **{name: partial(_of_last, name) for name in sorted(BY_LAST)},
 }
 """Ops whose rule holds for what they are used on only (symmetric matrices, results that do not
 depend on a phase, an order that is a number): verified as part of such a function."""
