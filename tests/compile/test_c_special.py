@@ -20,7 +20,7 @@ from tests.compile.ccompiler import left, needs_compiler
 ELSEWHERE = ("gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_density", "gelu_tanh_slope")
 """Functions whose texts are elsewhere, and call one that is here."""
 ROWS: dict[str, Callable[[Any], Any]] = {
-    **{n: getattr(sp, n) for n in texts.TEXTS if hasattr(sp, n)},
+    **{n: getattr(m, n) for n in texts.TEXTS for m in (sp, bessel) if hasattr(m, n)},
     **{f"polygamma{n}": partial(sp.polygamma, n) for n in range(1, 5)},
     **{f"spherical_jn{n}": partial(bessel.spherical_jn, n) for n in range(5)},
     "iv2": partial(bessel.iv, 2),
