@@ -112,7 +112,7 @@ def fragment(body: Sequence[str]) -> str:
 def to_html(text: str) -> str:
     """Words as HTML; what stands between backticks is code.
 
-    >>> marked("`a < b` holds")
+    >>> to_html("`a < b` holds")
     '<code>a &lt; b</code> holds'
     """
     pieces = text.split("`")
