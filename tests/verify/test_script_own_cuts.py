@@ -219,9 +219,9 @@ def test_the_parameters_have_the_names_that_the_program_gives_them(tmp_path):
 
 
 def test_nothing_is_left_behind(tmp_path):
-    before = around.get(), Tensor.detach, Tensor.data, Tensor.backward, vars(Tensor)["_known"]
+    before = around.get(), Tensor.detach, Tensor.data, Tensor.backward, vars(Tensor)["_concrete"]
     run(tmp_path, START + GATE + END)
-    after = around.get(), Tensor.detach, Tensor.data, Tensor.backward, vars(Tensor)["_known"]
+    after = around.get(), Tensor.detach, Tensor.data, Tensor.backward, vars(Tensor)["_concrete"]
     assert after == before
 
 

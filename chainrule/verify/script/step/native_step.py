@@ -76,7 +76,7 @@ class OwnWhole(OneStep):
         self._patches.after(Tensor, "detach", partial(tape.cut, "detach"))
         put(Tensor, "data", self._data)
         self._patches.after(Module, "load_state_dict", self._loaded)
-        put(Tensor, "_known", self._known)
+        put(Tensor, "_concrete", self._known)
         put(Tensor, "backward", self._backward)
         put(_Run, "pull", self._pulls)
         put(Optimizer, "step", self._steps)
