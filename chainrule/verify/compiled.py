@@ -18,4 +18,4 @@ def compiled_classes() -> list[Any]:
 def loop_code() -> CodeType | None:
     """The code of the function that makes many calls one; None where it is not loaded."""
     many = sys.modules.get("chainrule.compile.runtime.call.many_calls")
-    return None if many is None else many.looped.__code__
+    return None if many is None else many.call_many.__code__
