@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import chainrule as cr
 from chainrule.studio.play import trace_page
@@ -63,6 +64,7 @@ def test_a_right_program_has_no_findings(browser: Any, tmp_path: Path):
         assert page.locator(".findings").count() == 0 and page.locator(".card.wrong").count() == 0
 
 
+@pytest.mark.sweep
 def test_a_step_of_training_opens_in_the_player(browser: Any, studio: str):
     url = f"{studio}#page=network&widths=3,3&residual=1&step=20"
     with opened(browser, url) as page:

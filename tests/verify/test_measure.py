@@ -552,6 +552,7 @@ def test_what_is_slow_is_left_and_what_was_seen_by_then_is_said(monkeypatch, aft
     assert {t.input for t in wrong.trials if t.verdict == "wrong"} <= {1}
 
 
+@pytest.mark.sweep
 @sampled(one_in=2)
 @pytest.mark.parametrize(("halvings", "level"), [(18, "note"), (9, "error")])
 def test_a_solver_that_stops_early_is_an_approximation(halvings: int, level: str):

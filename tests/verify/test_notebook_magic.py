@@ -102,6 +102,7 @@ for i in range(4):
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 def test_gradients_by_hand_in_a_cell(shell: Shell) -> None:
     text = BY_HAND.replace("x.T @ e / len(y)", "2 * x.T @ np.abs(e) / len(y)")

@@ -249,6 +249,7 @@ def deep(squash: type[nn.Module]) -> nn.Sequential:
     return m
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("squash", "measured"), [(nn.ReLU, 1), (nn.Sigmoid, 3)])
 def test_a_model_that_is_fine_in_one_step_is_measured_no_more(squash: type, measured: int):
     torch.manual_seed(0)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 from chainrule import verify
 from tests.sampling import sampled_file
@@ -16,6 +17,7 @@ pytestmark = sampled_file(one_in=12)
 rng = np.random.default_rng(6)
 
 
+@pytest.mark.sweep
 def test_the_last_value_that_is_made_of_no_cotangent_is_blamed() -> None:
     """The exact function, and the derivative of its approximation: no edit makes that right."""
 

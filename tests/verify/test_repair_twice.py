@@ -89,6 +89,7 @@ def backward(dh, dnew, x, h, c, w, u, b):
 """
 
 
+@pytest.mark.sweep
 @sampled(one_in=2)
 @pytest.mark.parametrize(
     ("right", "wrong"),

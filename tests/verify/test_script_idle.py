@@ -254,6 +254,7 @@ def test_parts_that_train_nothing(tmp_path: Path, name: str) -> None:
     found_on_its_line(tmp_path, *UNREAD[name])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", READ)
 def test_parts_that_somebody_may_read(tmp_path: Path, name: str) -> None:
     findings, exit_code, _ = observed(tmp_path, READ[name])

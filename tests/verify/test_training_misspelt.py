@@ -76,6 +76,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", WRONG)
 def test_a_switch_under_a_wrong_name_is_told_and_corrected(tmp_path: Path, name: str) -> None:
     text, code, line, after = WRONG[name]

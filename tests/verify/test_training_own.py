@@ -159,6 +159,7 @@ def test_ten_sigmoid_layers_vanish_and_shortcuts_do_not():
     assert codes(lambda: deep(shortcuts=True)) == []
 
 
+@pytest.mark.sweep
 def test_the_table_has_the_norms_of_the_gradients():
     with watching() as report:
         deep(shortcuts=False)

@@ -44,6 +44,7 @@ def functional(scale, act=torch.relu, way="linear", bias=0.0, layers=8):
     return loop
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["linear", "matmul", "right"])
 @pytest.mark.parametrize(
     ("scale", "act", "expected"),
