@@ -1,11 +1,12 @@
-"""Views of an array's memory by strides, which NumPy does not check: while the verifier runs code
-at other sizes, and changed, a view that leaves the memory of its array is an error, not a crash.
+"""Code that runs at other sizes, and changed, cannot leave the memory of its arrays: that is an
+error, not a crash. NumPy does not check views by strides, nor PyTorch indices of sparse arrays.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from chainrule.verify.subject import Array
 @contextmanager
 def checked_views(functions: Iterable[Callable[..., Any]]) -> Generator[None]:
     """Within it, `as_strided` checks its views, also where the modules of functions have imported
-    it by name."""
+    it by name, and PyTorch the indices of sparse arrays."""
     unchecked: Any = np.lib.stride_tricks.as_strided
     spaces: list[dict[str, Any]] = [getattr(f, "__globals__", {}) for f in functions]
     held = [(space, name) for space in spaces for name, v in space.items() if v is unchecked]
@@ -27,11 +28,17 @@ def checked_views(functions: Iterable[Callable[..., Any]]) -> Generator[None]:
     for space, name in held:
         space[name] = np.lib.stride_tricks.as_strided
     try:
-        yield
+        with _checked_indices():
+            yield
     finally:
         patches.undo()
         for space, name in held:
             space[name] = unchecked
+
+
+def _checked_indices() -> AbstractContextManager[Any]:
+    torch: Any = sys.modules.get("torch")
+    return nullcontext() if torch is None else torch.sparse.check_sparse_tensor_invariants()
 
 
 def _checked(unchecked: Callable[..., Array]) -> Callable[..., Array]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule import verify
@@ -66,3 +67,29 @@ def test_a_wrong_convolution_by_strides_is_named_and_nothing_crashes() -> None:
     (finding,) = report.findings
     assert finding.input == "x" and finding.place is not None
     assert finding.correction is not None and finding.correction.rechecked
+
+
+class GraphProduct(torch.autograd.Function):
+    """Edges with weights, as a matrix, times x; the backward forgets that a graph has directions."""
+
+    @staticmethod
+    def forward(ctx: Any, edges: Any, weights: Any, x: Any) -> Any:
+        n = len(x)
+        matrix = torch.sparse_coo_tensor(edges, weights, (n, n)).to_dense()
+        ctx.save_for_backward(matrix)
+        return matrix @ x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (matrix,) = ctx.saved_tensors
+        return None, None, matrix @ g
+
+
+def test_indices_of_sparse_arrays_are_checked_and_only_then() -> None:
+    edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 0, 0, 3]])
+    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    report = verify.function(GraphProduct, edges, torch.rand(5, dtype=torch.float64), x)
+    (finding,) = [f for f in report.findings if f.level == "error"]
+    assert finding.input == "x" and finding.name.code == "transposed"
+    assert finding.correction is not None and "matrix.T @ g" in finding.correction.after
+    assert not torch.sparse.check_sparse_tensor_invariants.is_enabled()
