@@ -70,7 +70,7 @@ def test_a_wrong_convolution_by_strides_is_named_and_nothing_crashes() -> None:
 
 
 class GraphProduct(torch.autograd.Function):
-    """Edges with weights, as a matrix, times x; the backward forgets that a graph has directions."""
+    """Edges with weights, as a matrix, times x; the backward forgets their directions."""
 
     @staticmethod
     def forward(ctx: Any, edges: Any, weights: Any, x: Any) -> Any:
