@@ -13,7 +13,7 @@ from chainrule import nn
 from chainrule.compile.lower import term_passes
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 Attend = Callable[..., Any]

@@ -21,7 +21,7 @@ from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 KINDS = (np.complex64, np.complex128)

@@ -23,7 +23,7 @@ from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from chainrule.ops.values import coefficients
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 TOKENS = np.array([26, 4, 12, 12, 0, 11])

@@ -19,7 +19,7 @@ from chainrule.ops.linalg.solving import Cholesky
 from chainrule.tree import flatten
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 RNG = np.random.default_rng(17)

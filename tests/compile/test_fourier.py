@@ -21,7 +21,7 @@ from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 LENGTHS = [*range(1, 10), 11, 13, 14, 15, 16, 18, 22, 32, 37, 47, 53, 81, 94, 106, 128, 251, 1000]

@@ -16,7 +16,7 @@ from tests.compile.test_jit import assert_same
 from tests.optimizers import ROWS, takes
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 def _row(name: str) -> Callable[[Any], optim.Optimizer]:

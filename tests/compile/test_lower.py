@@ -21,7 +21,7 @@ from tests.compile.test_ops import EAGER, eager_ops
 from tests.compile.test_ops import made as made
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 # --- whole numbers, bools, half precision --------------------------------------------------------

@@ -92,7 +92,7 @@ def compare(got: Any, want: Any, terms: int, what: str) -> None:
         np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=limit, err_msg=what)
 
 
-@sampled(one_in=5)
+@sampled(one_in=8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", GROUPS)
 def test_compiled_samples_give_the_same(name: str, dtype: type, made: list[Any]):

@@ -16,7 +16,7 @@ from chainrule.compile.lower.packing import pack_a, panels, tall_skinny
 from chainrule.compile.runtime import threads
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 F32 = np.dtype(np.float32)

@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.compile.llvm import short_rows
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 LENGTHS = [1, 7, 17, 40, 64, 65]

@@ -13,7 +13,7 @@ from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same, numbers
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 def decaying(c: Any, x: Any) -> Any:

@@ -14,7 +14,7 @@ from chainrule.tree import flatten
 from tests.compile.ccompiler import left, needs_compiler
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 RNG = np.random.default_rng(11)

@@ -21,7 +21,7 @@ from chainrule.compile.runtime import build, native_program
 from chainrule.compile.runtime.cache import Entry
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=2)
+pytestmark = sampled_file(one_in=3)
 
 
 STEPS = (32, 64, 128)

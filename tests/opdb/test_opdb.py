@@ -28,7 +28,7 @@ from opdb.third import Verdict, verdict
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
-    sampled_file(one_in=3),
+    sampled_file(one_in=5),
 ]
 
 

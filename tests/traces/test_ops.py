@@ -47,7 +47,7 @@ def test_linear_algebra_opens(pair: Any):
     check_file(trace)
 
 
-@sampled(one_in=5)
+@sampled(one_in=8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("sample", {s.name: s for s in SAMPLES if s.args}.values(), ids=str)
 def test_narrow_numbers_open(sample: Sample, dtype: type):
