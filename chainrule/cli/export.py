@@ -19,7 +19,6 @@ from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.cli.trainer import Run
 from chainrule.data import IGNORE, load_names, read_documents
 
-HELP = "write a training run as a program in C that needs only the C library"
 EXAMPLES = """examples:
   chainrule export --out c                      as `chainrule train` would train
   chainrule export --preset microgpt --steps 200 --out c

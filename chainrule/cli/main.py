@@ -16,13 +16,14 @@ from chainrule.errors import ChainruleError, OtherWorkerError
 from chainrule.optional import require
 
 COMMANDS = {
-    "train": "chainrule.cli.train",
-    "sample": "chainrule.cli.sample",
-    "export": "chainrule.cli.export",
-    "verify": "chainrule.cli.verify",
-    "play": "chainrule.cli.play",
+    "train": "train a GPT on names, or on any text file with one document a line",
+    "sample": "draw new documents from a trained model",
+    "export": "write a training run as a program in C that needs only the C library",
+    "verify": "run a training script and say which gradient is wrong, where, and what to do",
+    "play": "see a backward pass step by step, and train live, in a page of one file",
 }
-"""Modules with HELP, EXAMPLES, add_options(parser), and command(asked, console): an exit code."""
+"""What each command does. The module of its name here has EXAMPLES, add_options(parser) and
+command(asked, console): an exit code. It is loaded if its command was asked for."""
 
 FOREIGN = {"verify", "play"}
 """Those in which somebody else's program writes to stdout: it finds stdout as Python made it."""
@@ -57,11 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     require("rich", "the command chainrule")
-    asked = vars(_parser().parse_args(argv))
+    words = sys.argv[1:] if argv is None else argv
+    first = next((word for word in words if not word.startswith("-")), "")
+    asked = vars(_parser(first).parse_args(words))
     name: str = asked.pop("subcommand")
     if name not in FOREIGN:
         _show_any_letter()
-    module = importlib.import_module(COMMANDS[name])
+    module = _module(name)
     console = importlib.import_module("chainrule.cli.console")
     # In a notebook, too, lines of text: rich makes an output of each otherwise.
     return module.command(asked, console.PipedConsole(force_jupyter=False))
@@ -74,7 +77,12 @@ def _show_any_letter() -> None:
         out.reconfigure(errors="backslashreplace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _module(command: str) -> Any:
+    return importlib.import_module(f"chainrule.cli.{command}")
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    """All commands, with the options of the one that was asked for."""
     parser = Parser(
         prog="chainrule",
         description="Backpropagation you can see, trust and run at full speed.",
@@ -84,17 +92,18 @@ def _parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         dest="subcommand", required=True, metavar="COMMAND", parser_class=Parser
     )
-    for name, path in COMMANDS.items():
-        module = importlib.import_module(path)
+    for name, does in COMMANDS.items():
         sub = subparsers.add_parser(
             name,
-            help=module.HELP,
-            description=module.HELP[0].upper() + module.HELP[1:] + ".",
-            epilog=module.EXAMPLES,
+            help=does,
+            description=does[0].upper() + does[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_options(sub)
+        if name == command:
+            module = _module(name)
+            sub.epilog = module.EXAMPLES
+            module.add_options(sub)
     return parser
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from chainrule.cli.files import CommandError
 from chainrule.cli.options import whole
 
-HELP = "see a backward pass step by step, and train live, in a page of one file"
 EXAMPLES = """examples:
   chainrule play                                 the studio: expressions, training, slips, lessons
   chainrule play expr 'relu(a*b + d)' a=2 b=-3 d=10

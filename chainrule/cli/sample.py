@@ -18,7 +18,6 @@ from chainrule.cli.settings import Settings
 from chainrule.cli.trainer import draw_documents, restored_engine
 from chainrule.data import CharTokenizer
 
-HELP = "draw new documents from a trained model"
 EXAMPLES = """examples:
   chainrule sample --checkpoint runs/names-gpt2
   chainrule sample --checkpoint runs/names-gpt2 --prompt ann --count 5 --temperature 0.8

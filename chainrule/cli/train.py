@@ -29,7 +29,6 @@ from chainrule.data import load_names, read_documents
 from chainrule.files.whole_folders import clean
 from chainrule.parallel.joining import group
 
-HELP = "train a GPT on names, or on any text file with one document a line"
 EXAMPLES = """examples:
   chainrule train                               the names in the package: seconds, 20 new names
   chainrule train --data poems.txt --steps 5000 --holdout 0.1 --out runs/poems

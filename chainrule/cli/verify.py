@@ -24,7 +24,6 @@ STEPS = 3
 """Steps that are observed in full."""
 WINDOW = 60
 """Steps that are looked at for what shows late, if nobody says how many."""
-HELP = "run a training script and say which gradient is wrong, where, and what to do"
 EXAMPLES = """examples:
   chainrule verify train.py --lr 0.1            as `python train.py --lr 0.1`, observed for 3 steps
   chainrule verify package.train                as `python -m package.train`

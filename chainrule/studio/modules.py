@@ -21,7 +21,7 @@ MODULES: Final = ("ops", "network2", "network4", "values2", "values4", "gpt")
 microgpt."""
 _BESIDE: Final = ("network2", "network4")
 """Compiled by a second process, beside the rest, which takes as long."""
-_FOLDERS: Final = ("", "data", "models", "nn", "optim", "studio")
+_FOLDERS: Final = ("engine", "transforms", "data", "models", "nn", "optim", "studio")
 """Folders of the package that modules depend on, beside the compiler and the ops."""
 
 
@@ -41,7 +41,7 @@ def _entry_names() -> dict[str, str]:
     digest = blake2b(cache.surroundings(WASM).encode(), digest_size=20)
     root = Path(__file__).parents[1]
     for folder in _FOLDERS:
-        for path in sorted((root / folder).glob("*.py")):
+        for path in sorted((root / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return {m: f"{digest.hexdigest()}-{m}" for m in MODULES}
 
