@@ -12,9 +12,10 @@ from chainrule.compile.mathlib.reals import Bits, Real
 
 
 def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:
-    """The integer nearest to x times factor, as float and as integer; ties to even; small only."""
+    """The integer nearest to x times factor, as float and as integer; small only. Within an ulp of
+    a tie it may be either."""
     magic = x.at.magic
-    shifted = x + magic if factor == 1 else x.fma(factor, magic)
+    shifted = x + magic if factor == 1 else x.multiply_add(factor, magic)
     return shifted - magic, Bits(x.at, shifted.bits().raw, x.at.magic_bits)
 
 

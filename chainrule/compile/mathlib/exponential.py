@@ -22,6 +22,22 @@ from chainrule.ops.values import coefficients as c
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}
 
+
+def halves(x: float, places: int) -> tuple[float, float]:
+    """x as a multiple of 2^-places, and the rest of it in float32."""
+    hi = round(math.ldexp(x, places)) * 2.0**-places
+    return hi, float(np.float32(x - hi))
+
+
+def _halves_f64(x: tuple[float, float], places: int) -> tuple[float, float]:
+    """The same of a number that two floats make, the rest of it in float64."""
+    hi = round(math.ldexp(x[0], places)) * 2.0**-places
+    return hi, (x[0] - hi) + x[1]
+
+
+EXACT_LN2 = {32: halves(math.log(2), 15), 64: _halves_f64(c.LN2, 42)}
+"""ln 2: its first part times any n is exact, up to 2^9 in float32 and 2^11 in float64."""
+
 LEAST = {32: -112.0, 64: -760.0}
 """Below it an exponential is 0, also times a thousand."""
 UP = {32: 40, 64: 80}
@@ -29,12 +45,13 @@ UP = {32: 40, 64: 80}
 
 
 def _reduce(x: Real) -> tuple[Two, Bits]:
-    """r and n of x = n ln 2 + r."""
-    hi, lo = c.LN2_F32 if x.at.bits == 32 else c.LN2
+    """r and n of x = n ln 2 + r. n times the first part of ln 2 is exact, so no instruction is
+    needed that rounds a product and a sum once."""
+    hi, lo = EXACT_LN2[x.at.bits]
     n, k = nearest(x, c.INV_LN2[0])
-    near = (-n).fma(hi, x)
-    r = (-n).fma(lo, near)
-    return Two(r, (-n).fma(lo, near - r)), k
+    near = (-n).multiply_add(hi, x)
+    r = (-n).multiply_add(lo, near)
+    return Two(r, (-n).multiply_add(lo, near - r)), k
 
 
 def exp_parts(x: Real) -> tuple[Real, Bits]:
@@ -52,7 +69,7 @@ def exp_near_0(r: Real) -> Real:
     """exp(r), |r| <= ln(2) / 2."""
     if r.at.bits == 32:
         return polynomial(r, c.EXP_F32).fma(r, 1.0).fma(r, 1.0)
-    return 1.0 + (r * r).fma(polynomial(r, c.EXP_F64), r)
+    return 1.0 + (r * r).multiply_add(polynomial(r, c.EXP_F64), r)
 
 
 def expm1_near_0_f32(r: Real) -> Real:
@@ -91,26 +108,17 @@ class Exponential:
         return self.most * self.rest
 
 
-def halves(x: float, places: int) -> tuple[float, float]:
-    """x as a multiple of 2^-places, and the rest of it in float32."""
-    hi = round(math.ldexp(x, places)) * 2.0**-places
-    return hi, float(np.float32(x - hi))
-
-
-SHORT_LN2 = halves(math.log(2), 15)
-"""ln 2: the first part times any n up to 2^9 is exact in float32."""
-
-
-def reduced_f32(u: Real, lo: Real | None = None) -> tuple[Real, Bits]:
-    """r and k of e^-(u + lo) = 2^k e^r; u of float32, lo at most an ulp of it."""
+def reduced_f32(u: Real, rest: Real | None = None) -> tuple[Real, Bits]:
+    """r and k of e^-(u + rest) = 2^k e^r; u of float32, rest at most an ulp of it."""
     n, k = nearest(u, -c.INV_LN2[0])
-    r = n.fma(-SHORT_LN2[1], n.fma(-SHORT_LN2[0], -u))
-    return (r if lo is None else r - lo), k
+    hi, lo = EXACT_LN2[32]
+    r = n.multiply_add(-lo, n.multiply_add(-hi, -u))
+    return (r if rest is None else r - rest), k
 
 
 def expm1_near_0(r: Two) -> Two:
     """exp(r) - 1, a little better than rounded."""
-    tail = (r.hi * r.hi).fma(polynomial(r.hi, c.EXP_F64), r.lo)
+    tail = (r.hi * r.hi).multiply_add(polynomial(r.hi, c.EXP_F64), r.lo)
     return Two(r.hi, tail)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
+    EXACT_LN2,
     RANGE,
-    SHORT_LN2,
     Exponential,
     exp_near_0,
     exp_twofold,
@@ -97,8 +97,9 @@ def cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
     small = x.fma(x, -z).fma(_CUBIC[0], z.fma(_CUBIC[1], _LINEAR[1]))
     lo = z.fma(_CUBIC[0], _LINEAR[0] - hi) + small
     n, k = nearest(x * hi, -c.INV_LN2[0])
-    r = x.fma(-hi, -(n * SHORT_LN2[0]))
-    return r + x.fma(-lo, n * -SHORT_LN2[1]), k
+    unit, rest = EXACT_LN2[32]
+    r = x.fma(-hi, -(n * unit))
+    return r + x.fma(-lo, n * -rest), k
 
 
 def _gate_f32(x: Real, r: Real, k: Bits) -> Real:
