@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 MINIMUMS := .venv-minimums
+# Python compiles a module when it is first imported: most of them never are.
+INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 RUN := $(VENV)/bin
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 # Two workers on two cores: one thread of BLAS each, or they wait for each other.
@@ -60,22 +62,22 @@ clean:
 # What it takes to run chainrule, then what it takes to work on it, then its peers for benchmarks.
 $(VENV)/run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/pip install --quiet --disable-pip-version-check --editable .
+	$(RUN)/$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/dev: $(VENV)/run
-	$(RUN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(RUN)/pip install --quiet --disable-pip-version-check --group dev
+	$(RUN)/$(INSTALL) --upgrade "pip>=25.1"
+	$(RUN)/$(INSTALL) --group dev
 	touch $@
 
 $(VENV)/bench: $(VENV)/dev
-	$(RUN)/pip install --quiet --disable-pip-version-check --group bench
+	$(RUN)/$(INSTALL) --group bench
 	touch $@
 
 $(MINIMUMS)/made: pyproject.toml tests/minimums.py
 	$(PYTHON) -m venv --clear $(MINIMUMS)
-	$(MINIMUMS)/bin/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(MINIMUMS)/bin/$(INSTALL) --upgrade "pip>=25.1"
 	$(MINIMUMS)/bin/python tests/minimums.py > $(MINIMUMS)/oldest.txt
-	$(MINIMUMS)/bin/pip install --quiet --disable-pip-version-check \
+	$(MINIMUMS)/bin/$(INSTALL) \
 		--requirement $(MINIMUMS)/oldest.txt --editable . --group pytest
 	touch $@
