@@ -62,6 +62,11 @@ _ROWS: list[tuple[str, str, str]] = [
     ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
     ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
     ("hooked", "gradient changed by a hook", "a hook returns another one; it may be meant"),
+    (
+        "wrong_domain",
+        "wrong kind of input",
+        "a loss expects logits, probabilities or logarithms, and gets another",
+    ),
     ("broadcast", "broadcast by accident", "each prediction is compared with each target"),
     ("clip_scaled", "clipped before unscaling", "the bound is compared with scaled gradients"),
     ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all, or it was used"),

@@ -17,6 +17,7 @@ from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.death import Died
 from chainrule.verify.training.rules.detached import Cut
+from chainrule.verify.training.rules.domains import Domains
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.given import Assigned, Closures
 from chainrule.verify.training.rules.kept_graphs import Kept
@@ -37,7 +38,7 @@ __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -80,5 +81,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         for part in (
             Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes,
             Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
+            Domains,
         )
     ], main  # fmt: skip

@@ -13,6 +13,7 @@ from chainrule.verify.script.remedies.counts import over_all
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.hooks import apart, returned
+from chainrule.verify.script.remedies.losses import along, expected
 from chainrule.verify.script.remedies.memory import kept_apart, unshared
 from chainrule.verify.script.remedies.order import (
     carried,
@@ -72,6 +73,8 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "graph_kept": (carried,),
     "writes": (apart, returned),
     "partly_detached": (joined, in_torch),
+    "wrong_domain": (expected,),
+    "wrong_axis": (along,),
 }
 """By code of a finding."""
 

@@ -23,8 +23,9 @@ from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.facts.units import ACTIVATIONS
-from chainrule.verify.training.record import events, native_graph
+from chainrule.verify.training.record import events, native_fed, native_graph
 from chainrule.verify.training.record.bus import Bus, Tap
+from chainrule.verify.training.record.fed import Fed
 from chainrule.verify.training.record.native_engine import OwnEngine
 from chainrule.verify.training.record.op_names import COMPARE
 from chainrule.verify.where import Line, here, place, site
@@ -153,6 +154,8 @@ class OwnTap(Tap):
             event = events.Compared.of(op.name, *xs)
             if event is not None:
                 self._bus.tell(event)
+        if op.name in native_fed.FIRST and self._on and self._bus.hears(Fed):
+            native_fed.tell(self._engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 

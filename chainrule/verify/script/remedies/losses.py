@@ -1,0 +1,78 @@
+"""What a loss expects: its prediction made so, or another loss for the prediction that there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.patterns import Rewrite, Row, fitting
+from chainrule.verify.script.remedies.source import Source, called, nodes
+from chainrule.verify.training.text.edits import Edit
+
+_LAYERS = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
+_LOGARITHMS: tuple[Row, ...] = (
+    ("softmax(X, *A)", "log_softmax(X, *A)"), ("X.Softmax", "X.LogSoftmax"),
+)  # fmt: skip
+_BARE: tuple[Row, ...] = (("softmax(X, *A)", "X"), ("sigmoid(X)", "X"))
+_SWAPS: dict[str, tuple[Row, ...]] = {
+    "nll_loss": (("nll_loss(X, *A)", "cross_entropy(X, *A)"), ("X.NLLLoss", "X.CrossEntropyLoss")),
+    "cross_entropy": (
+        ("cross_entropy(X, *A)", "nll_loss(torch.log(X), *A)"),
+    ),
+    "binary_cross_entropy_with_logits": (
+        ("binary_cross_entropy_with_logits(X, *A)", "binary_cross_entropy(X, *A)"),
+        ("X.BCEWithLogitsLoss", "X.BCELoss"),
+    ),
+    "poisson_nll_loss": (
+        ("poisson_nll_loss(X, Y)", "poisson_nll_loss(X, Y, log_input=False)"),
+        ("PoissonNLLLoss()", "PoissonNLLLoss(log_input=False)"),
+    ),
+}  # fmt: skip
+"""By loss: another one for what it is given."""
+_NAMED = re.compile(r"`(\w+)` expects")
+
+
+def expected(finding: Finding) -> Iterator[Edit | None]:
+    """Changes of what makes the prediction, then of the loss."""
+    source, said = Source.at(finding.place), _NAMED.search(finding.name.because)
+    if source is None or said is None:
+        return
+    loss, unscaled = said[1], "above 0" in finding.name.because
+    if not unscaled:
+        rows = _LOGARITHMS if loss in ("nll_loss", "kl_div") else _BARE
+        yield from _each(source, rows)
+        yield from () if rows is _LOGARITHMS else _layers(source)
+    yield from Rewrite(_SWAPS.get(loss, ()))(finding)
+
+
+def _each(source: Source, rows: tuple[Row, ...]) -> Iterator[Edit | None]:
+    """Where one fits, on the line first, then elsewhere."""
+    some = sorted(nodes(source.tree, ast.expr), key=lambda n: n.lineno != source.place.line)
+    yield from (source.with_pieces([piece]) for piece in fitting(source, some, rows))
+
+
+def _layers(source: Source) -> Iterator[Edit | None]:
+    """`nn.Softmax(dim=1)` as a layer that does nothing."""
+    for call in nodes(source.tree, ast.Call):
+        if called(call) in _LAYERS.values() and isinstance(call.func, ast.Attribute):
+            of = source.text(call.func.value)
+            yield source.with_pieces([(call, f"{of}.Identity()")])
+
+
+def along(finding: Finding) -> Iterator[Edit | None]:
+    """A softmax along the other axis."""
+    source, said = Source.at(finding.place), re.search(r"along axis (\d+)$", _advice(finding))
+    if source is None or said is None:
+        return
+    on_line = nodes(source.tree, ast.Call, lambda n: n.lineno == source.place.line)
+    for call in [c for c in on_line if called(c) in ("softmax", "log_softmax")]:
+        named = [k.value for k in call.keywords if k.arg in ("dim", "axis")]
+        plain = [a for a in call.args if isinstance(a, ast.Constant | ast.UnaryOp)]
+        for node in [*named, *plain[-1:]]:
+            yield source.with_pieces([(node, said[1])])
+
+
+def _advice(finding: Finding) -> str:
+    return finding.correction.formula if finding.correction is not None else ""
