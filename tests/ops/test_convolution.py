@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,29 @@ def test_vmap_gives_gradients_by_example() -> None:
 
 def test_messages_name_the_shapes() -> None:
     x, w = generic(2, 4, 7, 6), generic(8, 3, 3, 2)
-    with pytest.raises(ShapeError, match=r"x \(2, 4, 7, 6\) has 4 channels; weight \(8, 3, 3, 2\)"):
-        conv.conv2d(x, w)
+    for call, said in (
+        (
+            lambda: conv.conv2d(x, w),
+            "conv2d: x (2, 4, 7, 6) has 4 channels (axis 1), but weight (8, 3, 3, 2) takes 3: a "
+            "weight (8, 4, 3, 2) fits, or x with 3 channels fits",
+        ),
+        (
+            lambda: conv.conv2d(x, generic(8, 6, 3, 2)),
+            "takes 6: if its channels are the last axis, write cr.moveaxis(x, -1, 1)",
+        ),
+        (lambda: conv.conv2d(x, w, groups=4), "takes 12 in 4 groups: a weight (8, 1, 3, 2) fits"),
+        (
+            lambda: conv.conv2d(x, w, groups=3),
+            "groups divide the 8 channels of weight (8, 3, 3, 2) (axis 0), and 3 does not",
+        ),
+        (
+            lambda: conv.conv_transpose2d(x, w),
+            "conv_transpose2d: x (2, 4, 7, 6) has 4 channels (axis 1), but weight (8, 3, 3, 2) "
+            "takes 8: a weight (4, 3, 3, 2) fits",
+        ),
+    ):
+        with pytest.raises(ShapeError, match=re.escape(said)):
+            call()
     with pytest.raises(ShapeError, match=r"have 3 axes each, not \(2, 4, 7, 6\)"):
         conv.conv1d(x, w)
     with pytest.raises(ShapeError, match=r"kernel \(9, 2\).* is larger than the array \(7, 6\)"):

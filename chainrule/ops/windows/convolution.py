@@ -15,6 +15,7 @@ from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.shapes.shaping import beside, reshape
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput, Unfold
+from chainrule.ops.windows.dimensions import by_dimension
 from chainrule.ops.windows.windows import Sizes, Windows, sizes_of
 
 
@@ -24,6 +25,33 @@ def _check(what: str, x: Any, weight: Any, ndim: int) -> None:
             f"{what}: x (N, C, ...) and weight have {ndim + 2} axes each, not {tuple(x.shape)} and "
             f"{tuple(weight.shape)}"
         )
+
+
+def _check_channels(
+    what: str, x: Any, weight: Any, groups: int, takes: int, fitting: tuple[int, ...]
+) -> None:
+    """Raise unless `groups` divide the weight's first axis and x has as many channels as it takes.
+
+    `fitting` is the shape of a weight that takes those of x, if groups divide them.
+    """
+    shape, mine, channels = tuple(weight.shape), tuple(x.shape), x.shape[1]
+    if groups < 1 or shape[0] % groups:
+        raise ShapeError(
+            f"{what}: groups divide the {shape[0]} channels of weight {shape} (axis 0), and "
+            f"{groups} does not"
+        )
+    if channels == takes:
+        return
+    advice = f"x with {takes} channels fits"
+    if mine[-1] == takes:
+        advice = "if its channels are the last axis, write cr.moveaxis(x, -1, 1)"
+    elif channels % groups == 0:
+        advice = f"a weight {fitting} fits, or {advice}"
+    split = f" in {groups} groups" if groups > 1 else ""
+    raise ShapeError(
+        f"{what}: x {mine} has {channels} channels (axis 1), but weight {shape} takes "
+        f"{takes}{split}: {advice}"
+    )
 
 
 def _with_bias(what: str, y: Any, bias: Any) -> Any:
@@ -40,80 +68,38 @@ def _conv(
     what = f"conv{ndim}d"
     _check(what, x, weight, ndim)
     outs, channels = weight.shape[:2]
-    if g < 1 or x.shape[1] != channels * g or outs % g:
-        raise ShapeError(
-            f"{what}: x {tuple(x.shape)} has {x.shape[1]} channels; weight {tuple(weight.shape)} "
-            f"in {g} groups takes {channels * g}, and gives {outs}, which must divide by {g}"
-        )
+    fitting = (outs, x.shape[1] // g, *weight.shape[2:]) if g > 0 else ()
+    _check_channels(what, x, weight, g, channels * g, fitting)
     windows = Windows.over(what, x, weight.shape[2:], stride, padding, dilation)
     return _with_bias(what, apply(Convolve(windows, g), x, weight), bias)
 
 
-def conv1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Any:
-    """Cross-correlation of x with weight, plus bias.
+def _conv_of(ndim: int):
+    def conv(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        *,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+    ) -> Any:
+        """Cross-correlation of x with weight, plus bias.
 
-    Shapes: (N, C, W), (O, C // groups, K), (O) -> (N, O, W) if padding == "same";
-        (N, C, W), (O, C // groups, K), (O) ->
-          (N, O, (W - at(dilation, 0) * (K - 1) - 1) // at(stride, 0) + 1) if padding == "valid";
-        (N, C, W), (O, C // groups, K), (O) ->
-          (N, O, (W + 2 * at(padding, 0) - at(dilation, 0) * (K - 1) - 1) // at(stride, 0) + 1).
-    As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (needs stride
-    1; of an odd number one more after). Each group of channels out sees one group of channels in.
-    """
-    return _conv(1, x, weight, bias, stride, padding, dilation, groups)
+        Shapes: (N, C, {size}), (O, C // groups, {kernel}), (O) -> (N, O, {size})
+              if padding == "same";
+            (N, C, {size}), (O, C // groups, {kernel}), (O) -> (N, O, {out}) if padding == "valid";
+            (N, C, *s), (O, C // groups, *k), (O) -> (N, O, *[
+              (n + 2 * at(padding, i) - at(dilation, i) * (k[i] - 1) - 1) // at(stride, i) + 1
+              for i, n in enumerate(s)]).
+        As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (needs stride 1;
+        of an odd number one more after). Each group of channels out sees one group of channels in.
+        A size is one number for all axes, or one for each.
+        """
+        return _conv(ndim, x, weight, bias, stride, padding, dilation, groups)
 
-
-def conv2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Any:
-    """Cross-correlation of x with weight, plus bias.
-
-    Shapes: (N, C, H, W), (O, C // groups, I, J), (O) -> (N, O, H, W) if padding == "same";
-        (N, C, H, W), (O, C // groups, I, J), (O) -> (N, O, P, Q) if padding == "valid";
-        (N, C, H, W), (O, C // groups, I, J), (O) ->
-          (N, O, (H + 2 * at(padding, 0) - at(dilation, 0) * (I - 1) - 1) // at(stride, 0) + 1,
-          (W + 2 * at(padding, 1) - at(dilation, 1) * (J - 1) - 1) // at(stride, 1) + 1).
-    As `conv1d`, with one size for both dimensions or one for each.
-    """
-    return _conv(2, x, weight, bias, stride, padding, dilation, groups)
-
-
-def conv3d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Any:
-    """Cross-correlation of x with weight, plus bias.
-
-    Shapes: (N, C, *s), (O, C // groups, *k), (O) -> (N, O, *s) if padding == "same";
-        (N, C, *s), (O, C // groups, *k), (O) -> (N, O, P, Q, R) if padding == "valid";
-        (N, C, *s), (O, C // groups, *k), (O) -> (N, O, *[
-          (n + 2 * at(padding, i) - at(dilation, i) * (k[i] - 1) - 1) // at(stride, i) + 1
-          for i, n in enumerate(s)]).
-    As `conv1d`, with one size for all three dimensions or one for each.
-    """
-    return _conv(3, x, weight, bias, stride, padding, dilation, groups)
+    return conv
 
 
 def _conv_transpose(
@@ -121,11 +107,7 @@ def _conv_transpose(
 ) -> Any:
     what = f"conv_transpose{ndim}d"
     _check(what, x, weight, ndim)
-    if groups < 1 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
-        raise ShapeError(
-            f"{what}: x {tuple(x.shape)} and weight {tuple(weight.shape)} need the same number of "
-            f"channels in (axis 1 and axis 0), which must divide by {groups} groups"
-        )
+    _check_channels(what, x, weight, groups, weight.shape[0], (x.shape[1], *weight.shape[1:]))
     s, d = [sizes_of(what, n, options[n], ndim) for n in ("stride", "dilation")]
     p, extra = [sizes_of(what, n, options[n], ndim, 0) for n in ("padding", "output_padding")]
     if [1 for e, n in zip(extra, s, strict=True) if e >= n]:
@@ -139,71 +121,33 @@ def _conv_transpose(
     return _with_bias(what, apply(ConvolveInput(windows, groups), x, weight), bias)
 
 
-def conv_transpose1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Any:
-    """The transpose of `conv1d` in x, as in PyTorch.
+def _conv_transpose_of(ndim: int):
+    def conv_transpose(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        *,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        dilation: Sizes = 1,
+    ) -> Any:
+        """The transpose of `conv{n}d` in x, as in PyTorch.
 
-    Shapes: (N, C, W), (C, O, K), (O * groups) ->
-          (N, O * groups, (W - 1) * at(stride, 0) - 2 * at(padding, 0) + at(dilation, 0) * (K - 1)
-          + at(output_padding, 0) + 1).
-    """
-    options = {"stride": stride, "padding": padding, "dilation": dilation}
-    options["output_padding"] = output_padding
-    return _conv_transpose(1, x, weight, bias, options, groups)
+        Shapes: (N, C, *s), (C, O, *k), (O * groups) -> (N, O * groups, *[
+              (n - 1) * at(stride, i) - 2 * at(padding, i) + at(dilation, i) * (k[i] - 1)
+              + at(output_padding, i) + 1 for i, n in enumerate(s)]).
+        """
+        options = {"stride": stride, "padding": padding, "dilation": dilation}
+        options["output_padding"] = output_padding
+        return _conv_transpose(ndim, x, weight, bias, options, groups)
 
-
-def conv_transpose2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Any:
-    """The transpose of `conv2d` in x, as in PyTorch.
-
-    Shapes: (N, C, H, W), (C, O, I, J), (O * groups) ->
-          (N, O * groups, (H - 1) * at(stride, 0) - 2 * at(padding, 0) + at(dilation, 0) * (I - 1)
-          + at(output_padding, 0) + 1, (W - 1) * at(stride, 1) - 2 * at(padding, 1) +
-          at(dilation, 1) * (J - 1) + at(output_padding, 1) + 1).
-    """
-    options = {"stride": stride, "padding": padding, "dilation": dilation}
-    options["output_padding"] = output_padding
-    return _conv_transpose(2, x, weight, bias, options, groups)
+    return conv_transpose
 
 
-def conv_transpose3d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    *,
-    stride: Sizes = 1,
-    padding: Sizes = 0,
-    output_padding: Sizes = 0,
-    groups: int = 1,
-    dilation: Sizes = 1,
-) -> Any:
-    """The transpose of `conv3d` in x, as in PyTorch.
-
-    Shapes: (N, C, *s), (C, O, *k), (O * groups) -> (N, O * groups, *[
-          (n - 1) * at(stride, i) - 2 * at(padding, i) + at(dilation, i) * (k[i] - 1)
-          + at(output_padding, i) + 1 for i, n in enumerate(s)]).
-    """
-    options = {"stride": stride, "padding": padding, "dilation": dilation}
-    options["output_padding"] = output_padding
-    return _conv_transpose(3, x, weight, bias, options, groups)
+conv1d, conv2d, conv3d = by_dimension(_conv_of)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = by_dimension(_conv_transpose_of)
 
 
 def unfold(

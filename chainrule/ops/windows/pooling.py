@@ -20,6 +20,7 @@ from chainrule.ops.families import Linear
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import reshape, roomy
+from chainrule.ops.windows.dimensions import by_dimension
 from chainrule.ops.windows.windows import Sizes, Windows, sizes_of
 
 
@@ -120,11 +121,11 @@ def _windows(
 
 def _max_pool(x: Any, windows: Windows, return_indices: bool) -> Any:
     index = apply(WindowArg(windows), x)  # within each (example, channel)
-    y = _at(x, index, windows.ndim)
+    y = elements_at(x, index, windows.ndim)
     return (y, index) if return_indices else y
 
 
-def _at(x: Any, index: Any, ndim: int) -> Any:
+def elements_at(x: Any, index: Any, ndim: int) -> Any:
     """Elements of x (N, C, *size) at places (N, C, *out) of each flattened size."""
     n, c = int(x.shape[0]), int(x.shape[1])
     start = (np.arange(n * c) * math.prod(x.shape[2:])).reshape(n, c, *[1] * ndim)
@@ -154,143 +155,60 @@ def _avg_pool(
     return total / WindowSum(windows, False).eval(ones)
 
 
-def max_pool1d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window of x.
+def _max_pool_of(ndim: int):
+    def max_pool(
+        x: Any,
+        kernel: Sizes,
+        *,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """The maximum of each window of x.
 
-    Shapes: (N, C, W) -> (N, C, P), (N, C, P) if return_indices;
-        (N, C, W) -> (N, C, P) if ceil_mode;
-        (N, C, *s) -> (N, C, *[
-          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
-          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
-    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
-    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
-    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
-    """
-    windows = _windows("max_pool1d", 1, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows, return_indices)
+        Shapes: (N, C, {size}) -> (N, C, {out}), (N, C, {out}) if return_indices;
+            (N, C, {size}) -> (N, C, {out}) if ceil_mode;
+            (N, C, *s) -> (N, C, *[
+              (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
+              at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+        The gradient goes to the first maximum of a window, in row-major order. Padding is never the
+        maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
+        `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
+        """
+        what = f"max_pool{ndim}d"
+        windows = _windows(what, ndim, x, kernel, stride, padding, dilation, ceil_mode)
+        return _max_pool(x, windows, return_indices)
 
-
-def max_pool2d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window of x.
-
-    Shapes: (N, C, H, W) -> (N, C, P, Q), (N, C, P, Q) if return_indices;
-        (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
-        (N, C, *s) -> (N, C, *[
-          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
-          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
-    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
-    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
-    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
-    """
-    windows = _windows("max_pool2d", 2, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows, return_indices)
+    return max_pool
 
 
-def max_pool3d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window of x.
+def _avg_pool_of(ndim: int):
+    def avg_pool(
+        x: Any,
+        kernel: Sizes,
+        *,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        """The mean of each window of x.
 
-    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R), (N, C, P, Q, R) if return_indices;
-        (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
-        (N, C, *s) -> (N, C, *[
-          (n + 2 * at(padding, i) - at(dilation, i) * (at(kernel, i) - 1) - 1) //
-          at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
-    The gradient goes to the first maximum of a window, in row-major order. Padding is never the
-    maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
-    `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
-    """
-    windows = _windows("max_pool3d", 3, x, kernel, stride, padding, dilation, ceil_mode)
-    return _max_pool(x, windows, return_indices)
+        Shapes: (N, C, {size}) -> (N, C, {out}) if ceil_mode;
+            (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) //
+              at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
+        Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode`
+        the last windows may end behind the padding, where nothing counts. `divisor_override` stands
+        in place of their number.
+        """
+        windows = _windows(f"avg_pool{ndim}d", ndim, x, kernel, stride, padding, 1, ceil_mode)
+        return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
 
-
-def avg_pool1d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Any:
-    """The mean of each window of x.
-
-    Shapes: (N, C, W) -> (N, C, P) if ceil_mode;
-        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
-          + 1 for i, n in enumerate(s)]).
-    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
-    last windows may end behind the padding, where nothing counts.
-    """
-    windows = _windows("avg_pool1d", 1, x, kernel, stride, padding, 1, ceil_mode)
-    return _avg_pool(x, windows, padding, count_include_pad, None)
+    return avg_pool
 
 
-def avg_pool2d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    """The mean of each window of x.
-
-    Shapes: (N, C, H, W) -> (N, C, P, Q) if ceil_mode;
-        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
-          + 1 for i, n in enumerate(s)]).
-    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
-    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
-    place of their number.
-    """
-    windows = _windows("avg_pool2d", 2, x, kernel, stride, padding, 1, ceil_mode)
-    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
-
-
-def avg_pool3d(
-    x: Any,
-    kernel: Sizes,
-    *,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    """The mean of each window of x.
-
-    Shapes: (N, C, D, H, W) -> (N, C, P, Q, R) if ceil_mode;
-        (N, C, *s) -> (N, C, *[(n + 2 * at(padding, i) - at(kernel, i)) // at(stride or kernel, i)
-          + 1 for i, n in enumerate(s)]).
-    Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode` the
-    last windows may end behind the padding, where nothing counts. `divisor_override` stands in
-    place of their number.
-    """
-    windows = _windows("avg_pool3d", 3, x, kernel, stride, padding, 1, ceil_mode)
-    return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
+max_pool1d, max_pool2d, max_pool3d = by_dimension(_max_pool_of)
+avg_pool1d, avg_pool2d, avg_pool3d = by_dimension(_avg_pool_of)
