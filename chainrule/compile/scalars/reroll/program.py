@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, final
@@ -107,6 +107,20 @@ class Rolled:
                 derivatives[i] = slopes[self._spots]
             return out[:count].copy(), derivatives
 
+    def once(self, floats: Sequence[float], state: Array, chosen: Chosen) -> tuple[float, Array]:
+        """The result, the only one, and its derivatives with respect to all there is room for but
+        `floats`, the first; `state` are the numbers of the others, room by room."""
+        x, seeds, out, slopes = self._arrays[:_CONSTANTS]
+        first = len(floats)
+        with self.code.lock:
+            x[:first] = floats
+            x[first:] = state
+            for table, at, choice in self._choices:
+                table[at] = choice.addresses(chosen)
+            seeds[0] = 1.0
+            self.code.run(self._addresses)
+            return float(out[0]), slopes[first:].copy()
+
 
 @final
 class Straight:
@@ -116,7 +130,7 @@ class Straight:
         self.families = made
         self.code = code
         self._arrays = code.arrays()
-        constants, *rest = self._arrays[1:]
+        self.leaves, constants, *rest = self._arrays
         constants[: len(tape.constant_data)] = tape.constant_data
         tables = made.tables()
         for array, table in zip(rest, tables, strict=False):

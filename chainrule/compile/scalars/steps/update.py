@@ -65,7 +65,8 @@ class UpdateTape:
         """Write the numbers of the leaves into x, from arrays of each kind."""
         for kind, (start, places) in self.kinds.items():
             n, array = len(places), given[kind]
-            x[start : start + n] = array if n == len(array) else array[places]
+            if array.base is not x:  # it is there already
+                x[start : start + n] = array if n == len(array) else array[places]
 
     def run(self, fill: Callable[[Array], None]) -> Array:
         """All outputs for the numbers that `fill` writes."""
@@ -118,6 +119,14 @@ class Update:
         if self._calls == CALLS:
             self._roll(given)
         return self.tape.run(lambda x: self.tape.fill(x, given))
+
+    def memory(self, kind: Kind) -> Array | None:
+        """Where its loops read the numbers of a kind, if all of them lie in a row there."""
+        if self.loops is None or kind not in self.tape.kinds:
+            return None
+        start, places = self.tape.kinds[kind]
+        in_order = np.array_equal(places, np.arange(len(places)))
+        return self.loops.leaves[start : start + len(places)] if in_order else None
 
     def _roll(self, given: Mapping[Kind, Array]) -> None:
         n = len(self.tape.code)
