@@ -101,7 +101,7 @@ class Step:
         out: list[Any] = []
         for kind, i in self._returned:
             if kind == "number":
-                out.append(float(found[i]))
+                out.append(float(found(i, i + 1)[0]))
             else:
                 v = result_of_state(float(results[i]), self.runs.state, slopes[i])
                 v._g = 1 if i == 0 else 0

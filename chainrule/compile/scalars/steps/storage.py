@@ -8,7 +8,7 @@ from typing import Any, final
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
 from chainrule.compile.scalars.steps.memory import LIST
-from chainrule.compile.scalars.steps.plan import Plan
+from chainrule.compile.scalars.steps.plan import Outputs, Plan
 from chainrule.compile.scalars.steps.state import State
 from chainrule.op import Array
 
@@ -64,12 +64,12 @@ class Storage:
                 self._list(kind).load()
         return {kind: self.numbers(kind) for kind in kinds}
 
-    def store(self, plan: Plan, found: Array) -> None:
+    def store(self, plan: Plan, found: Outputs) -> None:
         """Do what a plan says, with the outputs of an update."""
         self.leaves.store(plan, found)
         for w in plan.writes:
             if w.kind[0] == LIST:
-                self._list(w.kind).store(found[w.start : w.stop], w.among)
+                self._list(w.kind).store(found(w.start, w.stop), w.among)
         for f in plan.fills:
             if f.kind[0] == LIST:
                 self._list(f.kind).fill(f.thing, f.among)
