@@ -29,8 +29,8 @@ from chainrule.compile.scalars.steps.outcome import (
 from chainrule.compile.scalars.steps.plan import Fill, Places, Plan, Write, index
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
+from chainrule.engine.op import Array
 from chainrule.errors import TraceError
-from chainrule.op import Array
 from chainrule.scalar import Value
 from chainrule.tree import flatten
 
