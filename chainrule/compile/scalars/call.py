@@ -25,6 +25,7 @@ from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import StepRecorder
 from chainrule.compile.scalars.steps.step import Step
+from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.reach import names_in
@@ -146,6 +147,7 @@ class Scalars:
         self._retraces = retraces
         self._known = Known()
         self._updates = Updates()
+        self._storages = Storages()
         self._latest: Variant | None = None
         self._why = ""
         """Why the latest call ran as it is, if it did."""
@@ -300,7 +302,7 @@ class Scalars:
             found = recorder.record(symbolic=symbolic)
             runs = Runs(found.tape, self._known)
         else:
-            step = Step(found, self._known, self._updates)
+            step = Step(found, self._known, self._updates, self._storages)
             runs = step.runs
             chosen = indices(found.check, ints)
             if not all(step.agrees(x, chosen) for x in found.outcomes):

@@ -21,19 +21,26 @@ _MADE = "jit"
 
 
 @final
-class _Slopes:
-    """Derivatives in an array, which become Python numbers when somebody looks at them."""
+class Slopes:
+    """Derivatives in an array, at `places` of it or at all, which become Python numbers when
+    somebody looks at them."""
 
-    __slots__ = ("array",)
+    __slots__ = ("_all", "_places")
 
-    def __init__(self, array: Array) -> None:
-        self.array = array
+    def __init__(self, array: Array, places: Any = None) -> None:
+        self._all = array
+        self._places = places
+
+    @property
+    def array(self) -> Array:
+        """The derivatives alone."""
+        return self._all if self._places is None else self._all[self._places]
 
     def __iter__(self) -> Iterator[float]:
         return iter(self.array.tolist())
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self._all if self._places is None else self._places)
 
 
 @final
@@ -44,7 +51,7 @@ class _Handed:
     __slots__ = ("given", "slopes", "state", "steep")
 
     def __init__(
-        self, given: Sequence[Value], slopes: Sequence[float], state: Leaves, steep: Array
+        self, given: Sequence[Value], slopes: Sequence[float], state: Leaves, steep: Slopes
     ) -> None:
         self.given = given
         self.slopes = slopes
@@ -55,21 +62,36 @@ class _Handed:
         if g:
             for leaf, d in zip(self.given, self.slopes, strict=True):
                 leaf._g += g * d
-            self.state.add(self.steep, float(g))
+            self.state.add(self.steep.array, float(g))
         return 0
 
 
 def result_of(data: float, given: Sequence[Value], state: Leaves, slopes: Array) -> Value:
     """A Value with what is given and the state for children; of the first, those that were computed
     themselves get links."""
-    leaves = (*given, *state.values) if given else state.values
-    if not leaves:
-        return Value(data)
     n = len(given)
+    if not n:
+        return result_of_state(data, state, Slopes(slopes))
     apart = [i for i, v in enumerate(given) if v._made is not None]
     outer = [i for i, v in enumerate(given) if v._made is None]
     inner = [given[i] for i in apart]
+    leaves = (*given, *state.values)
     v = Value(data, inner or leaves[:1], slopes[apart].tolist() if inner else [0.0])
-    v._made = Made(_MADE, children=leaves, partials=_Slopes(slopes))
-    v._d_a = _Handed([given[i] for i in outer], slopes[outer].tolist(), state, slopes[n:])
+    v._made = Made(_MADE, children=leaves, partials=Slopes(slopes))
+    rest = [given[i] for i in outer], slopes[outer].tolist()
+    v._d_a = _Handed(*rest, state, Slopes(slopes[n:]))
     return v
+
+
+def result_of_state(data: float, state: Leaves, slopes: Slopes) -> Value:
+    """A Value with nothing but the state for children."""
+    if not state.values:
+        return Value(data)
+    v = Value(data, state.values[:1], _NONE)
+    v._made = Made(_MADE, children=state.values, partials=slopes)
+    v._d_a = _Handed((), (), state, slopes)
+    return v
+
+
+_NONE = (0.0,)
+"""What stands for the link to the first child: `_Handed` hands its part on, too."""

@@ -15,14 +15,15 @@ from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import (
     TracedNumber,
     functions_of_math,
     number_of,
 )
 from chainrule.compile.scalars.steps.outcome import FLOAT, RESULT, SLOPE, Outcome, RecordedStep
-from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, State
-from chainrule.compile.scalars.tape import Tape
+from chainrule.compile.scalars.steps.state import State
+from chainrule.compile.scalars.tape import Tape, ranked
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.errors import TraceError
@@ -55,6 +56,10 @@ class StepRecorder:
         self._leaves = leaves
         self._structure = structure
         self._state = State([f])
+        self._where = where = stands({"function": f})
+        apart = (("", 1), (0,))
+        order_of = ranked(where)
+        self._state.values.sort(key=lambda v: order_of(where.get(id(v), apart)))
         self._seen: Reads | None = None
         self._symbolic = symbolic
         self._written: list[int] = []
@@ -68,7 +73,7 @@ class StepRecorder:
 
     def record(self, notes: Notes) -> RecordedStep | None:
         """Run it, and leave everything as it was; None if it does not call backward after all."""
-        f, state = self._f, self._state
+        state = self._state
         put_back = state.saved()
         try:
             with seeing(notes.functions), note_random_state() as chance:
@@ -82,8 +87,7 @@ class StepRecorder:
             for k in self._written:
                 notes.forget_items(state.lists[k])
             guards = notes.finish()
-            where = stands({"function": f})
-            self._open(outcome, where)
+            self._open(outcome, self._where)
             with seeing(notes.functions):
                 if self._seen is not None and self._seen.open:
                     self._compare(put_back)
@@ -92,7 +96,7 @@ class StepRecorder:
             put_back()
         assert self._seen is not None
         maxima, _ = self._seen.maxima()
-        tape = Tape(self._seen, where, maxima)
+        tape = Tape(self._seen, self._where, maxima)
         steps = outcome.steps
         traced = self._symbolic and any(type(x) is int for x in self._leaves)
         check = steps.compiled() if traced else None

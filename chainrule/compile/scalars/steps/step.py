@@ -1,22 +1,22 @@
-"""A compiled step: forward and backward by the graph's program, then the update, then everything is
-written where the program has it."""
+"""A compiled step: forward and backward by the graph's program, then the update, then what is
+written goes to the arrays of the state, or to where the program has it."""
 
 # A result's gradient is what Value keeps to itself.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.reroll.known import Known
-from chainrule.compile.scalars.results import result_of
+from chainrule.compile.scalars.results import Slopes, result_of_state
 from chainrule.compile.scalars.runs import Runs
+from chainrule.compile.scalars.steps.hollow import LOCK
+from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
 from chainrule.compile.scalars.steps.outcome import (
     FLOAT,
@@ -26,70 +26,56 @@ from chainrule.compile.scalars.steps.outcome import (
     Outcome,
     RecordedStep,
 )
-from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, Memory
+from chainrule.compile.scalars.steps.plan import Fill, Places, Plan, Write, index
+from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.engine.op import Array
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
 from chainrule.tree import flatten
 
-Places = NDArray[np.int64]
-
-
-@final
-@dataclass(slots=True)
-class _Write:
-    """Numbers that go to some places of a memory, all where `among` is None: `count` of the
-    outputs, from `start` on."""
-
-    memory: Memory
-    among: Places | None
-    start: int
-    count: int
-
-
-@final
-@dataclass(slots=True)
-class _Fill:
-    """One object that goes to some places of a memory."""
-
-    memory: Memory
-    among: Places | None
-    thing: Any
-
 
 @final
 class Step:
     """What runs in the place of a step."""
 
-    def __init__(self, found: RecordedStep, known: Known, updates: Updates) -> None:
+    def __init__(
+        self, found: RecordedStep, known: Known, updates: Updates, storages: Storages
+    ) -> None:
         first = found.outcomes[0]
         self.state = state = found.state
         self.runs = Runs(found.tape, known)
         self.structure = found.structure
-        self._memories: dict[Any, Memory] = {(DATA,): Memory(DATA, state.values)}
-        self._memories[GRADIENT,] = Memory(GRADIENT, state.values)
-        self._memories |= {(LIST, k): Memory(LIST, x) for k, x in enumerate(state.lists)}
-        self._values = len(state.values)
+        self._storage = storage = storages.of(state)
         rank = {id(v): i for i, v in enumerate(state.values)}
         self._places = np.array([rank.get(id(v), -1) for v in found.tape.state], np.int64)
         if (self._places < 0).any():
             raise TraceError("jit: a step reads a Value that it reaches by no name")
         self._floats = len(first.leaves)
         self._scalars = len(first.steps.scalars)
-        self._writes: list[_Write] = []
-        self._fills: list[_Fill] = []
+        self._room = self._room_in_order()
         outputs: list[int] = []
-        for kind, left in _left(first):
-            self._plan(first, kind, left, outputs)
+        plans = [self._plan_of(first, kind, left, outputs) for kind, left in _left(first)]
+        plan = Plan([w for p in plans for w in p.writes], [f for p in plans for f in p.fills])
+        self._plan = storage.plan(plan)
         self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
         self.update = updates.update(first.nodes, outputs)
         kinds = self.update.tape.kinds
-        self._needed = [k for k in self._memories if k in kinds or k == (DATA,)]
+        self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
+        self._moved = False
+        self._zeros = np.zeros(len(state.values))
 
-    def _plan(self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]) -> None:
-        """What is to be written to one memory."""
-        memory = self._memories[kind]
+    def _room_in_order(self) -> int:
+        """How many numbers of Values the loops have room for, if those are the first of the state,
+        in its order; else 0."""
+        tape, first = self.runs.tape, self._floats
+        room = tape.room - first
+        in_order = np.array_equal(tape.spots[first:] - first, self._places)
+        one = len(tape.results) == 1 and np.array_equal(tape.spots[:first], np.arange(first))
+        return room if in_order and one and room <= len(self.state.values) else 0
+
+    def _plan_of(self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]) -> Plan:
+        """What is to be written to the numbers of one kind."""
         traced: list[int] = []
         start = len(outputs)
         things: dict[Any, tuple[Any, list[int]]] = {}
@@ -100,70 +86,86 @@ class Step:
                     outputs.append(x.node)
             else:  # all that was not written is a number of `nodes`
                 things.setdefault((type(x), repr(x)), (x, []))[1].append(i)
-        if traced:
-            self._writes.append(_Write(memory, _among(traced, memory), start, len(traced)))
-        for thing, places in things.values():
-            self._fills.append(_Fill(memory, _among(places, memory), thing))
+        writes = [Write(kind, _among(traced, left), start, len(outputs))] if traced else []
+        return Plan(writes, [Fill(kind, _among(at, left), x) for x, at in things.values()])
 
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
-        given = {k: np.empty(self._memories[k].count) for k in self._needed}
-        for kind, numbers in given.items():
-            self._memories[kind].read(numbers)
-        found, results, slopes = self._compute(given, floats, chosen)
-        for w in self._writes:
-            w.memory.write(found[w.start : w.start + w.count], w.among)
-        for f in self._fills:
-            f.memory.fill(f.thing, f.among)
+        with LOCK:
+            given = self._storage.load(self._needed)
+            results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
+            found = self.update.run(self._inputs(given, floats, chosen, results, slope))
+            self._storage.store(self._plan, found)
+            if not self._moved and self.update.loops is not None:
+                self._move()
         out: list[Any] = []
         for kind, i in self._returned:
             if kind == "number":
-                out.append(float(found[i]))
+                out.append(float(found(i, i + 1)[0]))
             else:
-                v = result_of(float(results[i]), [], self.runs.state, slopes[i][self._floats :])
+                v = result_of_state(float(results[i]), self.runs.state, slopes[i])
                 v._g = 1 if i == 0 else 0
                 out.append(v)
         return self.structure.unflatten(out)
 
-    def _compute(
-        self, given: dict[Any, Array], floats: Sequence[float], chosen: Chosen
-    ) -> tuple[Array, Array, Array]:
-        """The outputs of the update; results and their derivatives."""
-        results, slopes = self.runs.run(floats, chosen, given[DATA,][self._places])
-        return (
-            self.update.run(self._inputs(given, floats, chosen, results, slopes)),
-            results,
-            slopes,
-        )
+    def _move(self) -> None:
+        """Let the state's arrays be where the update's loops read them."""
+        self._moved = True
+        for kind in self._needed:
+            numbers = self.update.memory(kind)
+            if numbers is not None and len(numbers) == self._storage.count(kind):
+                self._storage.move(kind, numbers)
+
+    def _differentiate(
+        self, data: Array, floats: Sequence[float], chosen: Chosen
+    ) -> tuple[Sequence[float], Sequence[Slopes], Array]:
+        """The results; the derivatives of each; those of the first by the places of the state."""
+        loops, room, first = self.runs.loops, self._room, self._floats
+        if loops is not None and room:
+            result, found = loops.once(floats, data[:room], chosen)
+            return [result], [Slopes(found, self._places)], self._widened(found)
+        results, rows = self.runs.run(floats, chosen, data[self._places])
+        slope = self._zeros.copy()
+        slope[self._places] = rows[0, first:]
+        return results.tolist(), [Slopes(x[first:]) for x in rows], slope
+
+    def _widened(self, slope: Array) -> Array:
+        """The derivatives by all that is in the state, where those behind the last are 0."""
+        missing = len(self._zeros) - len(slope)
+        return np.concatenate([slope, self._zeros[:missing]]) if missing else slope
 
     def _inputs(
-        self, given: Any, floats: Sequence[float], chosen: Chosen, results: Array, slopes: Array
+        self,
+        given: Mapping[Any, Array],
+        floats: Sequence[float],
+        chosen: Chosen,
+        results: Sequence[float],
+        slope: Array,
     ) -> dict[Any, Array]:
         """What an update is computed from."""
-        slope = np.zeros(self._values)
-        slope[self._places] = slopes[0, self._floats :]
         return {
             **given,
             (SLOPE,): slope,
-            (RESULT,): results,
+            (RESULT,): np.array(results, np.float64),
             (FLOAT,): np.array(floats, np.float64),
             (INT,): chosen[len(chosen) - self._scalars :].astype(np.float64),
         }
 
     def agrees(self, outcome: Outcome, chosen: Chosen) -> bool:
         """Whether it does what a run of the program did, for the numbers that this found."""
-        given = {k: np.array(outcome.before[k], np.float64) for k in self._needed}
-        x = np.concatenate([outcome.floats, given[DATA,][self._places]])
-        results, slopes = self.runs.tape.run(x, chosen)
+        before = {k: np.array(x, np.float64) for k, x in outcome.before.items()}
+        x = np.concatenate([outcome.floats, before[DATA,][self._places]])
+        results, rows = self.runs.tape.run(x, chosen)
+        slope = self._zeros.copy()
+        slope[self._places] = rows[0, self._floats :]
         tape = self.update.tape
-        inputs = self._inputs(given, outcome.floats, chosen, results, slopes)
+        inputs = self._inputs(before, outcome.floats, chosen, results.tolist(), slope)
         found = tape.run(lambda x: tape.fill(x, inputs))
-        kinds = {id(m): k for k, m in self._memories.items()}
-        left = {k: np.array(outcome.before[k], np.float64) for k in self._memories}
-        for w in self._writes:
-            left[kinds[id(w.memory)]][_index(w.among)] = found[w.start : w.start + w.count]
-        for f in self._fills:
-            left[kinds[id(f.memory)]][_index(f.among)] = f.thing
+        left = before
+        for w in self._plan.writes:
+            left[w.kind][index(w.among)] = found[w.start : w.stop]
+        for f in self._plan.fills:
+            left[f.kind][index(f.among)] = f.thing
         pairs = [
             pair
             for kind, after in _left(outcome)
@@ -178,18 +180,14 @@ class Step:
         return bool(np.allclose(want, got, rtol=1e-7, atol=1e-12, equal_nan=True))
 
 
-def _index(among: Places | None) -> Any:
-    return slice(None) if among is None else among
-
-
 def _left(outcome: Outcome) -> list[tuple[Any, Sequence[Any]]]:
     """What a run left, by kind."""
     lists = [((LIST, k), x) for k, x in enumerate(outcome.lists)]
     return [((DATA,), outcome.data), ((GRADIENT,), outcome.gradients), *lists]
 
 
-def _among(places: list[int], memory: Memory) -> Places | None:
-    return None if places == list(range(memory.count)) else np.array(places, np.int64)
+def _among(places: list[int], all_of: Sequence[Any]) -> Places | None:
+    return None if places == list(range(len(all_of))) else np.array(places, np.int64)
 
 
 def _returned(y: Any, first: Outcome, outputs: list[int]) -> tuple[str, int]:

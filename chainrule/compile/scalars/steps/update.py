@@ -18,6 +18,7 @@ from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Straight
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
+from chainrule.compile.scalars.steps.plan import Outputs
 from chainrule.engine.op import Array
 
 Kind = tuple[Any, ...]
@@ -65,7 +66,8 @@ class UpdateTape:
         """Write the numbers of the leaves into x, from arrays of each kind."""
         for kind, (start, places) in self.kinds.items():
             n, array = len(places), given[kind]
-            x[start : start + n] = array if n == len(array) else array[places]
+            if array.base is not x:  # it is there already
+                x[start : start + n] = array if n == len(array) else array[places]
 
     def run(self, fill: Callable[[Array], None]) -> Array:
         """All outputs for the numbers that `fill` writes."""
@@ -110,14 +112,25 @@ class Update:
         self.loops: Straight | None = None
         self.why = f"it is rolled up at call {CALLS}"
 
-    def run(self, given: Mapping[Kind, Array]) -> Array:
-        """All outputs, for arrays of the inputs."""
+    def run(self, given: Mapping[Kind, Array]) -> Outputs:
+        """Tells outputs from a number to another one, for arrays of the inputs; until it runs the
+        next time."""
         if self.loops is not None:
-            return self.loops.run(lambda x: self.tape.fill(x, given))
+            self.loops.run(lambda x: self.tape.fill(x, given))
+            return self.loops.results
         self._calls += 1
         if self._calls == CALLS:
             self._roll(given)
-        return self.tape.run(lambda x: self.tape.fill(x, given))
+        found = self.tape.run(lambda x: self.tape.fill(x, given))
+        return lambda start, stop: found[start:stop]
+
+    def memory(self, kind: Kind) -> Array | None:
+        """Where its loops read the numbers of a kind, if all of them lie in a row there."""
+        if self.loops is None or kind not in self.tape.kinds:
+            return None
+        start, places = self.tape.kinds[kind]
+        in_order = np.array_equal(places, np.arange(len(places)))
+        return self.loops.leaves[start : start + len(places)] if in_order else None
 
     def _roll(self, given: Mapping[Kind, Array]) -> None:
         n = len(self.tape.code)
@@ -134,10 +147,15 @@ class Update:
             x[: self.tape.leaves] *= 1.37
 
         fills: list[Callable[[Array], None]] = [lambda x: self.tape.fill(x, given), moved]
-        if all(_agree(made.run(fill), self.tape.run(fill)) for fill in fills):
-            self.loops = made
+        n = len(self.tape.results)
+        for fill in fills:
+            made.run(fill)
+            if not _agree(made.results(0, n), self.tape.run(fill)):
+                break
         else:
-            self.why = "its loops gave other numbers than the tape"
+            self.loops = made
+            return
+        self.why = "its loops gave other numbers than the tape"
 
 
 @final

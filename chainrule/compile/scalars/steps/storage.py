@@ -1,0 +1,97 @@
+"""The arrays of what a step trains, which all the tapes of a function share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+from chainrule.compile.scalars.steps.float_list import FloatList
+from chainrule.compile.scalars.steps.hollow import Leaves
+from chainrule.compile.scalars.steps.memory import LIST
+from chainrule.compile.scalars.steps.plan import Outputs, Plan
+from chainrule.compile.scalars.steps.state import State
+from chainrule.engine.op import Array
+
+_MOST = 4
+"""Storages of a function that are remembered: there is mostly one."""
+
+
+@final
+class Storage:
+    """The numbers of leaves and of lists, by kind."""
+
+    def __init__(self, state: State) -> None:
+        self.leaves = Leaves(state.values)
+        self.lists: list[FloatList] = [FloatList(x) for x in state.lists]
+        self._plans: dict[Any, Plan] = {}
+
+    def _list(self, kind: Any) -> FloatList:
+        return self.lists[int(kind[1])]
+
+    def holds(self, state: State) -> bool:
+        """Whether it is for these Values and lists, in that order."""
+        lists = [x.holder for x in self.lists]
+        return _same(self.leaves.values, state.values) and _same(lists, state.lists)
+
+    def plan(self, plan: Plan) -> Plan:
+        """An equal one that it knows, or this."""
+        return self._plans.setdefault(plan.key, plan)
+
+    def count(self, kind: Any) -> int:
+        """How many numbers of a kind there are."""
+        return len(self.numbers(kind))
+
+    def kinds(self) -> list[Any]:
+        """All kinds."""
+        return [*self.leaves.numbers, *[(LIST, k) for k in range(len(self.lists))]]
+
+    def numbers(self, kind: Any) -> Array:
+        """The array of a kind."""
+        return self._list(kind).numbers if kind[0] == LIST else self.leaves.numbers[kind]
+
+    def move(self, kind: Any, numbers: Array) -> None:
+        """Let this be the array of a kind."""
+        if kind[0] == LIST:
+            self._list(kind).move(numbers)
+        else:
+            self.leaves.move(kind, numbers)
+
+    def load(self, kinds: Iterable[Any]) -> Mapping[Any, Array]:
+        """The arrays of these kinds, with the numbers as they are now."""
+        self.leaves.load(kinds)
+        for kind in kinds:
+            if kind[0] == LIST:
+                self._list(kind).load()
+        return {kind: self.numbers(kind) for kind in kinds}
+
+    def store(self, plan: Plan, found: Outputs) -> None:
+        """Do what a plan says, with the outputs of an update."""
+        self.leaves.store(plan, found)
+        for w in plan.writes:
+            if w.kind[0] == LIST:
+                self._list(w.kind).store(found(w.start, w.stop), w.among)
+        for f in plan.fills:
+            if f.kind[0] == LIST:
+                self._list(f.kind).fill(f.thing, f.among)
+        self.leaves.rest()
+
+
+@final
+class Storages:
+    """Those of a function's states so far."""
+
+    def __init__(self) -> None:
+        self._made: list[Storage] = []
+
+    def of(self, state: State) -> Storage:
+        """The one for a state."""
+        for known in self._made:
+            if known.holds(state):
+                return known
+        made = Storage(state)
+        self._made = [made, *self._made[: _MOST - 1]]
+        return made
+
+
+def _same(xs: Any, ys: Any) -> bool:
+    return len(xs) == len(ys) and all(x is y for x, y in zip(xs, ys, strict=True))
