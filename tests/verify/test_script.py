@@ -31,7 +31,10 @@ from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
 from chainrule.verify.script.sandbox.quiet import calm
-from chainrule.verify.script.step.torch_step import WholeObserver
+from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.torch_step import TorchRecorder
+from chainrule.verify.training.record.bus import Bus
+from chainrule.verify.training.record.torch_loop import TorchTap
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=12)
@@ -54,6 +57,11 @@ def ran(name: str, *args: str, steps: int = 3, only: Sequence[Observer] | None =
             torch=torch_makers,
         )
     return outcome, out.getvalue()
+
+
+def one_step() -> OneStep:
+    """What looks at one step of PyTorch's as a whole, and nothing else."""
+    return OneStep(Bus([TorchTap()]), TorchRecorder())
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -382,18 +390,18 @@ for i in range(3):
 
 def test_a_long_evaluation_is_not_recorded(tmp_path: Path):
     seen: list[int] = []
+    whole = one_step()
+    done = whole.step_done
 
-    class Whole(WholeObserver):
-        def stop(self) -> None:
-            assert self._tape is not None
-            super().stop()
+    def step_done(step: int) -> None:
+        tape = whole.recorder.tape
+        seen.append(len(tape.entries) if tape is not None else 0)
+        done(step)
 
-        def step_done(self, step: int) -> None:
-            seen.append(len(self._tape.entries) if self._tape is not None else 0)
-            super().step_done(step)
-
+    whole.step_done = step_done
     path = written(tmp_path, EVALUATED)
-    outcome = script.run(script.target(path), torch=(lambda: [Whole()],), steps=3)
+    outcome = script.run(script.target(path), torch=(lambda: [whole],), steps=3)
+    assert whole.recorder.tape is not None
     assert outcome.report.ok
     assert 0 < seen[1] <= 600  # two calls for each batch would be 1,600
     assert [c.subject for c in outcome.report.ledger.checked] == ["one step as a whole"]
@@ -505,7 +513,7 @@ def test_patches_come_off_in_any_order():
 )
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
 def test_cuts_in_a_transformer(slip: str, code: str, text: str):
-    outcome, _ = ran("transformer.py", "--slip", slip, only=[WholeObserver()])
+    outcome, _ = ran("transformer.py", "--slip", slip, only=[one_step()])
     found = serious(outcome.report)
     assert [f.name.code for f in found] == ([code] if code else [])
     for f in found:
@@ -552,7 +560,7 @@ def deliberate() -> list[str]:
 @sampled(one_in=6)
 @pytest.mark.parametrize("name", deliberate())
 def test_cuts_on_purpose_are_no_mistakes(name: str):
-    outcome, _ = ran("deliberate.py", name, only=[WholeObserver()])
+    outcome, _ = ran("deliberate.py", name, only=[one_step()])
     assert outcome.code == 0
     assert serious(outcome.report) == []
     assert not outcome.report.ledger.skipped

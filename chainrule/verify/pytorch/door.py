@@ -147,6 +147,7 @@ class _Door(TorchFunctionMode):
         super().__init__()
         self.onlookers: tuple[Onlooker, ...] = ()
         self.recorder: Recorder | None = None
+        self.is_paused = False
         self.calls = 0
         """How many it is handing on: PyTorch has it off the stack meanwhile, and puts it back, even
         if nobody looks on any more."""
@@ -155,6 +156,12 @@ class _Door(TorchFunctionMode):
         """These look on from now on."""
         self.onlookers = tuple(onlookers)
         self.recorder = next((o for o in onlookers if isinstance(o, Recorder)), None)
+        self.settle()
+
+    def settle(self) -> None:
+        """Stand on the stack if anybody looks on."""
+        if not self.calls:
+            (modes.push if self.onlookers and not self.is_paused else modes.pull)(self)
 
     def __torch_function__(
         self,
@@ -168,7 +175,7 @@ class _Door(TorchFunctionMode):
         except (KeyError, TypeError):
             kind = kind_of(func)
         onlookers = self.onlookers
-        if not (kind.name and onlookers):
+        if self.is_paused or not (kind.name and onlookers):
             return func(*args, **kwargs) if kwargs else func(*args)
         call = Call(kind, func, args, kwargs or {})
         self.calls += 1
@@ -201,8 +208,6 @@ def look(onlooker: Onlooker) -> None:
     door = _door()
     if onlooker not in door.onlookers:
         door.take((*door.onlookers, onlooker))
-        if not door.calls:
-            modes.push(door)
 
 
 def look_away(onlooker: Onlooker) -> bool:
@@ -211,6 +216,20 @@ def look_away(onlooker: Onlooker) -> bool:
     if onlooker not in door.onlookers:
         return False
     door.take([o for o in door.onlookers if o is not onlooker])
-    if not (door.onlookers or door.calls):
-        modes.pull(door)
     return True
+
+
+def pause() -> None:
+    """Tell nobody of the calls of this thread: a backward pass, an optimizer or we are at work."""
+    door = _door()
+    if not door.is_paused:
+        door.is_paused = True
+        door.settle()
+
+
+def resume() -> None:
+    """Tell onlookers again."""
+    door = _door()
+    if door.is_paused:
+        door.is_paused = False
+        door.settle()

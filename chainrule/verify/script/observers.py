@@ -11,35 +11,35 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.script.session import Makers
 
 
-def _own_functions() -> Sequence[Observer]:
+def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import OwnFunctions
-
-    return [OwnFunctions()]
-
-
-def _scalar_engines() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
 
-    return [ScalarEngines()]
+    return [OwnFunctions(), ScalarEngines()]
 
 
-def _own_whole() -> Sequence[Observer]:
-    from chainrule.verify.script.step.native_step import OwnWhole
+def _native_loop() -> Sequence[Observer]:
+    from chainrule.verify.script.step.native_step import NativeRecorder
+    from chainrule.verify.script.step.one_step import OneStep
+    from chainrule.verify.training import own_parts
 
-    return [OwnWhole()]
+    return own_parts(lambda bus: OneStep(bus, NativeRecorder()))[0]
 
 
-def _torch_functions() -> Sequence[Observer]:
+def _torch_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import TorchFunctions
 
     return [TorchFunctions()]
 
 
-def _torch_whole() -> Sequence[Observer]:
+def _torch_loop() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.recomputed import Recomputed
-    from chainrule.verify.script.step.torch_step import WholeObserver
+    from chainrule.verify.script.step.one_step import OneStep
+    from chainrule.verify.script.step.torch_step import TorchRecorder
+    from chainrule.verify.training import torch_parts
 
-    return [WholeObserver(), Recomputed()]
+    parts, _ = torch_parts(lambda bus: OneStep(bus, TorchRecorder()))
+    return [parts[0], Recomputed(), *parts[1:]]
 
 
 def _torch_by_hand() -> Sequence[Observer]:
@@ -48,19 +48,7 @@ def _torch_by_hand() -> Sequence[Observer]:
     return [Optimized()]
 
 
-def _torch_training() -> Sequence[Observer]:
-    from chainrule.verify import training
-
-    return training.observers()
-
-
-def _own_training() -> Sequence[Observer]:
-    from chainrule.verify import training
-
-    return training.own_observers()
-
-
-OWN: Makers = (_own_functions, _scalar_engines, _own_whole, _own_training)
-TORCH: Makers = (_torch_functions, _torch_whole, _torch_by_hand, _torch_training)
-LOOP: tuple[Makers, Makers] = ((_own_whole, _own_training), (_torch_whole, _torch_training))
+OWN: Makers = (_native_backwards, _native_loop)
+TORCH: Makers = (_torch_backwards, _torch_by_hand, _torch_loop)
+LOOP: tuple[Makers, Makers] = ((_native_loop,), (_torch_loop,))
 """Those of both that look at the loop around the gradients, and at what it leaves out of them."""

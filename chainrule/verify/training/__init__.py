@@ -7,7 +7,7 @@ mistakes read (`rules/`). No framework is imported before its taps are made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.verify.observer import Observer
@@ -41,6 +41,8 @@ _PARTS: Sequence[type[Part]] = (
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
+_TORCH_ONLY = (Recounted, Closures, Assigned)
+"""Those that chainrule's programs cannot make."""
 
 
 def observers() -> list[Observer]:
@@ -53,8 +55,9 @@ def own_observers() -> list[Observer]:
     return list(own_parts()[0])
 
 
-def torch_parts() -> tuple[list[Part], TorchTap]:
-    """The parts for PyTorch, and the tap that can be told of what was there before."""
+def torch_parts(*first: Callable[[Bus], Part]) -> tuple[list[Part], TorchTap]:
+    """The parts for PyTorch, and the tap that can be told of what was there before; `first`: makes
+    parts that go before the others."""
     from chainrule.verify.training.record.scalers import ScalerTap, torch_library
     from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import TorchTap
@@ -65,22 +68,16 @@ def torch_parts() -> tuple[list[Part], TorchTap]:
     main = TorchTap()
     hooks = HookTap(main)
     bus = Bus([main, ScalerTap(main, torch_library), ModuleTap(main), OpTap(main), hooks])
-    return [*[part(bus) for part in _PARTS], Hooks(bus, hooks)], main
+    return [*[part(bus) for part in (*first, *_PARTS)], Hooks(bus, hooks)], main
 
 
-def own_parts() -> tuple[list[Part], OwnTap]:
-    """The parts for chainrule, and the tap that can be told of what was there before."""
+def own_parts(*first: Callable[[Bus], Part]) -> tuple[list[Part], OwnTap]:
+    """The same for chainrule."""
     from chainrule.verify.training.record.native_loop import OwnTap
     from chainrule.verify.training.record.scalers import ScalerTap, native_library
     from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
     main = OwnTap()
     bus = Bus([main, ScalerTap(main, native_library)])
-    return [
-        part(bus)
-        for part in (
-            Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes,
-            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
-            Domains,
-        )
-    ], main  # fmt: skip
+    parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
+    return [part(bus) for part in (*first, *parts)], main

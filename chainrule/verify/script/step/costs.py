@@ -108,14 +108,14 @@ def seen_of(
     """
     tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
     loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
-    ident = part.tape.ident
+    identity = part.tape.identity
     roots = [
-        Root(ident(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
+        Root(identity(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
         for slot, t in tensors.items()
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
     where = purpose(part, cut)
     by = differentiated(part, cut) if where in ("derivative", "wasted") else ()
-    ids = frozenset([ident(part.tape.roots[s]) for s in by])
+    ids = frozenset([identity(part.tape.roots[s]) for s in by])
     return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)

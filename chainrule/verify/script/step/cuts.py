@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.entries import GRAD, NUMBER, Calls, Entry
+from chainrule.verify.script.step.tape import GRAD, NUMBER, Entry, Tape
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames, is_library, users_line
 
@@ -31,7 +31,7 @@ class Cut:
 class Slice:
     """The part of a tape that a loss depends on."""
 
-    def __init__(self, tape: Calls, loss: int) -> None:
+    def __init__(self, tape: Tape, loss: int) -> None:
         self.tape = tape
         self.loss = loss
         self.numbers = _upstream(tape, loss)
@@ -131,7 +131,7 @@ def _live(entry: Entry) -> Sequence[int]:
 
 
 def _upstream(
-    tape: Calls, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
+    tape: Tape, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
 ) -> list[int]:
     """Numbers of the entries that the slot `loss` depends on by those of their inputs that `way`
     gives, in order."""

@@ -17,8 +17,8 @@ from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.costs import Step
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.entries import Entry
-from chainrule.verify.script.step.torch_rerun import gradients, made_by, values_of
+from chainrule.verify.script.step.tape import Entry
+from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.training.facts.names import listed, parameter_names
 from chainrule.verify.where import placed
 
@@ -65,7 +65,7 @@ def zeros(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
     live = [e for e in part.entries if e.is_live]
     slots = {*part.tape.roots, *[s for e in live for s in (*e.outputs, *e.connected)]}
     asked = [s for s in slots if s in values and values[s].requires_grad]
-    grads = gradients(values[part.loss], [values[s] for s in asked])
+    grads = _gradients(values[part.loss], [values[s] for s in asked])
     zero = {s: not bool(g.any()) for s, g in zip(asked, grads, strict=True) if g is not None}
     left = {s for s in part.tape.roots if zero.get(s)}
     found, names = list[Flat](), parameter_names(torch.nn.Module) if left else {}
@@ -108,11 +108,16 @@ def _is_flat(entry: Entry, values: Mapping[int, Tensor]) -> bool:
             noise = torch.randn(x.shape, generator=generator).to(x.dtype)
             by = far * (near * x.abs().mean() + 1.0)
             moved[slot] = (near * x + by * noise).requires_grad_()
-        made = [t.sum() for t in made_by(entry, moved) if t.requires_grad]
-        grads = gradients(sum(made, torch.zeros(())), [moved[s] for s in entry.connected])
+        made = [t.sum() for t in call_again(entry, moved) if t.requires_grad]
+        grads = _gradients(sum(made, torch.zeros(())), [moved[s] for s in entry.connected])
         if any(g is not None and bool(g.any()) for g in grads):
             return False
     return True
+
+
+def _gradients(y: Tensor, xs: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Of a number; None for what it does not depend on."""
+    return TorchTensors().gradients([y], None, xs) if y.requires_grad else [None] * len(xs)
 
 
 def found_flat(flats: Sequence[Flat], step: Step) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""One step of a chainrule script as a whole: cuts on the way from parameters to a loss.
+"""One step of a chainrule script: how its ops are seen, and what leaves the graph without an op.
 
 A loss is what `backward()` is called on, or the result of a function that `grad` differentiates:
 then its parameters are the arguments, in the places that stand for them inside.
@@ -21,29 +21,30 @@ from chainrule.engine.graph import Around, around, order, tracer
 from chainrule.engine.node import Node
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
-from chainrule.optim.optimizer import Optimizer
 from chainrule.transforms.functional import _Run
 from chainrule.verify.compiled import compiled_classes
+from chainrule.verify.finding import Finding
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
-from chainrule.verify.script.step.native_rerun import Own, OwnRerun
-from chainrule.verify.script.step.native_tape import HOW, OwnTape
+from chainrule.verify.script.step.costs import Step
+from chainrule.verify.script.step.lost import found_in
+from chainrule.verify.script.step.native_tape import HOW, NativeTape
+from chainrule.verify.script.step.native_tensors import NativeTensors
 from chainrule.verify.script.step.numbers import Moved, Trial
-from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.training.text.edits import name_of
 
 
 @final
-class OwnWhole(OneStep):
-    """Records one step of a chainrule script."""
+class NativeRecorder(Recorder[NativeTape]):
+    """Records a step of chainrule's."""
 
     def __init__(self) -> None:
-        super().__init__(Own(), OwnRerun)
-        self._trains = False
-        self._tape: OwnTape | None = None
+        super().__init__(NativeTensors())
+        self.trains = False
         self._patches = Patches()
         self._runs = Patches()
         self._moves: Moved | None = None
@@ -55,78 +56,55 @@ class OwnWhole(OneStep):
         self._arguments: dict[Any, object] = {}
         """By function and number: something that stands for an argument in each step."""
 
-    def start(self) -> None:
-        """Wait for the first step to be done; the runs that begin until then are known."""
+    @property
+    def is_on(self) -> bool:
+        """From `begin` to `end`."""
+        return self._patches.on
+
+    def watch(self) -> None:
+        """The runs that begin until a step is recorded are known."""
         self._runs.put(_Run, "__init__", self._running)
 
-    def stop(self) -> None:
-        """Record no more."""
+    def unwatch(self) -> None:
+        """See no more."""
         self._runs.undo()
-        super().stop()
 
-    @property
-    def _calls(self) -> OwnTape | None:
-        return self._tape
-
-    def _begin(self) -> None:
-        self._began()
-        self._tape = tape = OwnTape()
+    def begin(self, step: OneStep) -> NativeTape:
+        """Record from now on."""
+        tape = NativeTape()
         around.set((tape, around.get()))
-        put = self._patches.put
         self._patches.after(Tensor, "detach", partial(tape.cut, "detach"))
-        put(Tensor, "data", self._data)
-        self._patches.after(Module, "load_state_dict", self._loaded)
-        put(Tensor, "_concrete", self._known)
-        put(Tensor, "backward", self._backward)
-        put(_Run, "pull", self._pulls)
-        put(Optimizer, "step", self._steps)
+        self._patches.put(Tensor, "data", self._data)
+        self._patches.after(Module, "load_state_dict", self._loads)
+        self._patches.put(Tensor, "_concrete", self._known)
+        self._patches.put(_Run, "pull", lambda pull: self._pulls(pull, step))
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
-                put(cls, name, self._compiled)
+                self._patches.put(cls, name, self._compiled)
+        return tape
 
-    def _end(self) -> None:
-        if self._tape is None or not self._patches.on:
-            return
-        self._ended()
+    def end(self) -> None:
+        """Record no more."""
         self._patches.undo()
-        if (outer := self._stands()) is not None:
+        if (outer := self._place()) is not None:
             around.set(outer[1])  # else somebody stands before it, and puts back what was there
-        if self._tape.broken:
-            self._skipped.append(self._tape.broken)
-        self._tape.clear()
 
-    def _stands(self) -> Around:
+    def _place(self) -> Around:
         """What stands at the door of ops, if it is the tape."""
         outer = around.get()
-        return outer if outer is not None and outer[0] is self._tape else None
+        return outer if outer is not None and outer[0] is self.tape else None
 
     @contextmanager
     def _away(self) -> Generator[None]:
         """Within it the tape stands there no more."""
-        outer = self._stands()
-        if outer is None:
-            yield
-            return
-        around.set(outer[1])
+        outer = self._place()
+        if outer is not None:
+            around.set(outer[1])
         try:
             yield
         finally:
-            if self._is_on(outer[0]) and around.get() is outer[1]:
+            if outer is not None and self.is_on and around.get() is outer[1]:
                 around.set(outer)  # else the step has ended within it
-
-    @contextmanager
-    def _resting(self, tape: OwnTape) -> Generator[None]:
-        """Within it nothing is recorded."""
-        tape.active = False
-        try:
-            with self._away():
-                yield
-        finally:
-            tape.active = self._is_on(tape) and not tape.broken
-
-    def _is_on(self, tape: Any) -> bool:
-        """Whether that is what records."""
-        return self._patches.on and tape is self._tape
 
     def _compiled(self, call: Callable[..., Any]) -> Any:
         """A compiled function, which takes a longer way where somebody stands at the door."""
@@ -142,17 +120,17 @@ class OwnWhole(OneStep):
 
     # --- what leaves the graph
 
-    def _loaded(self, _: Any, module: Module, *args: Any, **kwargs: Any) -> None:
+    def _loads(self, _: Any, module: Module, *args: Any, **kwargs: Any) -> None:
         """Weights that a module is given, an average of another's say, are constants then."""
-        if self._tape is not None:
+        if self.tape is not None:
             for _, tensor in module.named_tensors():
-                self._tape.forget(tensor)
+                self.tape.forget(tensor)
 
     def _data(self, old: property) -> property:
         def data(x: Any) -> Any:
             y = cast(Any, old.fget)(x)
-            if self._tape is not None and tracer() is None:
-                self._tape.cut("data", y, x)
+            if self.tape is not None and tracer() is None:
+                self.tape.cut("data", y, x)
             return y
 
         return property(data, old.fset, doc=old.__doc__)
@@ -161,25 +139,18 @@ class OwnWhole(OneStep):
         @wraps(known)
         def observed(x: Any, what: str) -> Any:
             value = known(x, what)
-            tape = self._tape
+            tape = self.tape
             if tape is None or not tape.active or tracer() is not None or what not in HOW:
                 return value
             with suppress(Exception):
                 if self._moves is not None:
-                    return np.asarray(self._moves.leaves(x, value))
-                tape.left(x, value, what)
+                    return np.asarray(self._moves.on_exit(x, value))
+                tape.exit(x, value, what)
             return value
 
         return observed
 
-    # --- losses
-
-    def _backward(self, run: Callable[..., None]) -> Any:
-        @wraps(run)
-        def backward(y: Any, *args: Any, **kwargs: Any) -> None:
-            return self._passing(y, lambda: run(y, *args, **kwargs))
-
-        return backward
+    # --- functions that are differentiated
 
     def _running(self, init: Callable[..., None]) -> Any:
         @wraps(init)
@@ -189,82 +160,69 @@ class OwnWhole(OneStep):
                 init(run, f, argnums, args, kwargs)
             finally:
                 self._depth -= 1
-            self._trains |= tracer() is None and self._tape is not None
-            if not self._depth and self._patches.on:
+            self.trains |= tracer() is None and self.tape is not None
+            if not self._depth and self.is_on:
                 with suppress(Exception):
-                    self._know(run, f, argnums, args)
+                    self._name_arguments(run, f, argnums, args)
 
         return observed
 
-    def _know(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
+    def _name_arguments(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
         """Remember the names of the places that stand for the arguments of a run."""
-        assert self._tape is not None
+        assert self.tape is not None
         numbers = (argnums,) if isinstance(argnums, int) else argnums
         names = argument_names(f, len(args))
         full = [f"{names[n]}{path}" for n in numbers for path in paths(args[n], "")]
         for i, (x, name) in enumerate(zip(run.aliases, full, strict=True)):
             self._called[id(x)] = name
             same = self._arguments.setdefault((function_key(f), i), object())
-            self._tape.places[id(x)] = id(same)
+            self.tape.arguments[id(x)] = id(same)
 
-    def _pulls(self, pull: Callable[..., Any]) -> Any:
+    def _pulls(self, pull: Callable[..., Any], step: OneStep) -> Any:
+        """The sweep over a function, which is a backward pass from its one result."""
+
         @wraps(pull)
         def observed(run: Any, outs: Sequence[Any], gs: Sequence[Any]) -> Any:
-            if self._depth or len(outs) != 1 or run.walk(outs)[1]:
+            within = self._depth or tracer() is not None
+            if within or len(outs) != 1 or run.walk(outs)[1] or not step.pause():
                 return pull(run, outs, gs)
-            return self._passing(outs[0], lambda: pull(run, outs, gs))
-
-        return observed
-
-    def _passing(self, loss: Any, run: Callable[[], Any]) -> Any:
-        """A backward pass from a loss, which is looked at before; what it computes is its own."""
-        tape = self._tape
-        if tape is None or not tape.active or tracer() is not None:
-            return run()
-        self._trains = True
-        with self._resting(tape):
             try:
-                self._look(tape, [loss])
-            except Exception as error:
-                self._skipped.append(f"{type(error).__name__}: {error}")
-            self._looked()
-            return run()
-
-    def _steps(self, step: Callable[..., Any]) -> Any:
-        @wraps(step)
-        def observed(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            tape = self._tape
-            if tape is None or not tape.active or tracer() is not None:
-                return step(optimizer, *args, **kwargs)
-            try:
-                with self._resting(tape):
-                    return step(optimizer, *args, **kwargs)
+                step.look_back(outs)
+                return pull(run, outs, gs)
             finally:
-                self._step.steps({id(p) for g in optimizer.param_groups for p in g["params"]})
+                step.resume()
 
         return observed
 
     # --- what `OneStep` asks
 
-    def _is_whole(self) -> bool:
-        return True
-
-    def _leaves(self, loss: Any) -> set[int]:
-        tape = self._tape
-        assert tape is not None
+    def leaves(self, loss: Any) -> set[int]:
+        """Roots that are leaves of its graph, or of one that was walked before."""
+        assert self.tape is not None
         found: set[Node] = set(order([loss.node])) if loss.node is not None else set()
         self._behind |= {node for node in found if node.op is None}
         known = found | self._behind
-        return {tape.ident(t) for t in tape.roots.values() if t.node in known}
+        return {self.tape.identity(t) for t in self.tape.roots.values() if t.node in known}
 
-    def _names(self) -> Mapping[int, str]:
-        tape = self._tape
-        assert tape is not None
+    def names(self) -> Mapping[int, str]:
+        """Names within modules, of arguments, or of variables."""
+        assert self.tape is not None
         known = {**parameter_names(Module, name_of), **self._called}
-        return {id(t): known.get(id(t)) or name_of(t) or "a leaf" for t in tape.roots.values()}
+        return {id(t): known.get(id(t)) or name_of(t) or "a leaf" for t in self.tape.roots.values()}
 
-    def _moved(self, trial: Trial) -> Moved:
-        assert self._tape is not None
-        made = Moved(self._tape, trial, self._library)
+    def look(self, losses: Sequence[Any], parts: Parts) -> None:
+        """Nothing else."""
+
+    def look_after(self, parts: Parts, step: Step) -> None:
+        """Nothing either."""
+
+    def findings(self, step: Step) -> list[Finding]:
+        """Cuts."""
+        return found_in(step)
+
+    def move(self, trial: Trial) -> Moved:
+        """Where numbers leave."""
+        assert self.tape is not None
+        made = Moved(self.tape, trial, self.tensors)
         self._moves = made if trial.site else None
         return made

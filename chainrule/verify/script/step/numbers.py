@@ -9,16 +9,16 @@ choice that falls otherwise jumps, and does not move one way and the other.)
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
 
-from chainrule.verify.script.step.entries import NUMBER, Calls, Entry, Slot
+from chainrule.verify.script.step.tape import NUMBER, Entry, Slot, Tape
+from chainrule.verify.script.step.tensors import Exited, Tensors, Values
 from chainrule.verify.where import Frames, frames, is_library
 
 BY = 1e-3
@@ -32,7 +32,6 @@ SITES = 3
 
 Site = tuple[tuple[str, int], ...]
 """The user's lines that led to a call, by file and number."""
-Values = npt.NDArray[np.float64]
 Constants = Sequence[tuple[str, Sequence[Values]]]
 """By entry: its name, and the constants among its arguments."""
 
@@ -49,58 +48,7 @@ class Trial:
     """Those of the copy that moved nothing, and of the one that moved them the other way."""
 
 
-@dataclass(frozen=True, eq=False)
-class Left:
-    """A number or array that was moved on its way out."""
-
-    at: int
-    """How many entries there were by then."""
-    x: Values
-    way: Values
-    """Which way it was moved."""
-
-
-class Library(abc.ABC):
-    """What is asked of a library's tensors where they are constants."""
-
-    @abc.abstractmethod
-    def has(self, x: Any) -> bool:
-        """Whether it is a tensor, or an array that calls are given, of real floats."""
-
-    @abc.abstractmethod
-    def values(self, x: Any) -> Values:
-        """A tensor's values, as they are now."""
-
-    @abc.abstractmethod
-    def linear(
-        self, x: Any, slope: Values, left: Sequence[Left], share: float
-    ) -> tuple[Callable[..., Any], float]:
-        """A constant as a function of tensors that have left: its value, and `share` times its
-        slope the way they were moved; and the rounding of its dtype."""
-
-    @final
-    def floats(self, x: Any) -> Iterator[Any]:
-        """Floats and float tensors among arguments."""
-        if isinstance(x, tuple | list):
-            for part in cast("Sequence[Any]", x):
-                yield from self.floats(part)
-        elif isinstance(x, dict):
-            yield from self.floats(list(cast("dict[Any, Any]", x).values()))
-        elif isinstance(x, float) or self.has(x):
-            yield x
-
-    @final
-    def constants(self, entry: Entry) -> list[Any]:
-        """Those among an entry's arguments that depend on nothing."""
-        return list(self.floats((entry.args, entry.kwargs)))
-
-    @final
-    def copied(self, x: Any) -> Values:
-        """A constant, as it is now."""
-        return np.asarray(x, np.float64) if isinstance(x, float) else self.values(x)
-
-
-def sites(tape: Calls, library: Library) -> dict[Site, int]:
+def sites(tape: Tape, tensors: Tensors) -> dict[Site, int]:
     """Where values that come from parameters leave as numbers, before constants that the tape has
     not met come in; and the number of the entry that was next."""
     if not tape.exits:
@@ -108,7 +56,7 @@ def sites(tape: Calls, library: Library) -> dict[Site, int]:
     known: set[int] = set()
     late = -1
     for i, entry in enumerate(tape.entries):
-        constants = library.constants(entry)
+        constants = tensors.constants(entry)
         fresh = [x for x in constants if not _is_usual(x) and id(x) not in known]
         late = i if fresh else late
         known.update([id(x) for x in fresh if not isinstance(x, float)])
@@ -126,14 +74,14 @@ def _site(frames: Frames) -> Site:
     return tuple([(file, n) for file, n in lines if not is_library(file)])
 
 
-def seen(tape: Calls, first: int, library: Library) -> Constants:
+def constants_of(tape: Tape, first: int, tensors: Tensors) -> Constants:
     """Constants of all entries from `first` on.
 
     Raises:
         MemoryError: If they are too many to be compared.
     """
     entries = [e for e in tape.entries if e.name != NUMBER][first:]
-    rows = [(e.name, [library.copied(x) for x in library.constants(e)]) for e in entries]
+    rows = [(e.name, [tensors.copy(x) for x in tensors.constants(e)]) for e in entries]
     if sum([x.size for _, xs in rows for x in xs]) > MOST:
         raise MemoryError("too many numbers to be compared")
     return rows
@@ -143,18 +91,18 @@ def seen(tape: Calls, first: int, library: Library) -> Constants:
 class Moved:
     """Moves the numbers that leave at a line, and puts on the tape what they become."""
 
-    def __init__(self, tape: Calls, trial: Trial, library: Library) -> None:
+    def __init__(self, tape: Tape, trial: Trial, tensors: Tensors) -> None:
         self.tape = tape
         self.trial = trial
-        self.library = library
-        self._left: dict[int, Left] = {}  # by slot
+        self.tensors = tensors
+        self._left: dict[int, Exited] = {}  # by slot
         self._inserted = 0
         self._frames: Frames = ()
         self._joined = 0
         self._known: dict[int, tuple[Any, int]] = {}  # constants that have a slot by now
         self._random = np.random.default_rng(0)
 
-    def leaves(self, x: Any, y: Any) -> Any:
+    def on_exit(self, x: Any, y: Any) -> Any:
         """`y`, which the tensor `x` has left as: moved, if that was at the line."""
         slot = self.tape.slot(x)
         if slot is None or not _is_float(y):
@@ -163,13 +111,13 @@ class Moved:
         if _site(here) != self.trial.site:
             return y
         self._frames = here
-        return self._moved(slot, self.library.values(x), y)
+        return self._moved(slot, self.tensors.values(x), y)
 
     def _moved(self, slot: int, x: Values, y: Any) -> Any:
         """What has left, a random way of its own size from where it is."""
         size = float(np.sqrt(np.mean(np.square(x)))) or 1.0
         way = size * self._random.standard_normal(x.shape)
-        self._left[slot] = Left(len(self.tape.entries) - self._inserted, x, way)
+        self._left[slot] = Exited(len(self.tape.entries) - self._inserted, x, way)
         return _added(y, self.trial.by * way)
 
     def join(self) -> None:
@@ -189,12 +137,12 @@ class Moved:
         entry: Entry,
         as_is: Sequence[Values],
         other: Sequence[Values],
-        left: Mapping[int, Left],
+        left: Mapping[int, Exited],
     ) -> None:
         slots: dict[int, int] = {}
-        constants = self.library.constants(entry)
+        constants = self.tensors.constants(entry)
         for i, (x, a, b) in enumerate(zip(constants, as_is, other, strict=False)):
-            slope = _slope(self.library.copied(x), a, b, self.trial.by)
+            slope = _slope(self.tensors.copy(x), a, b, self.trial.by)
             if slope is not None and left:
                 slots[i] = self._slot(x, slope, left, entry)
         if slots:
@@ -203,13 +151,13 @@ class Moved:
             entry.kwargs = self._filled(entry.kwargs, slots, numbers)
             entry.inputs = (*entry.inputs, *dict.fromkeys(slots.values()))
 
-    def _slot(self, x: Any, slope: Values, left: Mapping[int, Left], entry: Entry) -> int:
+    def _slot(self, x: Any, slope: Values, left: Mapping[int, Exited], entry: Entry) -> int:
         """The slot of a constant; a call that makes it goes before the entry that it is given."""
         if id(x) in self._known:
             return self._known[id(x)][1]
         slot, given = self.tape.anonymous(), tuple(left)
         rows = [*left.values()]
-        function, eps = self.library.linear(x, slope, rows, _share(rows))
+        function, eps = self.tensors.linear(x, slope, rows, _share(rows))
         args = [Slot(s) for s in given]
         made = Entry(NUMBER, function, args, {}, given, given, True, None, frames=self._frames)
         made.outputs, made.is_float, made.eps = (slot,), True, eps
@@ -228,13 +176,13 @@ class Moved:
         if isinstance(x, dict):
             rows = cast("dict[Any, Any]", x).items()
             return {k: self._filled(v, slots, numbers) for k, v in rows}
-        if any(True for _ in self.library.floats(x)):
+        if any(True for _ in self.tensors.floats(x)):
             slot = slots.get(next(numbers))
             return x if slot is None else Slot(slot)
         return x
 
 
-def _share(left: Sequence[Left]) -> float:
+def _share(left: Sequence[Exited]) -> float:
     """How far a way leads per unit of gradient: moving n numbers at once one random way sees
     1 / sqrt(n) of the length of a gradient."""
     length = sum([float(np.square(row.way).sum()) for row in left])
@@ -272,7 +220,7 @@ def _added(y: Any, by: Values) -> Any:
     return y + float(by.sum())
 
 
-def _flowing(tape: Calls) -> set[int]:
+def _flowing(tape: Tape) -> set[int]:
     """Slots of floats that come from parameters by calls on floats."""
     found = set(tape.roots)
     for entry in tape.entries:

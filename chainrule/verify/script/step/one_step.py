@@ -3,93 +3,138 @@
 Where the way from parameters to the loss is cut, the step is run again, in a copy of the process,
 with the cuts open: what is lost there decides. A cut that costs nothing (a maximum subtracted
 for the sake of the range, running statistics) is never mentioned.
+
+Backward passes and optimizers are events of the loop (`training/record`); how calls are seen, and
+what is looked for in one library only, is a `Recorder`.
 """
 
 from __future__ import annotations
 
 import abc
 import math
+import weakref
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
-from chainrule.verify.observer import Observer
 from chainrule.verify.script.sandbox.branch import is_branch
 from chainrule.verify.script.sandbox.fork import LostError, apart
 from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.costs import Step, seen_of
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.entries import NUMBER, Calls
-from chainrule.verify.script.step.lost import found_in
-from chainrule.verify.script.step.numbers import Library, Moved, Site, Trial
-from chainrule.verify.script.step.rerun import Rerun, lost_in
+from chainrule.verify.script.step.numbers import Moved, Site, Trial
+from chainrule.verify.script.step.rerun import measure_cuts
+from chainrule.verify.script.step.tape import NUMBER, Tape
+from chainrule.verify.script.step.tensors import Tensors
 from chainrule.verify.script.step.terms import added_numbers
 from chainrule.verify.script.step.trials import Going, followed
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
 
+T = TypeVar("T", bound=Tape)
 _AT = 1
 """The step after which recording begins; it ends with the next."""
 _BACKWARDS = 16
 """Backward passes of that step that are looked at."""
 WHAT = "one step as a whole"
+Parts = Sequence[tuple[Slice, Any]]
+"""The losses of a backward pass, each with what it depends on."""
 
 
-class OneStep(Observer):
-    """Records one step and looks for cuts in it; what depends on a library is left open here.
+class Recorder(abc.ABC, Generic[T]):
+    """Records the steps of one library, and knows what is looked for in its programs only."""
 
-    Args:
-        library: The library's tensors as constants.
-        rerun: How its calls are made again.
-    """
+    begins_whole = True
+    """Whether a step that is recorded begins before its forward pass, whatever counts steps."""
 
-    def __init__(self, library: Library, rerun: type[Rerun]) -> None:
-        self._library = library
-        self._rerun = rerun
+    def __init__(self, tensors: Tensors) -> None:
+        self.tensors = tensors
+        self.tape: T | None = None
+        """None if nothing was recorded."""
+        self.trains = True
+        """Whether the script trains by this library, as far as is known."""
+        self.unfit = ""
+        """Why its steps cannot be recorded."""
+
+    @property
+    @abc.abstractmethod
+    def is_on(self) -> bool:
+        """Whether it records now, or only pauses."""
+
+    @abc.abstractmethod
+    def watch(self) -> None:
+        """See what is needed before the step that is recorded."""
+
+    @abc.abstractmethod
+    def unwatch(self) -> None:
+        """See no more."""
+
+    @abc.abstractmethod
+    def begin(self, step: OneStep) -> T:
+        """Record from now on."""
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """Record no more."""
+
+    @abc.abstractmethod
+    def leaves(self, loss: Any) -> set[int]:
+        """What is the identity of the leaves that a backward pass from `loss` reaches."""
+
+    @abc.abstractmethod
+    def names(self) -> Mapping[int, str]:
+        """Names of parameters, by their ids."""
+
+    @abc.abstractmethod
+    def move(self, trial: Trial) -> Moved:
+        """What moves numbers on the tape of this process from now on, for a trial."""
+
+    @abc.abstractmethod
+    def look(self, losses: Sequence[Any], parts: Parts) -> None:
+        """Before a backward pass from losses: look for what only this library's programs do."""
+
+    @abc.abstractmethod
+    def look_after(self, parts: Parts, step: Step) -> None:
+        """The same when it is over."""
+
+    @abc.abstractmethod
+    def findings(self, step: Step) -> list[Finding]:
+        """What was found, cuts among it."""
+
+
+@final
+class OneStep(Part):
+    """Records one step and looks for cuts in it."""
+
+    title = WHAT
+
+    def __init__(self, bus: Bus, recorder: Recorder[Any]) -> None:
+        super().__init__(bus)
+        self.recorder = recorder
         self._step = Step()
         self._skipped: list[str] = []
-        self._backwards = 0
-        self._losses = 0
+        self._parts: Parts = ()
+        self._is_paused = False
+        """Whether a backward pass or an optimizer is running."""
+        self._derived: dict[int, weakref.ref[Any]] = {}
+        """Leaves by which derivatives were taken, by id."""
+        self._backwards = self._losses = self._ends = 0
         self._sites: dict[Site, int] = {}
         """Where numbers leave that may come back into a loss (see `numbers.sites`)."""
         self._trial: Going | None = None
         """What this process tries, if it is a copy in which the script goes on."""
-        self._since = self._seconds = 0.0
-        self._trains = True
-        """Whether the script trains by this library."""
+        self._since = self._seconds_of_step = 0.0
 
-    @property
-    @abc.abstractmethod
-    def _calls(self) -> Calls | None:
-        """The tape, None if nothing was recorded."""
-
-    @abc.abstractmethod
-    def _begin(self) -> None:
-        """Record from now on."""
-
-    @abc.abstractmethod
-    def _end(self) -> None:
-        """Record no more."""
-
-    @abc.abstractmethod
-    def _is_whole(self) -> bool:
-        """Whether what was recorded up to the end of a step is a whole one."""
-
-    @abc.abstractmethod
-    def _leaves(self, loss: Any) -> set[int]:
-        """Ids of the leaves that a backward pass from `loss` reaches."""
-
-    @abc.abstractmethod
-    def _names(self) -> Mapping[int, str]:
-        """Names of parameters, by their ids."""
-
-    @abc.abstractmethod
-    def _moved(self, trial: Trial) -> Moved:
-        """What moves numbers on the tape of this process from now on, for a trial."""
+    def start(self) -> None:
+        """Wait for the first step to be done."""
+        super().start()
+        self.recorder.watch()
 
     def step_done(self, step: int) -> None:
         """Record from the end of the first step to that of the second."""
-        if step == _AT and self._calls is None:
+        if step == _AT and self.recorder.tape is None:
             self._begin()
         elif step > _AT and self._is_whole():
             self._end()
@@ -98,20 +143,125 @@ class OneStep(Observer):
     def stop(self) -> None:
         """Record no more."""
         self._end()
+        self.recorder.unwatch()
+        super().stop()
 
-    def _look(
-        self, tape: Calls, losses: Sequence[Any], leaves: set[int] | None = None
-    ) -> list[tuple[Slice, Any]]:
-        """Before a backward pass: what does it not see? The parts that its losses depend on.
+    def _begin(self) -> None:
+        if self.recorder.unfit:
+            self._skipped.append(self.recorder.unfit)
+            return
+        self._since = perf_counter()
+        self.recorder.tape = self.recorder.begin(self)
+
+    def _end(self) -> None:
+        tape = self.recorder.tape
+        if tape is None or not self.recorder.is_on:
+            return
+        self._seconds_of_step = perf_counter() - self._since
+        self.recorder.end()
+        self._parts, self._is_paused, tape.active = (), False, False
+        if tape.broken:
+            self._skipped.append(tape.broken)
+        tape.clear()
+
+    def _is_whole(self) -> bool:
+        """Whether what was recorded is a whole step. Without an optimizer one begins behind its
+        forward pass, with its first backward pass. If it has several of them, only the next one is
+        seen from its beginning."""
+        self._ends += 1
+        begins_whole = self.recorder.begins_whole or bool(self._step.stepped)
+        return begins_whole or self._backwards <= 1 or self._ends > 1
+
+    # --- what the loop does
+
+    def pause(self) -> bool:
+        """Record nothing for a while; whether calls were recorded until now."""
+        tape = self.recorder.tape
+        if tape is None or not (self.recorder.is_on and tape.active):
+            return False
+        self._is_paused, tape.active = True, False
+        return True
+
+    def resume(self) -> None:
+        """Record again."""
+        tape = self.recorder.tape
+        if tape is not None and self._is_paused:
+            self._parts, self._is_paused, tape.active = (), False, not tape.broken
+
+    @on(events.BackwardBegins)
+    def _pass_begins(self, e: events.BackwardBegins) -> None:
+        if self.pause():
+            self.look_back(e.roots)
+
+    @on(events.BackwardEnds)
+    def _pass_ends(self, e: events.BackwardEnds) -> None:
+        if self._is_paused and e.error is None:
+            try:
+                self.recorder.look_after(self._parts, self._step)
+            except Exception as error:
+                self._skipped.append(f"{type(error).__name__}: {error}")
+        self.resume()
+
+    @on(events.Differentiated)
+    def _differentiates(self, e: events.Differentiated) -> None:
+        """By parameters it is a backward pass, whose gradients the program gives to them itself.
+
+        An input is a leaf, too, and a penalty on the derivative by it is no step. Parameters are
+        those of the optimizers that have made a step, or without one, leaves by which derivatives
+        were taken before.
+        """
+        rows = self.history.trainers.values()
+        trained = {key for row in rows if row.steps for key in row.ids}
+        trained = trained or {key for key, ref in self._derived.items() if ref() is not None}
+        ids, tape = {id(x) for x in e.leaves}, self.recorder.tape
+        is_step = math.prod(e.roots[0].shape) == 1 and ids <= trained
+        if is_step and self.recorder.is_on and tape is not None and not tape.broken:
+            self.look_back(e.roots, ids)  # recorded as one call: its parts are not
+            self._parts = ()
+
+    @on(events.Given)
+    def _differentiated(self, e: events.Given) -> None:
+        self._derived |= {id(x): weakref.ref(x) for x in e.inputs if x.is_leaf}
+
+    @on(events.StepBegins)
+    def _step_begins(self, e: events.StepBegins) -> None:
+        """What an optimizer computes is its own; but a closure runs the model."""
+        if not e.closure:
+            self.pause()
+
+    @on(events.StepEnds)
+    def _step_ends(self, e: events.StepEnds) -> None:
+        self.resume()
+        if self.recorder.is_on:
+            self._step.steps({id(p) for p in e.params})
+
+    # --- looking
+
+    def look_back(self, losses: Sequence[Any], leaves: set[int] | None = None) -> None:
+        """Before a backward pass: what does it not see?
 
         `leaves`: ids of those that it may give a gradient, if these are not all that it reaches.
         """
+        tape = self.recorder.tape
+        assert tape is not None
+        self.recorder.trains = True
+        start = perf_counter()
+        try:
+            self._parts = self._look(tape, losses, leaves)
+            self.recorder.look(losses, self._parts)
+        except Exception as error:
+            self._skipped.append(f"{type(error).__name__}: {error}")
+        if self._trial is not None:  # a copy may have seen enough
+            self._trial.looked(self._step.seen, self._skipped)
+        tape.seconds += perf_counter() - start
+
+    def _look(self, tape: Tape, losses: Sequence[Any], leaves: set[int] | None) -> Parts:
         self._backwards += 1
         if self._trial is not None:
             self._trial.join()
         else:
-            self._sites |= numbers.sites(tape, self._library)
-        reached = {leaf for loss in losses for leaf in self._leaves(loss)}
+            self._sites |= numbers.sites(tape, self.recorder.tensors)
+        reached = {leaf for loss in losses for leaf in self.recorder.leaves(loss)}
         self._step.goes_back(reached if leaves is None else reached & leaves)
         parts: list[tuple[Slice, Any]] = []
         for loss in losses:
@@ -125,7 +275,7 @@ class OneStep(Observer):
             self._step.used |= part.used
         return parts
 
-    def _compare(self, tape: Calls, part: Slice, loss: Any) -> None:
+    def _compare(self, tape: Tape, part: Slice, loss: Any) -> None:
         """What a loss would give to parameters, were it not for cuts."""
         cuts = [c for c in part.cuts if not self._is_old(tape, c)]
         if self._trial is not None:
@@ -134,62 +284,55 @@ class OneStep(Observer):
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
 
-    def _looked(self) -> None:
-        """The look is over; a copy may have seen enough."""
-        if self._trial is not None:
-            self._trial.looked(self._step.seen, self._skipped)
-
-    def _is_old(self, tape: Calls, cut: Cut) -> bool:
+    def _is_old(self, tape: Tape, cut: Cut) -> bool:
         """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
         off = [e for i in cut.entries if (e := tape.entries[i]).name != NUMBER]
         last = off or [tape.entries[i] for i in cut.entries]
         return all(self._step.used.intersection(e.inputs) for e in last)
 
     def _measure(self, part: Slice, cuts: list[Cut], loss: Any) -> None:
+        tensors = self.recorder.tensors
         try:
-            lost = apart(lambda: lost_in(self._rerun, part, cuts, loss))
+            lost = apart(lambda: measure_cuts(tensors, part, cuts, loss))
         except LostError as error:
             where = ", ".join([str(c.place) for c in cuts])
             self._skipped.append(f"the cuts at {where} could not be measured: {error}")
             return
-        turn, nth, names = self._step.turn, self._losses, self._names()
+        turn, nth, names = self._step.turn, self._losses, self.recorder.names()
         pairs = zip(cuts, lost, strict=True)
         self._step.seen += [seen_of(part, cut, one, turn, nth, names) for cut, one in pairs]
+
+    # --- copies in which the script goes on
 
     def _follow(self) -> None:
         """Let the script go on in copies, to see which numbers come back into a loss."""
         sites, self._sites = self._sites, {}
         if sites and not is_branch():
-            rows, why = followed(sites, self._goes_on, self._seconds)
+            rows, why = followed(sites, self._go_on, self._seconds_of_step)
             self._step.seen += rows
             self._skipped += why
 
-    def _goes_on(self, trial: Trial) -> None:
+    def _go_on(self, trial: Trial) -> None:
         """In a copy: record the next step as well, for a trial."""
         backwards = self._backwards
         self._step, self._skipped = Step(), []
         self._backwards = self._losses = 0
         self._begin()
-        if self._calls is not None:
-            self._trial = Going(self._moved(trial), backwards)
+        if self.recorder.is_on:
+            self._trial = Going(self.recorder.move(trial), backwards)
 
-    def _began(self) -> None:
-        self._since = perf_counter()
+    # --- the report
 
-    def _ended(self) -> None:
-        self._seconds = perf_counter() - self._since
-
-    def _noted(self, ledger: Ledger, how: str, seconds: float) -> None:
-        """Note in the ledger what was looked at, and what not."""
+    def _reported(self, ledger: Ledger) -> list[Finding]:
+        """Note in the ledger what was looked at, and what not; cuts that cost a gradient."""
+        recorder = self.recorder
         ledger.skipped.extend([Skipped(WHAT, why) for why in self._skipped])
         if self._backwards:
+            how = "calls of one step recorded, and what its cuts cost"
+            seconds = recorder.tape.seconds if recorder.tape is not None else 0.0
             ledger.checked.append(Checked(WHAT, TRAINING, self._backwards, seconds, how))
-        elif self._trains and not self._skipped:
+        elif recorder.trains and not self._skipped:
             none = "no backward pass from one number was seen in the second step"
-            why = "it takes two steps to see one" if self._calls is None else none
+            why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-
-    def findings(self, ledger: Ledger) -> list[Finding]:
-        """Cuts that cost a gradient."""
-        self._noted(ledger, "calls of one step recorded, and what its cuts cost", 0.0)
-        return found_in(self._step)
+        return recorder.findings(self._step)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.entries import DRAWS, GRAD, Entry, Slot
+from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
 
 Where = Literal["step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"]

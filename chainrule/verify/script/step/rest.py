@@ -35,7 +35,6 @@ class Rest(Listener):
         self._onlooker = onlooker
         self._off = 0
         self._rests = False
-        self._paused = False
         self._evaluated: Any = None
         self._patches = Patches()
 
@@ -51,19 +50,7 @@ class Rest(Listener):
         """Let it look no more."""
         self._patches.undo()
         unlisten(self)
-        self._paused = False
         look_away(self._onlooker)
-
-    def pause(self) -> None:
-        """Let it look away while a backward pass or an optimizer runs."""
-        if not (self._rests or self._paused) and self._is_here():
-            self._paused = look_away(self._onlooker)
-
-    def resume(self) -> None:
-        """Let it look again."""
-        if self._paused and self._is_here():
-            self._paused = False
-            look(self._onlooker)
 
     def counted(self) -> bool:
         """Whether this call is still to be recorded."""
@@ -96,7 +83,6 @@ class Rest(Listener):
         """A module is called: one in eval mode and without a graph is not looked into."""
         if self._rests and not torch.is_grad_enabled():
             return NOTHING
-        self.resume()  # what was to end the pause may have failed
         self._wake()
         if self._is_here() and not (module.training or torch.is_grad_enabled()):
             self._evaluated = module

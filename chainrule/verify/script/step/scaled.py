@@ -16,7 +16,7 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING
 from chainrule.verify.script.remedies.cuts import switched_on
 from chainrule.verify.script.step.cuts import Slice, switched_off
-from chainrule.verify.script.step.entries import Entry, Slot
+from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.where import is_library, placed
 
 _SCALES = ("mul_", "div_", "__imul__", "__itruediv__", "true_divide_", "multiply_", "divide_")

@@ -1,300 +1,166 @@
-"""What a script computes in one step, call by call, known without asking autograd.
+"""The record of one step: calls that depend on a parameter, each tensor as the number of a slot.
 
-A mode sees every call of PyTorch's that the script makes, including those which cut
-the graph: `.detach()`, `.data`, everything under `no_grad`. Calls that depend on a leaf which
-requires a gradient are kept as entries, each tensor as the number of a slot, so that the flow of
-values from parameters to the loss is known, and can be run again.
+PyTorch's calls (`torch_tape`) and chainrule's ops (`native_tape`) are recorded alike. All that
+looks for cuts, lost terms and changes reads this record.
 """
 
 from __future__ import annotations
 
+import abc
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple, cast, final
+from typing import Any, TypeVar, final
 
-import torch
-from torch import Tensor
+from chainrule.verify.where import Frames, Line, frames
 
-from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
-from chainrule.verify.pytorch.nested import tensors_in
-from chainrule.verify.script.step.entries import DRAWS, Entry, Exit, Ref, Slot
-from chainrule.verify.script.step.slots import Marks, Slots, graded
-from chainrule.verify.where import frames, here
+_T = TypeVar("_T")
 
-EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
-"""Calls by which values leave as numbers."""
-_PLAIN = frozenset({int, float, bool, str, type(None)})
+Ref = weakref.ref[Any]
+GRAD = "autograd.grad"
+"""Name of an entry that differentiates."""
+NUMBER = "a number"
+"""Name of an entry that stands for what was done to numbers outside of the library."""
+DRAWS = frozenset({"randn", "randn_like", "normal", "normal_"})
+"""Calls that draw normal numbers."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
+_COARSE = 0.125
+"""Rounding of what has less than 16 bits."""
 
 
-class _Begun(NamedTuple):
-    """A call that is being made: its entry, and all tensors that it is given."""
+@dataclass(frozen=True)
+class Slot:
+    """Stands for a tensor in an entry's arguments."""
 
-    entry: Entry
-    given: list[Tensor]
-    stream: Tensor | None
-    """State of the random stream before, if the call may draw from it."""
+    number: int
 
 
-@final
-class Tape(Recorder):
-    """Records while it is active; `entries` in the order of the calls.
+@dataclass(eq=False)
+class Entry:
+    """One call that depends on a parameter."""
 
-    Values are not held, so that a step that is recorded needs no more memory than others; but
-    those of which another tensor shares the memory behind autograd's back are, while that can
-    change them.
-    """
+    name: str
+    function: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    inputs: tuple[int, ...]
+    connected: tuple[int, ...]
+    """Those of the inputs through which a gradient could have flowed."""
+    grad: bool
+    """Whether autograd was on."""
+    autocast: Any = None
+    """The dtype of a block of autocast around it."""
+    random: Any = None
+    """State of the random stream before, if the call drew from it."""
+    outputs: tuple[int, ...] = ()
+    wrote: int | None = None
+    """The group of tensors into whose memory it wrote."""
+    is_live: bool = False
+    """Whether autograd keeps the result connected."""
+    is_float: bool = False
+    whole: tuple[int, ...] = ()
+    """Those of the outputs that are whole numbers or truth, of which there is no derivative."""
+    eps: float = 0.0
+    """Rounding of its least precise result."""
+    at: Line | None = None
+    """The user's line that made the call."""
+    frames: Frames = ()
+    """Where a call that cuts was made."""
+
+    def grade(self, slot: int, eps: float | None) -> None:
+        """Note how coarse the numbers of a result are: their rounding `eps`, 0 if that is not
+        known; None of whole ones, which have no derivative."""
+        if eps is None:
+            self.whole += (slot,)
+        else:
+            self.is_float, self.eps = True, max(self.eps, eps or _COARSE)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a gradient could have flowed through, and does not."""
+        return bool(self.connected) and self.is_float and not self.is_live
+
+
+@dataclass(frozen=True, eq=False)
+class Exit:
+    """A number or array that was taken out of the library."""
+
+    how: str
+    slot: int
+    value: Any
+    frames: Frames
+    at: int
+    """How many entries there were by then."""
+
+
+class Tape(abc.ABC):
+    """The record of a step: calls in order, tensors as slots. What a library's tensors are known
+    by, and how its calls are seen, is left open here."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        """In the order of the calls."""
         self.exits: list[Exit] = []
-        self.roots: dict[int, Tensor] = {}
+        self.roots: dict[int, Any] = {}
         """Slots of tensors that require a gradient and come from outside."""
-        self._slots = Slots()
-        self.group = self._slots.group
+        self.group: dict[int, int] = {}
         """Slots that share memory have one group."""
-        self.seconds = 0.0
-        """Spent on recording."""
+        self.active = True
+        """Whether calls are recorded now."""
         self.broken = ""
         """Why it recorded no further."""
-        self.active = True
-        self.records: Callable[[], bool] = lambda: True
-        """Is asked before each call whether it is to be recorded."""
-        self.marks = Marks()
-        """Tensors that went into or came out of connected calls."""
-        self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
-        self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
-        self._made: set[int] = set()  # slots of results
-        self._leaves: set[int] = set()  # slots of leaves that were computed
-        self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
-        self._held: list[Any] = []
+        self.seconds = 0.0
+        """Spent on recording."""
         self._bytes = 0
 
-    def slot(self, x: Tensor, /) -> int | None:
+    @abc.abstractmethod
+    def slot(self, x: Any, /) -> int | None:
         """The number of a tensor that depends on a root."""
-        return self._slots.of(x)
 
-    def alive(self) -> set[int]:
-        """Slots of the tensors that somebody still has."""
-        return self._slots.alive()
+    @abc.abstractmethod
+    def clear(self) -> None:
+        """Let go of all tensors."""
+        for rows in (self.entries, self.exits, self.roots):
+            rows.clear()
 
-    def anonymous(self) -> int:
-        """A slot for what no tensor has: a number."""
-        return self._slots.anonymous()
-
-    def ident(self, x: Tensor, /) -> int:
-        """Parameters live as long as the script."""
+    def identity(self, x: Any, /) -> int:
+        """What tells a root from others, in each step: its id, if it lives that long."""
         return id(x)
 
     def is_noise(self, x: Any, /) -> bool:
-        """Whether a constant was drawn from the normal distribution."""
-        ref = self._noise.get(id(x))
-        return ref is not None and ref() is x
+        """Whether a constant was drawn from the normal distribution, as far as is known."""
+        return False
 
-    def begins(self, call: Call) -> None:
-        """Begin to record a call."""
-        call.noted = None
-        if not self.active or not self.records():
-            return
-        start = perf_counter()
-        try:
-            call.noted = self._before(call)
-        except Exception as error:
-            self.give_up(f"{type(error).__name__}: {error}")
-        self.seconds += perf_counter() - start
-
-    def saw(self, call: Call) -> None:
-        """Record what it has made."""
-        if call.noted is None or self.broken:
-            return
-        start = perf_counter()
-        try:
-            self._after(call.noted, call)
-        except Exception as error:
-            self.give_up(f"{type(error).__name__}: {error}")
-        self.seconds += perf_counter() - start
-
-    def observed(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Make a call that PyTorch does not hand on, and record it by that name."""
-        call = Call(Kind.of(name), func, args, kwargs)
-        with unseen():
-            self.begins(call)
-        y = func(*args, **kwargs)
-        with unseen():
-            call.gave(y)
-            self.saw(call)
-        return y
-
-    def apart(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """The function; what it calls in turn is its own, and not recorded."""
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            before, self.active = self.active, False
-            try:
-                return func(*args, **kwargs)
-            finally:
-                self.active = before and not self.broken
-
-        return call
-
-    def give_up(self, why: str) -> None:
-        """Record nothing more and hold nothing."""
-        self.active = False
-        self.broken = why
-        self.clear()
-
-    def clear(self) -> None:
-        """Let go of all tensors."""
-        self._slots.clear()
-        self._held.clear()
-        self.entries.clear()
-        self.roots.clear()
-        self.marks.clear()
-        self._noise.clear()
-
-    # --- before a call
-
-    def _before(self, call: Call) -> _Begun | None:
-        """What is known of a call; None if it depends on no leaf, and draws no noise."""
-        given: list[Tensor] = []
-        kind, grad = call.kind, torch.is_grad_enabled()
-        if kind.writes and not self._prepares(call.args, grad):
-            return None
-        some, more = self._stored(call.args, given), self._stored(call.kwargs, given)
-        slots = {s: t for t in given if (s := self.slot(t)) is not None}
-        if not slots and kind.name not in DRAWS:
-            return None
-        loose = self._unlinked
-        connected = tuple([s for s, t in slots.items() if t.requires_grad and s not in loose])
-        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
-        return _Begun(entry, given, None if kind.still else torch.get_rng_state())
-
-    def _prepares(self, args: Sequence[Any], grad: bool) -> bool:
-        """Whether a call that writes to its first argument is recorded."""
-        target = args[0] if args else None
-        if not isinstance(target, Tensor):
-            return True
-        slot = self.slot(target)
-        if slot is not None:  # a parameter is updated: what counts is the value it is left with
-            return self.group[slot] not in self.roots
-        if target.requires_grad and target.is_leaf:
-            return False
-        others = tensors_in(args[1:])
-        if target.requires_grad or any(t.requires_grad or self.slot(t) is not None for t in others):
-            if not grad:
-                return False  # state that is kept up to date: averages, running statistics
-            self._follow(target)
-        return True
-
-    def _follow(self, target: Tensor) -> None:
-        """Follow from now on a tensor that nothing depended on: it is what it is now."""
-        old = target.detach().clone()
-        slot = self._slots.new(target)
-        entry = Entry("old", old.clone, (), {}, (), (), True, None)
-        entry.outputs, entry.is_float = (slot,), True
-        self.entries.append(entry)
-
-    def _root(self, t: Tensor) -> int:
-        """A slot for a tensor that requires a gradient and comes from outside."""
-        slot = self._slots.new(t)
-        self.roots[slot] = t
-        self._bytes += t.numel() * t.element_size()
-        if self._bytes > MOST:
-            raise MemoryError(f"a step holds more than {MOST >> 30} GiB of tensors")
+    @final
+    def anonymous(self) -> int:
+        """A slot for what no tensor has: a number."""
+        slot = len(self.group)
+        self.group[slot] = slot
         return slot
 
-    def _made_leaf(self, t: Tensor, slot: int) -> int:
-        """A slot for what was computed without a graph and then set to require a gradient, as
-        points are by which a derivative is taken; that it does is no cut."""
-        if slot in self._leaves:
-            return slot
-        entry = Entry("requires_grad_", _leaf_of, (Slot(slot),), {}, (slot,), (), True)
-        new = self._slots.new(t, slot)
-        entry.outputs, entry.is_float, entry.at = (new,), True, here()
-        self.entries.append(entry)
-        self._leaves.add(new)
-        return new
+    @final
+    def leave(self, how: str, slot: int, value: Any) -> None:
+        """Note that the tensor in a slot left as a number."""
+        self.exits.append(Exit(how, slot, value, frames(), len(self.entries)))
 
-    def _stored(self, x: Any, given: list[Tensor]) -> Any:
-        """Arguments with slots in place of what is followed; `given` gets their tensors."""
-        if isinstance(x, Tensor):
-            given.append(x)
-            slot = self.slot(x)
-            if x.requires_grad and slot not in self.roots:
-                if slot is None:
-                    slot = self._root(x)
-                elif x.is_leaf:
-                    slot = self._made_leaf(x, slot)
-            return x if slot is None else Slot(slot)
-        if isinstance(x, tuple | list):
-            some = cast("Sequence[Any]", x)
-            items = [i if i.__class__ in _PLAIN else self._stored(i, given) for i in some]
-            return items if isinstance(x, list) else tuple(items)
-        if isinstance(x, dict):
-            return {k: self._stored(v, given) for k, v in cast("dict[Any, Any]", x).items()}
-        return x
+    @final
+    def attempt(self, work: Callable[..., _T], *args: Any) -> _T | None:
+        """What `work` records. Its failure ends the record, and not the program."""
+        start = perf_counter()
+        try:
+            return work(*args)
+        except Exception as error:
+            self.active, self.broken = False, f"{type(error).__name__}: {error}"
+            self.clear()
+            return None
+        finally:
+            self.seconds += perf_counter() - start
 
-    # --- after it
-
-    def _after(self, begun: _Begun, call: Call) -> None:
-        entry, given, stream = begun
-        inputs, in_place = entry.inputs, call.kind.writes
-        of_call = entry.name != "__setitem__"
-        made = call.made if of_call else given[:1]
-        if not inputs:
-            self._noise.update({id(t): weakref.ref(t) for t in made})
-            return
-        if not made:
-            if entry.name in EXITS and inputs:
-                row = Exit(entry.name, inputs[0], call.y, frames(), len(self.entries))
-                self.exits.append(row)
-            return
-        viewed = self._slots.viewed(made, inputs)
-        entry.wrote = self.group[inputs[0]] if in_place else None
-        entry.outputs = tuple([self._slots.new(t, of) for t, of in zip(made, viewed, strict=True)])
-        for slot, t in zip(entry.outputs, made, strict=True):
-            self._linked(entry, slot, t)
-            graded(entry, slot, t.dtype)
-        if stream is not None and not torch.equal(stream, torch.get_rng_state()):
-            entry.random = stream
-        self._made.update(entry.outputs)
-        self.entries.append(entry)
-        if entry.is_live:
-            self._read(given)
-            views = [None] * len(made) if in_place else viewed
-            total = call.total if of_call else None
-            for i, (t, slot, of) in enumerate(zip(made, entry.outputs, views, strict=True)):
-                self.marks.made(t, slot, of, partial(total, i) if total is not None else None)
-        elif any(of is not None for of in viewed):
-            self._held += given
-            self._loose.update([self.group[s] for s in inputs])
-        if entry.cuts:
-            entry.frames = frames()
-        entry.at = here()
-
-    def _linked(self, entry: Entry, slot: int, t: Tensor) -> None:
-        """Whether a result has a graph, and one that leads back to the call's arguments."""
-        if t.requires_grad and t.is_leaf:
-            self._leaves.add(slot)  # as views of some kinds are that were made without a graph
-        has_graph = t.requires_grad and not t.is_leaf
-        if has_graph and (entry.name == "normal" or not entry.connected):
-            self._unlinked.add(slot)  # PyTorch's derivative of a draw is 0
-        else:
-            entry.is_live |= has_graph
-
-    def _read(self, given: Iterable[Tensor]) -> None:
-        """Mark arguments that no call of the tape made."""
-        for t in given:
-            slot = self.slot(t)
-            if slot not in self._made:
-                loose = slot is not None and self.group[slot] in self._loose
-                self.marks.read(t, slot, loose)
-
-
-def _leaf_of(x: Tensor) -> Tensor:
-    """What requires a gradient as `x` is set to; it is `x` if that has a graph by now."""
-    return x if x.requires_grad else x.detach().requires_grad_()
+    @final
+    def hold(self, size: int) -> None:
+        """Count the bytes of a tensor that the record keeps alive."""
+        self._bytes += size
+        if self._bytes > MOST:
+            raise MemoryError(f"a step holds more than {MOST >> 30} GiB of tensors")

@@ -17,7 +17,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.source import statement_at
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.entries import Calls, Entry
+from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.where import placed, users_line
@@ -47,7 +47,7 @@ def _only_added(part: Slice, value: float) -> bool:
     return bool(given) and all(e.name in AFFINE for e in after)
 
 
-def _taken_out(tape: Calls) -> list[tuple[Place, str, float]]:
+def _taken_out(tape: Tape) -> list[tuple[Place, str, float]]:
     """Numbers that left by a line of the user's: each one, and the sum of a line's."""
     by: dict[tuple[str, str], tuple[Place, list[float]]] = {}
     for exit_ in tape.exits:

@@ -9,8 +9,8 @@ from chainrule.verify.script.sandbox import branch
 from chainrule.verify.script.sandbox.fork import LostError
 from chainrule.verify.script.step.costs import Seen
 from chainrule.verify.script.step.cuts import Cut
-from chainrule.verify.script.step.entries import NUMBER
-from chainrule.verify.script.step.numbers import BY, Moved, Site, Trial, seen
+from chainrule.verify.script.step.numbers import BY, Moved, Site, Trial, constants_of
+from chainrule.verify.script.step.tape import NUMBER
 
 LONG = 5.0
 """Seconds of a step that is not made again."""
@@ -88,5 +88,6 @@ class Going:
         self._left -= 1
         if not self._left:
             m = self._moved
-            last = bool(m.trial.before)
-            branch.send((found, skipped) if last else seen(m.tape, m.trial.first, m.library))
+            if m.trial.before:
+                branch.send((found, skipped))
+            branch.send(constants_of(m.tape, m.trial.first, m.tensors))

@@ -22,8 +22,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import LostError, apart
-from chainrule.verify.script.step.slots import Mark, version
-from chainrule.verify.script.step.tape import Tape
+from chainrule.verify.script.step.marks import Mark, version
+from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.where import frames, users_line
 
@@ -55,7 +55,7 @@ class Unseen:
                     if (before := checksum(value)) is not None:
                         self._kept.append(_Kept(function, node, name, value, before))
 
-    def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
+    def compare(self, tape: TorchTape, losses: Sequence[Tensor]) -> None:
         """Before a backward pass: what is not what it was?"""
         changed = [t for mark in tape.marks.rows.values() if (t := _changed(mark)) is not None]
         kept = [k for k in self._kept if checksum(k.value) != k.before]
@@ -71,7 +71,7 @@ class Unseen:
         for k in [k for k in kept if k.node in nodes]:
             self._report_kept(k)
 
-    def _report(self, tape: Tape, changed: Sequence[Tensor]) -> None:
+    def _report(self, tape: TorchTape, changed: Sequence[Tensor]) -> None:
         names = parameter_names(torch.nn.Module)
         for t in changed:
             what = names.get(id(t), f"a tensor of shape {tuple(t.shape)}")
@@ -154,7 +154,7 @@ def _address(t: Tensor) -> int:
     return t.untyped_storage().data_ptr()
 
 
-def _line(tape: Tape, changed: Tensor) -> Place | None:
+def _line(tape: TorchTape, changed: Tensor) -> Place | None:
     """The last line that got hold of the memory behind autograd's back; if none is known, that of
     the backward pass."""
     slot = tape.slot(changed)

@@ -23,12 +23,6 @@ class Pauses(Protocol):
     looks: bool
     """Whether it looks now."""
 
-    def pause(self) -> None:
-        """Look away."""
-
-    def resume(self) -> None:
-        """Look again."""
-
     def leave(self) -> None:
         """Look no more."""
 
@@ -60,9 +54,11 @@ class TorchTap(Tap):
         torch: Any = import_module("torch")
         self._bus, self._torch, self._engine = bus, torch, TorchEngine()
         self._unseen = torch._C.DisableTorchFunction
+        self._door: Any = import_module("chainrule.verify.pytorch.door")
         optimizer = torch.optim.Optimizer
         kept = torch.autograd.graph.saved_tensors_hooks
-        self._patched.put(torch.autograd, "backward", self._backward)
+        for owner in (torch.Tensor, torch.autograd):  # the first before its modes are set aside
+            self._patched.put(owner, "backward", self._backward)
         self._patched.put(torch.autograd, "grad", self._deriving)
         self._patched.after(optimizer, "__init__", self._built)
         self._patched.put(optimizer, "zero_grad", self._zeroing)
@@ -80,14 +76,6 @@ class TorchTap(Tap):
             hook.remove()
         self._known.clear()
         self._begun.clear()
-
-    def _pause(self) -> None:
-        if self.pauses is not None:
-            self.pauses.pause()
-
-    def _resume(self) -> None:
-        if self.pauses is not None:
-            self.pauses.resume()
 
     def tell(self, event: Any) -> None:
         """Publish an event; what is done about it is seen by nobody."""
@@ -114,7 +102,7 @@ class TorchTap(Tap):
     def _observed(self, run: Callable[..., None], tensors: Any, args: Any, kwargs: Any) -> None:
         self._serial += 1
         begin = before = None
-        self._pause()
+        self._door.pause()
         if self._bus.hears(events.BackwardBegins) or self._bus.hears(events.BackwardEnds):
             begin = self._patched.tried(lambda: self._begin(tensors, args, kwargs))
             before = self._tokens(begin.graph.leaves if begin is not None else ())
@@ -122,10 +110,10 @@ class TorchTap(Tap):
             run(tensors, *args, **kwargs)
         except BaseException as error:
             self._end(begin, before, error)
-            self._resume()
+            self._door.resume()
             raise
         self._end(begin, before, None)
-        self._resume()
+        self._door.resume()
 
     def _begin(self, tensors: Any, args: Any, kwargs: Any) -> events.BackwardBegins:
         roots = [tensors] if hasattr(tensors, "grad_fn") else list(tensors)
@@ -249,12 +237,12 @@ class TorchTap(Tap):
             with self._unseen():
                 if event.tokens:  # as they are before the step
                     self._begun[id(event.optimizer)] = event
-        self._pause()
+        self._door.pause()
 
     def _stepped(self, _: None, optimizer: Any) -> None:
         begin = self._begun.pop(id(optimizer), None)
         self.tell(events.StepEnds(self._engine, optimizer, place(), begin))
-        self._resume()
+        self._door.resume()
 
     def _zeroed(self, owner: Any, *_: Any, **__: Any) -> None:
         if self._bus.hears(events.Zeroed):
@@ -276,10 +264,10 @@ class TorchTap(Tap):
             if not self._patched.on:
                 return run(optimizer, *args, **kwargs)
             self._patched.tried(lambda: self._zeroed(optimizer))
-            self._pause()
+            self._door.pause()
             try:
                 run(optimizer, *args, **kwargs)
             finally:
-                self._resume()
+                self._door.resume()
 
         return zero_grad

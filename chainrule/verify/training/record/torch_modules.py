@@ -7,6 +7,7 @@ from typing import Any, final
 import torch
 
 from chainrule.verify.patches import Patches
+from chainrule.verify.pytorch.door import resume
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
@@ -55,6 +56,7 @@ class ModuleTap(Tap, Listener):
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> _Token | None:
         """A module is being called; `NOTHING` if nobody cares."""
         try:
+            resume()  # what was to end a pause may have failed
             recording, depth, pauses = torch.is_grad_enabled(), self._depth, self._main.pauses
             trains = depth and recording and module.training  # as nearly all calls do
             if pauses is not None and not (trains and pauses.looks):

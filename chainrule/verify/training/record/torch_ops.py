@@ -139,7 +139,6 @@ class OpTap(Tap):
     def __init__(self, main: TorchTap) -> None:
         self._main = main
         self.looks = False
-        self._paused = False
         self._quiet: list[Any] = []  # modules whose call has switched us off
 
     def put(self, bus: Bus) -> None:
@@ -160,23 +159,11 @@ class OpTap(Tap):
         self.looks = False
         return look_away(self._ops)
 
-    def pause(self) -> None:
-        """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
-        if not self._paused and self._is_here():
-            self._paused = self._look_away()
-
     def leave(self) -> None:
         """See no more."""
         self._look_away()
         self._main.pauses = None
-        self._paused = False
         self._quiet.clear()
-
-    def resume(self) -> None:
-        """See again."""
-        if self._paused and self._is_here():
-            self._paused = False
-            self._look()
 
     def _is_here(self) -> bool:
         """Whether this is the thread in which we look; others have a door of their own."""
@@ -186,7 +173,6 @@ class OpTap(Tap):
         """See nothing of a call that trains nothing."""
         if self._quiet:
             return
-        self.resume()  # what was to end the pause may have failed
         untrained = is_abstract(torch) or self._is_untrained(module)
         if untrained and self._is_here() and self._look_away():
             self._quiet.append(module)

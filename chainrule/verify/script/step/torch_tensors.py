@@ -1,9 +1,9 @@
-"""PyTorch's calls made again: with cuts open (see `rerun`), with numbers moved (see `numbers`)."""
+"""PyTorch's tensors, as a step that is run again asks of them; numbers that leave, moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, cast, final
 
@@ -15,10 +15,11 @@ from chainrule.verify import modes
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.entries import GRAD, Entry, Slot
-from chainrule.verify.script.step.numbers import Left, Library, Moved, Trial, Values
+from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.rerun import Rerun
-from chainrule.verify.script.step.tape import EXITS, Tape
+from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape
+from chainrule.verify.script.step.tensors import Exited, Tensors, Values
+from chainrule.verify.script.step.torch_tape import EXITS
 
 _SMALL = 1 << 16
 
@@ -29,52 +30,53 @@ def values_of(part: Slice, loss: Tensor) -> dict[int, Tensor]:
     Raises:
         UnlikeError: If the calls do not compute that loss again.
     """
-    run = TorchRerun(part, {})
-    run.like(loss)
+    run = Rerun(part, TorchTensors(), {})
+    run.confirm(loss)
     return run.values
 
 
 @final
-class TorchRerun(Rerun):
-    """With PyTorch's tensors."""
+class TorchTensors(Tensors):
+    """PyTorch's tensors."""
 
     def leaf(self, x: Any, by: Any = None) -> Any:
         """It shares memory with `x` if it is not moved."""
         value = x.detach() if by is None else x.detach() + by
         return value.requires_grad_()
 
-    def severed(self, x: Any) -> Any:
-        """A copy."""
-        return x.detach().clone().requires_grad_()
+    def sever(self, x: Any) -> tuple[Any, Any]:
+        """A copy; calls are given a view of it, which they may write to."""
+        leaf = x.detach().clone().requires_grad_()
+        return leaf, leaf.view_as(leaf)
 
-    def passed(self, leaf: Any) -> Any:
-        """A view, which may be written to."""
-        return leaf.view_as(leaf)
-
-    def replayed(self, moved: Mapping[int, Any] | None = None) -> Any:
-        """The loss, computed again; the random stream is put back."""
+    @contextmanager
+    def replaying(self) -> Generator[None]:
+        """The random stream is put back."""
         stream = torch.get_rng_state()
         try:
-            return super().replayed(moved)
+            yield
         finally:
             torch.set_rng_state(stream)
 
-    def made(self, entry: Entry, values: Mapping[int, Any], cut: int | None) -> list[Tensor]:
+    def call(self, entry: Entry, values: Mapping[int, Any], cut: int | None) -> list[Tensor]:
         """With autograd on or off, as it was."""
         with torch.set_grad_enabled(cut is not None or not entry.cuts):
-            return made_by(entry, values, _opened(entry, cut))
+            return call_again(entry, values, _open(entry, cut))
 
-    def grads(
+    def gradients(
         self, ys: Sequence[Any], gs: Sequence[Any] | None, xs: Sequence[Any]
     ) -> Sequence[Any]:
         """By `torch.autograd.grad`."""
-        return _grads(ys, [torch.ones_like(y) for y in ys] if gs is None else gs, xs)
+        if not ys:
+            return [None] * len(xs)
+        gs = [torch.ones_like(y) for y in ys] if gs is None else gs
+        return torch.autograd.grad(ys, xs, gs, retain_graph=True, allow_unused=True)
 
     def norm(self, x: Any) -> float:
         """In float64."""
         return float(x.detach().double().square().sum().sqrt())
 
-    def scaled(self, x: Any, by: float) -> Any:
+    def scale(self, x: Any, by: float) -> Any:
         """Without a graph."""
         return x.detach() * by
 
@@ -82,31 +84,55 @@ class TorchRerun(Rerun):
         """As `float` gives it."""
         return float(x.detach())
 
+    def has(self, x: Any) -> bool:
+        """A tensor of floats."""
+        return isinstance(x, Tensor) and x.dtype.is_floating_point
 
-def made_by(
+    def values(self, x: Any) -> Values:
+        """In float64."""
+        return x.detach().double().numpy().copy()
+
+    def linear(
+        self, x: Any, slope: Values, exits: Sequence[Exited], share: float
+    ) -> tuple[Callable[..., Tensor], float]:
+        """In the constant's own dtype."""
+        value = torch.as_tensor(x).detach()
+        way = torch.as_tensor(share * slope, dtype=value.dtype)
+
+        def number(*now: Tensor) -> Tensor:
+            pairs = zip(now, exits, strict=True)
+            moved = [
+                ((n - torch.as_tensor(row.x)) * torch.as_tensor(row.way)).sum() for n, row in pairs
+            ]
+            return value + way * sum(moved, torch.zeros(())).to(value.dtype)
+
+        return number, torch.finfo(value.dtype).eps
+
+
+def call_again(
     entry: Entry, values: Mapping[int, Tensor], function: Callable[..., Any] | None = None
 ) -> list[Tensor]:
     """What a call makes of other values, or another function in its place."""
     if entry.random is not None:
         torch.set_rng_state(entry.random)
-    args, kwargs = _filled(entry.args, values), _filled(entry.kwargs, values)
+    args, kwargs = _fill(entry.args, values), _fill(entry.kwargs, values)
     low = entry.autocast
     with nullcontext() if low is None else torch.autocast("cpu", dtype=low):
         out = (function or entry.function)(*args, **kwargs)
     return tensors_in(args)[:1] if out is None else tensors_in(out)
 
 
-def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:
+def _open(entry: Entry, cut: int | None) -> Callable[..., Any]:
     """The call, or what it would be if it did not cut."""
     if cut is not None and entry.name in ("detach", "data", "detach_", "tensor", "as_tensor"):
-        return _passed
+        return _pass_on
     if entry.name == GRAD:
-        return partial(_derived, create=cut is not None or entry.is_live)
+        return partial(_derive, create=cut is not None or entry.is_live)
     is_draw = entry.name == "normal" and (cut is not None or not entry.grad)
-    return _drawn if is_draw else entry.function
+    return _draw if is_draw else entry.function
 
 
-def _derived(
+def _derive(
     outputs: Any,
     inputs: Any,
     grad_outputs: Any = None,
@@ -120,35 +146,22 @@ def _derived(
     return grad(outputs, inputs, grad_outputs, **kwargs)
 
 
-def _drawn(mean: Any, std: Any = 1.0, **kwargs: Any) -> Tensor:
+def _draw(mean: Any, std: Any = 1.0, **kwargs: Any) -> Tensor:
     """The same numbers, as a function of mean and deviation, of which at least one is a tensor."""
     zeros, ones = torch.zeros_like(torch.as_tensor(mean)), torch.ones_like(torch.as_tensor(std))
     return mean + std * torch.normal(zeros, ones, **kwargs)
 
 
-def _passed(x: Any, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor:
+def _pass_on(x: Any, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor:
     """A copy that keeps the graph; of lists of tensors and numbers, too."""
     if isinstance(x, tuple | list):
-        parts = [_passed(part, dtype=dtype) for part in cast("Sequence[Any]", x)]
+        parts = [_pass_on(part, dtype=dtype) for part in cast("Sequence[Any]", x)]
         return torch.stack(parts)
     copy = x.clone() if isinstance(x, Tensor) else torch.as_tensor(x)
     return copy if dtype is None else copy.to(dtype)
 
 
-def _grads(
-    ys: Sequence[Tensor], gs: Sequence[Tensor], xs: Sequence[Tensor]
-) -> tuple[Tensor | None, ...]:
-    if not ys:
-        return (None,) * len(xs)
-    return torch.autograd.grad(ys, xs, gs, retain_graph=True, allow_unused=True)
-
-
-def gradients(y: Tensor, xs: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Of a scalar; None for what it does not depend on."""
-    return _grads([y], [torch.ones_like(y)], xs) if y.requires_grad else [None] * len(xs)
-
-
-def _filled(x: Any, values: Mapping[int, Tensor]) -> Any:
+def _fill(x: Any, values: Mapping[int, Tensor]) -> Any:
     """Arguments with values in place of slots. Small constants are copied: calls may update them,
     as batch norm does its statistics."""
     if isinstance(x, Slot):
@@ -156,40 +169,11 @@ def _filled(x: Any, values: Mapping[int, Tensor]) -> Any:
     if isinstance(x, Tensor):
         return x.clone() if x.numel() <= _SMALL and not x.requires_grad else x
     if isinstance(x, tuple | list):
-        items = [_filled(i, values) for i in cast("Sequence[Any]", x)]
+        items = [_fill(i, values) for i in cast("Sequence[Any]", x)]
         return items if isinstance(x, list) else tuple(items)
     if isinstance(x, dict):
-        return {k: _filled(v, values) for k, v in cast("dict[Any, Any]", x).items()}
+        return {k: _fill(v, values) for k, v in cast("dict[Any, Any]", x).items()}
     return x
-
-
-@final
-class Torch(Library):
-    """PyTorch's tensors."""
-
-    def has(self, x: Any) -> bool:
-        """A tensor of floats."""
-        return isinstance(x, Tensor) and x.dtype.is_floating_point
-
-    def values(self, x: Any) -> Values:
-        """In float64."""
-        return x.detach().double().numpy().copy()
-
-    def linear(
-        self, x: Any, slope: Values, left: Sequence[Left], share: float
-    ) -> tuple[Callable[..., Tensor], float]:
-        """In the constant's own dtype."""
-        value = torch.as_tensor(x).detach()
-        way = torch.as_tensor(share * slope, dtype=value.dtype)
-
-        def number(*now: Tensor) -> Tensor:
-            pairs = zip(now, left, strict=True)
-            moved = [
-                ((n - torch.as_tensor(row.x)) * torch.as_tensor(row.way)).sum() for n, row in pairs
-            ]
-            return value + way * sum(moved, torch.zeros(())).to(value.dtype)
-
-        return number, torch.finfo(value.dtype).eps
 
 
 @final
@@ -205,16 +189,16 @@ class _Moves(TorchFunctionMode):
     ) -> Any:
         """The call; what leaves as a number, moved."""
         y = func(*args, **(kwargs or {}))
-        leaves = getattr(func, "__name__", "") in EXITS and args
-        if not leaves or not isinstance(args[0], Tensor):
+        exits = getattr(func, "__name__", "") in EXITS and args
+        if not exits or not isinstance(args[0], Tensor):
             return y
         with unseen():
-            return self._moved.leaves(args[0], y)
+            return self._moved.on_exit(args[0], y)
 
 
-def moved(tape: Tape, trial: Trial) -> Moved:
+def move(tape: Tape, trial: Trial) -> Moved:
     """What moves numbers from now on, in this copy of the process, if the trial says so."""
-    made = Moved(tape, trial, Torch())
+    made = Moved(tape, trial, TorchTensors())
     if trial.site:
         modes.push(_Moves(made))
     return made

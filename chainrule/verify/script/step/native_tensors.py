@@ -1,4 +1,4 @@
-"""chainrule's ops, made again with cuts open (see `rerun`), and constants of theirs (`numbers`)."""
+"""chainrule's tensors, as a step that is run again asks of them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,25 @@ from chainrule.engine.derive import pullback_nodes
 from chainrule.engine.graph import order, recording, variable
 from chainrule.engine.node import Node, Variable
 from chainrule.ops.reductions.reduction import sum as total
-from chainrule.verify.script.step.entries import Entry, Slot
-from chainrule.verify.script.step.numbers import Left, Library, Values
-from chainrule.verify.script.step.rerun import Rerun
+from chainrule.verify.script.step.tape import Entry, Slot
+from chainrule.verify.script.step.tensors import Exited, Tensors, Values
 
 
 @final
-class OwnRerun(Rerun):
-    """With chainrule's tensors, whose arrays nobody writes to."""
+class NativeTensors(Tensors):
+    """chainrule's tensors, and the arrays that its ops are given: nobody writes to these."""
 
     def leaf(self, x: Any, by: Any = None) -> Any:
         """It shares its array with `x` if it is not moved."""
         value = x.value if by is None else (x.value + by).astype(x.value.dtype)
         return variable(np.asarray(value)).requires_grad_()
 
-    def severed(self, x: Any) -> Any:
-        """A leaf."""
-        return self.leaf(x)
+    def sever(self, x: Any) -> tuple[Any, Any]:
+        """A leaf, which calls are given as it is."""
+        leaf = self.leaf(x)
+        return leaf, leaf
 
-    def passed(self, leaf: Any) -> Any:
-        """The leaf itself."""
-        return leaf
-
-    def made(self, entry: Entry, values: Mapping[int, Any], cut: int | None) -> Sequence[Any]:
+    def call(self, entry: Entry, values: Mapping[int, Any], cut: int | None) -> Sequence[Any]:
         """With recording on or off, as it was."""
         args = [values[x.number] if isinstance(x, Slot) else x for x in entry.args]
         if cut is not None and entry.name in ("detach", "data"):
@@ -42,7 +38,7 @@ class OwnRerun(Rerun):
             y = entry.function(*args)
         return cast("tuple[Any, ...]", y) if isinstance(y, tuple) else (y,)
 
-    def grads(
+    def gradients(
         self, ys: Sequence[Any], gs: Sequence[Any] | None, xs: Sequence[Any]
     ) -> Sequence[Any]:
         """Arrays, by one walk."""
@@ -58,18 +54,13 @@ class OwnRerun(Rerun):
         """In float64."""
         return float(np.linalg.norm(np.abs(_array(x)).astype(np.float64)))
 
-    def scaled(self, x: Any, by: float) -> Any:
+    def scale(self, x: Any, by: float) -> Any:
         """In float64."""
         return np.asarray(x) * by
 
     def number(self, x: Any) -> float:
         """The one element."""
         return float(np.asarray(x.value).reshape(()))
-
-
-@final
-class Own(Library):
-    """chainrule's tensors, and the arrays that its ops are given."""
 
     def has(self, x: Any) -> bool:
         """A tensor, array or NumPy number of floats."""
@@ -81,7 +72,7 @@ class Own(Library):
         return np.array(_array(x), np.float64)
 
     def linear(
-        self, x: Any, slope: Values, left: Sequence[Left], share: float
+        self, x: Any, slope: Values, exits: Sequence[Exited], share: float
     ) -> tuple[Callable[..., Any], float]:
         """In the constant's own dtype."""
         value = _array(x)
@@ -89,7 +80,7 @@ class Own(Library):
 
         def number(*now: Any) -> Any:
             y: Any = variable(value)
-            for n, row in zip(now, left, strict=True):
+            for n, row in zip(now, exits, strict=True):
                 dtype = n.dtype
                 moved = (n - row.x.astype(dtype)) * row.way.astype(dtype)
                 y = y + way * total(moved).astype(value.dtype)
