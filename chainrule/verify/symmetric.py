@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.verify.measure.points.nature import is_symmetric
 from chainrule.verify.place import Place
-from chainrule.verify.subject import Array, Flow, Source, Subject, wanted
+from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _Changed: TypeAlias = Callable[[Callable[..., Any]], Subject]
 """From another function to the subject that has it."""
@@ -85,10 +85,10 @@ class _Symmetric(Subject):
         """What the engine sums, as without."""
         return self.subject.summed(self._made(xs), gs)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward's graph, with gradients made symmetric."""
-        flow = self.subject.flow(self._made(xs))
-        return None if flow is None else _SymmetricFlow(flow, self._made)
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What is derived from the forward, made symmetric."""
+        found = self.subject.derived(self._made(xs), gs)
+        return None if found is None else self._made(found)
 
     @property
     def source(self) -> Source | None:
@@ -116,19 +116,6 @@ class _Symmetric(Subject):
     def own_sizes(self) -> Mapping[int, str]:
         """Lengths that stay, as without."""
         return self.subject.own_sizes
-
-
-class _SymmetricFlow(Flow):
-    """A graph whose gradients are made symmetric."""
-
-    def __init__(self, flow: Flow, made: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
-        self.edges, self._flow, self._made = flow.edges, flow, made
-
-    def pull(
-        self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
-    ) -> tuple[Array | None, ...]:
-        """Gradients, made symmetric."""
-        return self._made(self._flow.pull(gs, weights))
 
 
 def _even(x: Any) -> Any:

@@ -26,7 +26,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import source_of, with_forward
 from chainrule.verify.streams import Stream, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+from chainrule.verify.subject import Array, Input, Source, Subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +196,8 @@ class Layer(Subject):
         names = [x.name for x in self.inputs]
         return (*written(names, known, given), *written(cotangents, gs, sent))
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run on tensors in place of arguments and parameters."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run on tensors in place of arguments and parameters."""
 
         def run(*leaves: Any) -> list[Any]:
             return self._forward(self.copied(leaves), leaves)[: self.convention.outputs]
@@ -206,7 +206,8 @@ class Layer(Subject):
         code = [v for x in holders for v in functions_of(x)]
         expected = self.forward(xs)
         with replayed(self.streams):
-            return follow(run, xs, [x.wanted for x in self.inputs], code, expected)
+            found = follow(run, xs, [x.wanted for x in self.inputs], code, expected)
+        return None if found is None else found.pull(gs)
 
     @property
     def source(self) -> Source | None:

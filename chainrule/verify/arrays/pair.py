@@ -29,7 +29,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
+from chainrule.verify.subject import Array, Input, Source, Subject, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +101,14 @@ class Pair(Subject):
         names = [x.name for x in self.inputs]
         return (*written(names, known, given), *written(cotangents, gs, sent))
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run on tensors."""
-        wanted = [x.wanted for x in self.inputs]
-        expected = self.forward(xs)
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run on tensors."""
+        wanted, expected = [x.wanted for x in self.inputs], self.forward(xs)
         with replayed(self.streams):
-            return follow(self._traced, xs, wanted, [self.forward_function], expected)
+            found = follow(self._on_tensors, xs, wanted, [self.forward_function], expected)
+        return None if found is None else found.pull(gs)
 
-    def _traced(self, *xs: Any) -> Sequence[Any]:
+    def _on_tensors(self, *xs: Any) -> Sequence[Any]:
         return listed(self.forward_function(*grouped(self.arguments, xs)))[
             : self.convention.outputs
         ]

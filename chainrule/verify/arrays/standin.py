@@ -19,9 +19,9 @@ import numpy as np
 from chainrule.graph import variable
 from chainrule.interop.numpy_rows import array
 from chainrule.tensors import Tensor, holds_tensors
-from chainrule.verify.flow import Traced, trace
+from chainrule.verify.derivation import Derivation, derivation
 from chainrule.verify.reading import function_of
-from chainrule.verify.subject import Array, Flow
+from chainrule.verify.subject import Array
 
 _MAKERS = ("zeros", "ones", "empty", "full", "eye")
 _LISTS = ("array", "asarray", "asanyarray")
@@ -94,25 +94,25 @@ def follow(
     wanted: Sequence[bool],
     code: Iterable[Any],
     expected: Sequence[Array],
-) -> Flow | None:
-    """The flow of `f`, which runs the functions `code`; None if it cannot be followed.
+) -> Derivation | None:
+    """The derivation of `f`, which runs the functions `code`; None if it cannot be followed.
 
     Or if, followed, it does not give what is `expected`.
     """
-    found = [function_of(c) for c in code]
-    scopes = {id(c.__globals__): c.__globals__ for c in found if c is not None}
+    functions = [function_of(c) for c in code]
+    scopes = {id(c.__globals__): c.__globals__ for c in functions if c is not None}
     with ExitStack() as stack:
         for scope in scopes.values():
             stack.enter_context(_instead(scope))
-        traced = trace(f, xs, wanted)
-    return traced if traced is not None and _agrees(traced, expected) else None
+        found = derivation(f, xs, wanted)
+    return found if found is not None and _agrees(found, expected) else None
 
 
-def _agrees(traced: Traced, expected: Sequence[Array]) -> bool:
+def _agrees(followed: Derivation, expected: Sequence[Array]) -> bool:
     """Whether the values that were followed are those of the forward, up to rounding."""
-    if [y.shape for y in traced.values] != [y.shape for y in expected]:
+    if [y.shape for y in followed.values] != [y.shape for y in expected]:
         return False
     return all(
         bool(np.allclose(a, b, rtol=1e-3 if b.dtype.itemsize < 8 else 1e-9, equal_nan=True))
-        for a, b in zip(traced.values, expected, strict=True)
+        for a, b in zip(followed.values, expected, strict=True)
     )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.diagnose.case import Case, agreed
-from chainrule.verify.diagnose.graph import paths_of
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.subject import Array
 
@@ -157,8 +156,7 @@ def along(case: Case) -> Iterator[Guess]:
         return
     if lost:
         yield _other_axis(case, lost, new)
-    elif _same_kind(case) and paths_of(case) is None:
-        # Where the graph is known, `through` has looked at every path already.
+    elif _same_kind(case):
         yield _less_coupled(case, new)
 
 

@@ -23,7 +23,7 @@ _LONG = 0.25
 def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
     """The first correction that is right when tried; else the best guess's formula, untried.
 
-    If no guess can be tried, but the forward's own graph gives the right gradient, that is said.
+    If no guess can be tried, but what is derived from the forward is right, that is said.
     """
     tried = [g for g in guesses if g.mend is not None]
     for g in tried:
@@ -31,7 +31,7 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
         if error is not None and error <= CLOSE:
             return Correction(g.formula, rechecked=True, error=error)
     formula = next((g.formula for g in guesses if g.formula), "")
-    error = _error(evidence, k, by_flow(evidence.subject, k))
+    error = _error(evidence, k, _by_engine(evidence.subject, k))
     if error is None or error > CLOSE:
         return Correction(formula) if formula else None
     if evidence.subject.backward_place is None:
@@ -41,14 +41,14 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
     return Correction(formula, rechecked=True, error=error, derived=said)
 
 
-def by_flow(subject: Subject, k: int) -> Mend:
-    """What the forward's graph of known ops gives."""
+def _by_engine(subject: Subject, k: int) -> Mend:
+    """What is derived from the forward's own code."""
 
     def mend(pull: object, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-        flow = subject.flow(xs)
-        if flow is None:
+        x_bars = subject.derived(xs, gs)
+        if x_bars is None:
             raise LookupError("the forward cannot be followed")
-        x_bar = flow.pull(gs)[k]
+        x_bar = x_bars[k]
         return np.zeros(np.shape(xs[k])) if x_bar is None else np.asarray(x_bar)
 
     return mend

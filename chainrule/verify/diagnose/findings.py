@@ -16,14 +16,11 @@ from chainrule.verify.diagnose.describe import sentences
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
 from chainrule.verify.diagnose.lost import lost
-from chainrule.verify.diagnose.paths import through
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
-from chainrule.verify.diagnose.scales import scaled_elements
 from chainrule.verify.diagnose.text.forward import changed_later
 from chainrule.verify.diagnose.text.once import kept_by_first_call
 from chainrule.verify.diagnose.text.source import line_of
-from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
 from chainrule.verify.measure.run import is_array
@@ -38,11 +35,8 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     transposed,
     lost,
     along,
-    through,
     coupled,
     region,
-    scaled_elements,
-    mistaken,
 )
 """All rules that look at a pair of Jacobians."""
 _NOTES = (*NOTES, "kink")

@@ -16,11 +16,11 @@ from chainrule.ops.families import zeros_like
 from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 from chainrule.verify.copies import twin
-from chainrule.verify.flow import trace
+from chainrule.verify.derivation import derivation
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Subject
+from chainrule.verify.subject import Array, Input, Subject
 
 Leaves = Callable[..., list[Tensor]]
 """A function of leaves (tensors where differentiated) that gives its differentiable results."""
@@ -75,12 +75,13 @@ class Call(Subject):
         got = pullback_nodes(order(seeds, wanted), seeds, set(wanted), record=False, free=False)
         return tuple([_bar(n, got) for n in nodes])
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The graph of the function, ops that users define looked into."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, ops that users define looked into."""
         if self.followed is None:
             return None
         with replayed(self.streams):
-            return trace(self.followed, xs, [i.wanted for i in self.inputs])
+            found = derivation(self.followed, xs, [i.wanted for i in self.inputs])
+        return None if found is None else found.pull(gs)
 
 
 def _bar(node: Node | None, got: dict[Node, Any]) -> Array | None:

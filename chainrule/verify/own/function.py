@@ -19,19 +19,20 @@ from chainrule.dtypes import INEXACT
 from chainrule.errors import ShapeError
 from chainrule.function import Call as UserCall
 from chainrule.function import Context, Function
-from chainrule.graph import Variable, recording, variable
+from chainrule.graph import recording, variable
 from chainrule.op import new_op
 from chainrule.tensors import Tensor, asarray
 from chainrule.verify.arrays.convention import listed
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin
-from chainrule.verify.flow import trace
+from chainrule.verify.derivation import derivation
 from chainrule.verify.needed import needed
-from chainrule.verify.own.call import is_array, leaves_of
+from chainrule.verify.own.call import Call, is_array, leaves_of
+from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+from chainrule.verify.subject import Array, Input, Source, Subject
 
 _KIND = "chainrule.Function"
 
@@ -96,19 +97,19 @@ class Stated(Subject):
             )
         return tuple([None if b is None else np.asarray(asarray(b).value) for b in bars])
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run outside of the `Function`; one that takes arrays out of its tensors, as
-        if they were tensors still."""
-        wanted = [x.wanted for x in self.inputs]
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run outside of the `Function`; of one that takes arrays out
+        of its tensors, as if they were tensors still."""
+        wanted, code = [x.wanted for x in self.inputs], [self.function.forward]
         with replayed(self.streams):
-            found = trace(self._traced, xs, wanted)
-        if found is not None:
-            return found
-        expected = self.forward(xs)
-        with replayed(self.streams):
-            return follow(self._followed, xs, wanted, [self.function.forward], expected)
+            found = derivation(self._on_tensors, xs, wanted)
+        if found is None:
+            expected = self.forward(xs)
+            with replayed(self.streams):
+                found = follow(self._followed, xs, wanted, code, expected)
+        return None if found is None else found.pull(gs)
 
-    def _traced(self, *xs: Any) -> list[Tensor]:
+    def _on_tensors(self, *xs: Any) -> list[Tensor]:
         args = [variable(x) if isinstance(x, np.ndarray) else x for x in xs]
         return self._run(Context(tuple([x.wanted for x in self.inputs])), args)
 
@@ -154,59 +155,6 @@ class _Given:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tensor, name)
-
-
-@dataclass(frozen=True, eq=False)
-class Pushed(Subject):
-    """The jvp that a `Function` states, as a subject: its Jacobian, column by column."""
-
-    stated: Stated
-    name: str
-    inputs: tuple[Input, ...]
-    kind: str = f"{_KIND}, forward mode"
-    place: Place | None = None
-    backward_place: Place | None = None
-
-    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
-        """Those results of forward that have a gradient."""
-        return self.stated.forward(xs)
-
-    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """<g, jvp e> for every unit tangent e."""
-        return tuple(
-            [self._row(xs, gs, i) if x.wanted else None for i, x in enumerate(self.stated.inputs)]
-        )
-
-    def _row(self, xs: Sequence[Any], gs: Sequence[Array], i: int) -> Array:
-        x = np.asarray(xs[i])
-        out: Array = np.zeros(x.size, x.dtype)
-        for j in range(x.size):
-            t = np.zeros(x.size, x.dtype)
-            t[j] = 1
-            dots = self._pushed(xs, i, t.reshape(x.shape))
-            out[j] = sum([np.sum(g * d) for g, d in zip(gs, dots, strict=True)])
-        return out.reshape(x.shape)
-
-    def _pushed(self, xs: Sequence[Any], i: int, t: Array) -> list[Array]:
-        with replayed(self.stated.streams), recording(False):
-            call, arrays, ys = self.stated._ran(xs)
-            call._restore(tuple(ys) if call.many else ys[0], arrays)
-            ts = [variable(t) if k == i else None for k in range(len(xs))]
-            dots = listed(self.stated.function.jvp(call.ctx, *ts))
-        return [
-            np.asarray(d.value if isinstance(d, Variable) else d)
-            for d, y in zip(dots, ys, strict=True)
-            if y.dtype.kind in INEXACT
-        ]
-
-    @property
-    def fixed(self) -> str:
-        """One pass per element is too much for more of them."""
-        return "its forward mode is checked at the captured sizes only"
-
-
-_PUSHED = 256
-"""Up to how many elements of all inputs the stated jvp is checked."""
 
 
 def subject_of_function(
@@ -278,13 +226,22 @@ def subjects_of_function(
     name: str | None = None,
     needs: Sequence[bool] | None = None,
 ) -> list[Subject]:
-    """The backward's subject and, if the class states a jvp and is small here, the jvp's."""
+    """The backward's subject and, if the class states a jvp, that of forward mode by it."""
     stated = subject_of_function(function, args, name=name, needs=needs)
-    size = sum([x.value.size for x in stated.inputs if x.wanted])
-    if function.jvp is Function.jvp or size > _PUSHED:
+    pushed = None if function.jvp is Function.jvp else forward_mode_of(_applied(stated))
+    if pushed is None:
         return [stated]
     at = place_of(function.jvp)
-    pushed = Pushed(
-        stated, f"{stated.name}.jvp", stated.inputs, place=stated.place, backward_place=at
-    )
-    return [stated, pushed]
+    return [stated, replace(pushed, name=f"{stated.name}.jvp", backward_place=at)]
+
+
+def _applied(stated: Stated) -> Call:
+    """The function as the engine runs it."""
+
+    def run(*xs: Any) -> list[Tensor]:
+        outs = [asarray(y) for y in listed(stated.function.apply(*xs))]
+        return [o for o in outs if o.dtype.kind in INEXACT]
+
+    return Call(
+        stated.name, stated.inputs, run, None, streams=stated.streams, place=stated.place
+    )  # fmt: skip

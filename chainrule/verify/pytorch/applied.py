@@ -18,7 +18,7 @@ from torch import Tensor
 
 from chainrule.verify.needed import needed
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
-from chainrule.verify.pytorch.flow import traced
+from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.holding import held, holding
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined
@@ -27,7 +27,7 @@ from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.sources import backward_of, having, source_of_function
 from chainrule.verify.pytorch.standin import StandIn
-from chainrule.verify.subject import Flow, Input, Source, Subject
+from chainrule.verify.subject import Input, Source, Subject
 
 KIND = "torch.autograd.Function"
 
@@ -220,22 +220,11 @@ class FunctionSubject(Subject):
                 names.append(f"cotangent of output {i}" if several else "the cotangent")
         return tuple(names)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward's own code, run under autograd."""
-        return traced(self, self._outside, self._tensors(xs), self._replay)
-
     def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
         """What PyTorch derives from the forward's code, run outside of the function."""
-        args = [
-            x.requires_grad_() if i.wanted and is_float(x) else x
-            for x, i in zip(self._tensors(xs), self.inputs, strict=True)
-        ]
-        with torch.enable_grad(), self._replay.running(args):
-            ys = self._outside(held(args))
-        wrt = [x for x in args if isinstance(x, Tensor) and x.requires_grad]
-        found = iter(gradients(ys, [to_torch(g) for g in gs], wrt))
-        bars = [next(found) if any(x is w for w in wrt) else None for x in args]
-        return tuple([None if b is None else to_numpy(b) for b in bars])
+        run = lambda args: self._outside(held(args))
+        wanted = [x.wanted for x in self.inputs]
+        return derivative(run, self._tensors(xs), wanted, gs, self._replay)
 
     def _outside(self, args: Sequence[Any]) -> list[Tensor]:
         """The outputs that have a gradient, of the forward run outside the function."""

@@ -15,14 +15,14 @@ from torch import Tensor
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
 from chainrule.verify.pytorch.flat import Call, call_of, chosen, floats_in, module_call
-from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.observe import Capture, capturing
 from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import backward_of, source_of_function
-from chainrule.verify.subject import Flow, Input, Source, Subject
+from chainrule.verify.subject import Input, Source, Subject
 
 COLUMNS = 12
 """Forward mode takes one sweep for each number that goes in: where there are more, a few random
@@ -182,11 +182,12 @@ class CallSubject(Subject):
         with self._replay.streams.again():
             return self._run(args)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The function as a graph of PyTorch's ops; only for the first order."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What PyTorch derives where the graph is whole; only for the first order."""
         if self.order > 1:
             return None
-        return traced(self, self._run, self._tensors(xs), self._replay)
+        wanted = [x.wanted for x in self.inputs]
+        return derivative(self._run, self._tensors(xs), wanted, gs, self._replay)
 
     @property
     def source(self) -> Source | None:

@@ -120,11 +120,6 @@ def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
                     yield Change(name, kept[name], statement.lineno)
 
 
-def has_text(place: Place | None) -> bool:
-    """Whether the forward's text can be read."""
-    return function_at(place) is not None
-
-
 def function_at(place: Place | None) -> ast.FunctionDef | None:
     """The syntax tree of the function at a place; None if there is none, or no text."""
     if place is None:
