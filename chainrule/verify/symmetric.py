@@ -42,7 +42,7 @@ class _Symmetric(Subject):
         return self.subject.takes_cotangent
 
     def _made(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple([_even(x) if k in self.halves else x for k, x in enumerate(xs)])
+        return tuple([_symmetrized(x) if k in self.halves else x for k, x in enumerate(xs)])
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs at the symmetric matrices."""
@@ -118,7 +118,7 @@ class _Symmetric(Subject):
         return self.subject.own_sizes
 
 
-def _even(x: Any) -> Any:
+def _symmetrized(x: Any) -> Any:
     """Half the sum of square matrices and their transposes; anything else as it is."""
     if not isinstance(x, np.ndarray):
         return x
@@ -136,13 +136,15 @@ def _is_half_read(subject: Subject, k: int) -> bool:
     with np.errstate(all="ignore"):
         try:
             here = subject.forward([i.value for i in subject.inputs])
-            seen = [_moved(subject, k, here, side) for side in (np.tril, np.triu)]
+            seen = [_changes_output(subject, k, here, side) for side in (np.tril, np.triu)]
         except Exception:  # as the user's code raises it: of such values it is not meant
             return False
     return seen[0] != seen[1]
 
 
-def _moved(subject: Subject, k: int, here: Sequence[Array], side: Callable[..., Array]) -> bool:
+def _changes_output(
+    subject: Subject, k: int, here: Sequence[Array], side: Callable[..., Array]
+) -> bool:
     """Whether outputs change with the elements on one side of the diagonal."""
     x = cast("Array", subject.inputs[k].value)
     beside = side(np.ones_like(x), -1 if side is np.tril else 1)

@@ -20,7 +20,7 @@ _LONG = 0.25
 """Seconds: a forward that takes longer is not run dozens of times for a formula."""
 
 
-def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
+def correction_of(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
     """The first correction that is right when tried; else the best guess's formula, untried.
 
     If no guess can be tried, but what is derived from the forward is right, that is said.
@@ -82,7 +82,7 @@ def _points(evidence: Evidence, k: int) -> Iterator[tuple[Subject, tuple[Any, ..
     and the shrunk ones."""
     subject, each = evidence.subject, evidence.seconds / max(evidence.evaluations, 1)
     if each < _LONG or not evidence.jacobians:
-        here = Point("as captured", measure.captured(subject), "captured")
+        here = Point("as captured", measure.captured_point(subject), "captured")
         yield subject, here.xs
         for other in settings.points(Run(subject, Evidence(subject)), here):
             yield subject, other.xs
@@ -96,17 +96,17 @@ def _error_at(subject: Subject, xs: tuple[Any, ...], k: int, mend: Mend) -> floa
     ys = measure.outputs(subject, xs)
     worst = 0.0
     for o, y in enumerate(ys):
-        gs = measure.only(ys, o, measure.drawn(rng, y.shape))
-        x_bar = mend(lambda x, g: measure.pulled(subject, x, g, k), xs, gs)
+        gs = measure.one_output(ys, o, measure.normal_array(rng, y.shape))
+        x_bar = mend(lambda x, g: measure.pull(subject, x, g, k), xs, gs)
         if x_bar.shape != np.shape(xs[k]):
             return float("inf")
         size = float(np.max(np.abs(x_bar), initial=0.0)) or 1.0
-        for t in (measure.drawn(rng, x_bar.shape), x_bar / size):
-            worst = max(worst, _apart(subject, xs, k, t, gs, x_bar))
+        for t in (measure.normal_array(rng, x_bar.shape), x_bar / size):
+            worst = max(worst, _disagreement(subject, xs, k, t, gs, x_bar))
     return worst
 
 
-def _apart(
+def _disagreement(
     subject: Subject, xs: tuple[Any, ...], k: int, t: Array, gs: Sequence[Array], x_bar: Array
 ) -> float:
     true, error = measure.slope(subject, xs, k, t, gs)

@@ -19,7 +19,7 @@ from chainrule.verify.copies import twin
 from chainrule.verify.derivation import derivation
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of
-from chainrule.verify.streams import Stream, drawn, replayed
+from chainrule.verify.streams import Stream, replay, streams_drawn
 from chainrule.verify.subject import Array, Input, Subject
 
 Leaves = Callable[..., list[Tensor]]
@@ -49,7 +49,7 @@ class Call(Subject):
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The results' arrays; nothing is recorded."""
-        with replayed(self.streams), recording(False):
+        with replay(self.streams), recording(False):
             outs = self.f(*[variable(twin(x)) if i.wanted else x for i, x in self._pairs(xs)])
         return tuple([o.value for o in outs])
 
@@ -60,7 +60,7 @@ class Call(Subject):
         """The results with their graph, and the node of each input (None where not wanted)."""
         leaves = [variable(twin(x)).requires_grad_() if i.wanted else x for i, x in self._pairs(xs)]
         nodes = [x.node if i.wanted else None for i, x in self._pairs(leaves)]
-        with replayed(self.streams), recording(True):
+        with replay(self.streams), recording(True):
             outs = self.f(*leaves)
         return outs, nodes
 
@@ -79,7 +79,7 @@ class Call(Subject):
         """By the engine, ops that users define looked into."""
         if self.followed is None:
             return None
-        with replayed(self.streams):
+        with replay(self.streams):
             found = derivation(self.followed, xs, [i.wanted for i in self.inputs])
         return None if found is None else found.pull(gs)
 
@@ -182,5 +182,5 @@ def subject_of_call(f: Callable[..., Any], args: Sequence[Any], *, name: str | N
     flat = on_leaves(f, args)
     made = Call(name or name_of(f), inputs, flat, flat, place=place_of(f))
     xs = [x.value for x in inputs]
-    _, streams = drawn(lambda: made.forward(xs), (f,))
+    _, streams = streams_drawn(lambda: made.forward(xs), (f,))
     return replace(made, streams=streams)

@@ -17,11 +17,11 @@ from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
-from chainrule.verify.pytorch.flat import Call, call_of, chosen, floats_in, module_call
-from chainrule.verify.pytorch.observe import Capture, capturing
-from chainrule.verify.pytorch.places import defined
+from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call, wanted_arguments
+from chainrule.verify.pytorch.observing.observe import Capture, capturing
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import backward_of, source_of_function
+from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Input, Source, Subject
 
 COLUMNS = 12
@@ -121,7 +121,7 @@ def _with_zeros(call: Call) -> Call:
 
 
 def _moved(call: Call) -> list[int]:
-    return [i for i, w in enumerate(chosen(call)) if w]
+    return [i for i, w in enumerate(wanted_arguments(call)) if w]
 
 
 class CallSubject(Subject):
@@ -135,8 +135,8 @@ class CallSubject(Subject):
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
         self.place, self.backward_place = call.place, call.backward_place
         if order > 1 and call.function is not None:  # what is differentiated is the backward
-            self.place = defined(getattr(call.function, backward_of(call.function)))
-        want = chosen(call)
+            self.place = place_of(getattr(call.function, backward_of(call.function)))
+        want = wanted_arguments(call)
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
         )
