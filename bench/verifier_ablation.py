@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.verify.repair import search
-from chainrule.verify.repair.sparing import name_of, spared
+from chainrule.verify.repair.sparing import name_of, spare_failures
 from tests.verify import repair_cases, repair_cases_torch
 from tests.verify.planted import harness
 from tests.verify.planted.judge import judge
@@ -45,14 +45,14 @@ def observed(only: frozenset[str] = frozenset(), without: frozenset[str] = froze
     from chainrule.verify.repair import checks
 
     tally, modules = Tally(), [m for n, m in sys.modules.items() if "verify.repair" in n]
-    users = [m for m in modules if getattr(m, "spared", None) is spared]
-    applied, repaired = search.applied, checks._repaired  # pyright: ignore[reportPrivateUsage]
+    users = [m for m in modules if getattr(m, "spared", None) is spare_failures]
+    applied, repaired = search.apply_edit, checks._as_repaired  # pyright: ignore[reportPrivateUsage]
 
     def some(failures: Any, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         name = name_of(rule)
-        if name != "checks._searched" and (name in without or (only and name not in only)):
+        if name != "checks._search" and (name in without or (only and name not in only)):
             return
-        yield from spared(failures, rule, *args, **kwargs)
+        yield from spare_failures(failures, rule, *args, **kwargs)
 
     def counted(problem: Any, at: Any, version: Any, edit: Any) -> Any:
         tally.tried[edit.rule] += 1
@@ -65,12 +65,12 @@ def observed(only: frozenset[str] = frozenset(), without: frozenset[str] = froze
     try:
         for module in users:
             module.spared = some  # pyright: ignore[reportAttributeAccessIssue]
-        search.applied, checks._repaired = counted, won  # pyright: ignore[reportPrivateUsage]
+        search.apply_edit, checks._as_repaired = counted, won  # pyright: ignore[reportPrivateUsage]
         yield tally
     finally:
         for module in users:
-            module.spared = spared  # pyright: ignore[reportAttributeAccessIssue]
-        search.applied, checks._repaired = applied, repaired  # pyright: ignore[reportPrivateUsage]
+            module.spared = spare_failures  # pyright: ignore[reportAttributeAccessIssue]
+        search.apply_edit, checks._as_repaired = applied, repaired  # pyright: ignore[reportPrivateUsage]
 
 
 def slips(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:

@@ -21,7 +21,7 @@ from chainrule.errors import ChainruleError
 from chainrule.traces.keeping import is_array
 from chainrule.traces.probes import NotCheckedError, Probe, Probes
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace, unchecked
-from chainrule.verify.measure.noise import based, tangent
+from chainrule.verify.measure.noise import base_at, tangent
 from chainrule.verify.measure.numeric import Slope, slopes
 from chainrule.verify.measure.run import LateError, Point, Run, UnusableError
 from chainrule.verify.subject import Array, Input, Subject
@@ -176,7 +176,7 @@ def _gradient(trace: Trace, sweep: Sweep, node: int, probes: Probes) -> Certific
     bar = _finite_array(sweep.gradients[node], "the gradient")
     subject = _Downstream(trace, sweep, node, probes)
     run = Run(subject, _evidence(subject))
-    base = based(run, Point("as recorded", (subject.inputs[0].value,), "captured"))
+    base = base_at(run, Point("as recorded", (subject.inputs[0].value,), "captured"))
     t = tangent(np.random.default_rng(node), subject.inputs[0].value)
     found = slopes(run, base, {0: t})
     close = max([_over_program(probes.of(i)) for i in subject.order], default=1e-6)

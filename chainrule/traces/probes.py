@@ -108,7 +108,7 @@ class Probes:
 
     def _make_probe(self, number: int) -> Probe:
         from chainrule.verify.evidence import Evidence
-        from chainrule.verify.measure.noise import based
+        from chainrule.verify.measure.noise import base_at
         from chainrule.verify.measure.run import Point, Run, UnusableError
 
         op, node = self._ops[number], self._trace.nodes[number]
@@ -121,7 +121,7 @@ class Probes:
             subject, at = _subject(op, xs)
             run = Run(subject, Evidence(subject))
             values = tuple([x.value for x in subject.inputs])
-            base = based(run, Point("as recorded", values, "captured"))
+            base = base_at(run, Point("as recorded", values, "captured"))
         except (UnusableError, ChainruleError, RuntimeError, TypeError, ValueError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise NotCheckedError(f"{node.op} cannot be run again: {why}") from error

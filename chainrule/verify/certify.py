@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.diagnose import diagnose
-from chainrule.verify.diagnose.approximate import approximate
-from chainrule.verify.diagnose.edits import refined, stated
+from chainrule.verify.diagnose.approximate import as_approximation
+from chainrule.verify.diagnose.edits import name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import LEVELS, Finding, Name
@@ -27,7 +27,7 @@ from chainrule.verify.narrow import narrow
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.repair.digits import digits_lost, made_nan
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.strided import checked_views
+from chainrule.verify.strided import check_views
 from chainrule.verify.subject import Subject, wanted
 from chainrule.verify.symmetric import by_halves
 
@@ -67,7 +67,7 @@ def certify(
         run.plant()
     except KeyboardInterrupt:
         run.ledger.skipped.append(Skipped(what, "interrupted before everything had been seen"))
-    return Report(what, _ordered(run), run.ledger)
+    return Report(what, _in_order(run), run.ledger)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class _Run:
     def certify_whole(self, at: int, subject: Subject) -> None:
         """The same, unless something that is wrong already makes this wrong as well."""
         wrong = [r.subject for r in self.results if any(map(_spreads, r.findings))]
-        if not _excused(subject, wrong):
+        if not _is_excused(subject, wrong):
             self.certify(at, subject)
             return
         culprit = next((s.name for s in wrong if _part_of(s, subject)), wrong[0].name)
@@ -107,7 +107,7 @@ class _Run:
     def certify(self, at: int, subject: Subject) -> None:
         """Measure, name, correct; note in the ledger."""
         written = self.guarded(subject, "reading", lambda: subject.functions) or []
-        with checked_views(written):
+        with check_views(written):
             self._certify(at, subject)
 
     def _certify(self, at: int, subject: Subject) -> None:
@@ -122,7 +122,7 @@ class _Run:
             corrected += [few] if few is not None else []
         seconds = time.perf_counter() - start
         shown = [self.with_victims(f) for f in corrected]
-        judged = bool(evidence.trials and _judged(evidence))
+        judged = bool(evidence.trials and _judged_inputs(evidence))
         self.results.append(_Result(at, subject, tuple(shown), judged))
         self.note(evidence, seconds)
 
@@ -133,11 +133,11 @@ class _Run:
             return finding
         subject, edited = evidence.subject, None
         if time.perf_counter() - start < PATIENCE:
-            edited = self.guarded(subject, "correcting", lambda: _edited(evidence, finding))
+            edited = self.guarded(subject, "correcting", lambda: _with_edit(evidence, finding))
         else:
             why = f"{subject.name} has taken more than {PATIENCE:.0f} s so far"
             self.ledger.skipped.append(Skipped(f"correcting the gradient of {finding.input}", why))
-        return stated(self.cut(subject, approximate(evidence, edited or finding)))
+        return stated(self.cut(subject, as_approximation(evidence, edited or finding)))
 
     def cut(self, subject: Subject, finding: Finding) -> Finding:
         """The finding at the line where the graph is cut, if there is one such line in what has no
@@ -169,7 +169,7 @@ class _Run:
             how = _how(evidence)
             checked = Checked(subject.name, subject.kind, evidence.evaluations, seconds, how)
             self.ledger.checked.append(checked)
-        for part, why in [*evidence.skipped, *_open(evidence)]:
+        for part, why in [*evidence.skipped, *_unsettled(evidence)]:
             name = f"{subject.name}: {part}" if part else subject.name
             self.ledger.skipped.append(Skipped(name, why))
 
@@ -203,7 +203,7 @@ def _spreads(finding: Finding) -> bool:
     return finding.level == "error" or finding.name.code == "writes"
 
 
-def _open(evidence: Evidence) -> list[tuple[str, str]]:
+def _unsettled(evidence: Evidence) -> list[tuple[str, str]]:
     """Gradients about which nothing is certain."""
     settled = {t.input for t in evidence.trials if t.verdict != "unsure"}
     settled |= {b.input for b in evidence.behaviours if b.input is not None}
@@ -217,7 +217,7 @@ def _open(evidence: Evidence) -> list[tuple[str, str]]:
     ]
 
 
-def _edited(evidence: Evidence, finding: Finding) -> Finding:
+def _with_edit(evidence: Evidence, finding: Finding) -> Finding:
     correction = repair(evidence, finding)
     if correction is None:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
@@ -226,7 +226,7 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
         if finding.name.code == "nan":
             blame = made_nan(evidence)
         if blame is None:
-            return _decided(evidence.subject, finding)
+            return _at_decision(evidence.subject, finding)
         place, says = blame
         named = finding.names
         if finding.name.code == "unnamed":
@@ -234,13 +234,13 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
         return replace(finding, place=place, names=named, evidence=(says, *finding.evidence))
     own = least(evidence, finding)
     if own is None:
-        return refined(finding, (), correction, correction.place)
+        return name_by_edit(finding, (), correction, correction.place)
     place = finding.place if own.misplaced else own.correction.place
     said = own.correction.formula or correction.formula  # of the edit, if that gives the name
-    return refined(finding, own.codes, replace(correction, formula=said), place)
+    return name_by_edit(finding, own.codes, replace(correction, formula=said), place)
 
 
-def _decided(subject: Subject, finding: Finding) -> Finding:
+def _at_decision(subject: Subject, finding: Finding) -> Finding:
     """The finding of a case that is not handled, where the backward tells cases apart."""
     place = decided_at([subject.backward_place]) if finding.name.code in _CASES else None
     return finding if place is None else replace(finding, place=place)
@@ -253,13 +253,13 @@ def _how(evidence: Evidence) -> str:
     return f"{len(evidence.trials)} trials at {len(points)} points: {', '.join(points)}{tail}"
 
 
-def _judged(evidence: Evidence) -> list[int]:
+def _judged_inputs(evidence: Evidence) -> list[int]:
     """The inputs whose gradients were compared with differences."""
     made_up = {b.input for b in evidence.behaviours if b.code == "straight_through"}
     return [i for i in wanted(evidence.subject) if i not in made_up]
 
 
-def _ordered(run: _Run) -> list[Finding]:
+def _in_order(run: _Run) -> list[Finding]:
     """Errors first, then as the subjects came; what a culprit spoils is listed with it only."""
     results = sorted(run.results, key=lambda r: r.at)
     findings = [f for r in results for f in r.findings]
@@ -275,7 +275,7 @@ def _inner_first(wholes: list[tuple[int, Subject]]) -> list[tuple[int, Subject]]
     return sorted(wholes, key=lambda w: -w[1].name.count(".") - w[1].name.count("["))
 
 
-def _excused(whole: Subject, wrong: Sequence[Subject]) -> bool:
+def _is_excused(whole: Subject, wrong: Sequence[Subject]) -> bool:
     """Whether something is wrong only because a part of it is.
 
     Who has a backward of its own answers for it. A whole whose derivative is put together from its

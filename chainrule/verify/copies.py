@@ -49,7 +49,9 @@ def twins(xs: Iterable[Any]) -> list[Any]:
     return [twin(x) for x in xs]
 
 
-def written(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> tuple[str, ...]:
+def names_written(
+    names: Sequence[str], before: Sequence[Any], after: Sequence[Any]
+) -> tuple[str, ...]:
     """The names of those arrays whose elements are not what they were, bit by bit."""
     return tuple(
         [n for n, a, b in zip(names, before, after, strict=True) if _arrays(a, b) and _differ(a, b)]

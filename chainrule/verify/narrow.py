@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, based, signs
+from chainrule.verify.measure.noise import Base, base_at, signs
 from chainrule.verify.measure.run import Point, Run, norm
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Source, Subject, values
@@ -42,7 +42,7 @@ def narrow(evidence: Evidence) -> Finding | None:
         return None
     place, dtype = written
     run = Run(subject, Evidence(subject))
-    base = based(run, Point("as captured", values(subject), "captured"))
+    base = base_at(run, Point("as captured", values(subject), "captured"))
     forward = max([_level(n, y) for n, y in zip(base.noise, base.ys, strict=True)], default=0.0)
     found = {k: level for k, level in _backward(run, base).items() if _LOUD < level < _JUMP}
     evidence.evaluations += run.evidence.evaluations

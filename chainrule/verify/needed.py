@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def needed(
+def needed_arguments(
     floats: Sequence[bool],
     required: Sequence[bool],
     pull: Callable[[Sequence[bool]], Sequence[Any]],

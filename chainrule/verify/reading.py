@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FunctionType
@@ -39,14 +40,24 @@ def _inside(f: Any) -> Any:
 
 
 def place_of(f: Any) -> Place | None:
-    """The first line of the function, method or class `f`; None if it has no Python code."""
+    """The line of the `def` of a function or method, the first one of a class; None if `f` has no
+    Python code."""
     if isinstance(f, type):
         return _place_of_class(f)
     found = function_of(f)
     if found is None:
         return None
     code = found.__code__
-    return Place(code.co_filename, code.co_firstlineno, found.__qualname__)
+    return Place(code.co_filename, _head(code), found.__qualname__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _head(code: CodeType) -> int:
+    """The line of the `def`, under decorators."""
+    found = definition(code)
+    lines, first = found or ([], code.co_firstlineno)
+    heads = [i for i, text in enumerate(lines) if text.lstrip().startswith(("def ", "async def "))]
+    return first + (heads[0] if heads else 0)
 
 
 def _place_of_class(cls: type) -> Place | None:
@@ -68,6 +79,13 @@ def name_of(f: Any) -> str:
         return owner.__name__
     name = getattr(f, "label", None) or getattr(f, "__name__", None)
     return str(name or type(f).__name__)
+
+
+def text_of(f: Any) -> tuple[str, int] | None:
+    """The text of the function `f` as it stands in its file, decorators included, and its first
+    line; None if it has none."""
+    found = definition(function_of(f)) if function_of(f) is not None else None
+    return None if found is None else ("".join(found[0]), found[1])
 
 
 def source_of(f: Any, replaced: Callable[[Callable[..., Any]], Subject]) -> Source | None:
@@ -102,18 +120,22 @@ def parameters_of(f: Any) -> tuple[inspect.Parameter, ...] | None:
         return None
 
 
-def argument_names(f: Any, count: int) -> tuple[str, ...]:
-    """A name for each of `count` positional arguments of `f`, as its signature has them."""
+def argument_names(f: Any, count: int, skip: int = 0) -> tuple[str, ...]:
+    """A name for each of `count` positional arguments of `f` after the first `skip`, as its
+    signature has them, or the call with which its documentation begins.
+
+    >>> argument_names(lambda ctx, x, *ws: x, 3, skip=1)
+    ('x', 'ws[0]', 'ws[1]')
+    """
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    known = parameters_of(f)
-    if known is None:  # C code without a signature
-        return ("x",) if count == 1 else tuple([f"x{i + 1}" for i in range(count)])
-    names: list[str] = []
-    rest = "args"
-    for p in known:
-        if p.kind in kinds:
-            names.append(p.name)
-        elif p.kind is inspect.Parameter.VAR_POSITIONAL:
-            rest = p.name
+    known, rest = parameters_of(f), "args"
+    if known is None:
+        said = re.match(r"\s*\w+\(([^()]*)\)", f.__doc__ or "")
+        names = re.findall(r"(\w+)(?:=[^,]*)?(?:,|$)", said[1]) if said else []
+    else:
+        names = [p.name for p in known if p.kind in kinds][skip:]
+        rest = next((p.name for p in known if p.kind is inspect.Parameter.VAR_POSITIONAL), rest)
+    if not names and count == 1 and known is None:
+        return ("x",)
     more = [f"{rest}[{i}]" for i in range(count - len(names))]
     return tuple([*names, *more][:count])

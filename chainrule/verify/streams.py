@@ -42,7 +42,7 @@ def numpy_and_python() -> list[Stream]:
     return [stream(random.getstate, random.setstate), stream(numpy_get, np.random.set_state)]
 
 
-def moved(some: Iterable[Stream]) -> list[Stream]:
+def moved_streams(some: Iterable[Stream]) -> list[Stream]:
     """Those from which something was drawn since."""
     return [s for s in some if not _same(s.get(), s.start)]
 
@@ -93,13 +93,15 @@ def _filled(cell: Any) -> bool:
         return False
 
 
-def drawn(run: Callable[[], _T], functions: Iterable[Any] = ()) -> tuple[_T, tuple[Stream, ...]]:
+def streams_drawn(
+    run: Callable[[], _T], functions: Iterable[Any] = ()
+) -> tuple[_T, tuple[Stream, ...]]:
     """What `run` gives, and the streams that it drew from; they are put back."""
     known = streams(functions)
     try:
         result = run()
     finally:
-        drawn_from = moved(known)
+        drawn_from = moved_streams(known)
         for s in drawn_from:
             s.set(s.start)
     return result, tuple(drawn_from)
@@ -115,7 +117,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 @contextmanager
-def replayed(some: Iterable[Stream]) -> Generator[None]:
+def replay(some: Iterable[Stream]) -> Generator[None]:
     """Within it, streams start where they started at first; then they are where they were."""
     before = [(s, s.get()) for s in some]
     for s, _ in before:

@@ -17,7 +17,7 @@ from chainrule.verify.subject import Array
 
 
 @contextmanager
-def checked_views(functions: Iterable[Callable[..., Any]]) -> Generator[None]:
+def check_views(functions: Iterable[Callable[..., Any]]) -> Generator[None]:
     """Within it, `as_strided` checks its views, also where the modules of functions have imported
     it by name, and PyTorch the indices of sparse arrays."""
     unchecked: Any = np.lib.stride_tricks.as_strided

@@ -39,39 +39,6 @@ class Input:
     """Whether a gradient is expected: a float or complex array that may need one."""
 
 
-@dataclass(frozen=True)
-class Edge:
-    """One use of a value by one primitive op of a forward pass."""
-
-    op: str
-    """Name of the op: "exp", "mul", "sum"."""
-    argument: int
-    """Which of the op's arguments."""
-    place: Place | None
-    """The user's line that ran the op."""
-    inputs: frozenset[int]
-    """Inputs of the subject that reach the op over this edge."""
-    settings: str = ""
-    """What else the op was given, to read: `axis=-1`."""
-
-
-class Flow(abc.ABC):
-    """The forward pass as a graph of primitive ops whose derivatives are known.
-
-    It knows the right gradient, and what the gradient would be if single edges were weighted:
-    0 forgets a path, -1 turns a sign, 2 counts it twice. The gradient is affine in the weight of
-    any one edge, so that one evaluation tells of every factor that this edge could have got.
-    """
-
-    edges: tuple[Edge, ...]
-
-    @abc.abstractmethod
-    def pull(
-        self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
-    ) -> tuple[Array | None, ...]:
-        """x_bars, one for each input (None where not wanted), edge i weighted by `weights[i]`."""
-
-
 @dataclass(frozen=True, eq=False)
 class Source:
     """The code of a subject's backward, and how to run it changed."""
@@ -185,14 +152,10 @@ class Subject(abc.ABC):
         shape, where the engine sums it by itself: `pull` gives what it made of it."""
         return {}
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward as a graph of known ops, or None if it cannot be traced."""
-        return None
-
     def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
-        """What a library derives from the forward's own code; None if none can."""
-        flow = self.flow(xs)
-        return None if flow is None else tuple(flow.pull(gs))
+        """What a library derives from the forward's own code, whatever the user cut or claimed on
+        the way; None, or whatever is raised on the way, if none can."""
+        return None
 
     @property
     def source(self) -> Source | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.verify.measure.points.nature import is_symmetric
 from chainrule.verify.place import Place
-from chainrule.verify.subject import Array, Flow, Source, Subject, wanted
+from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _Changed: TypeAlias = Callable[[Callable[..., Any]], Subject]
 """From another function to the subject that has it."""
@@ -42,7 +42,7 @@ class _Symmetric(Subject):
         return self.subject.takes_cotangent
 
     def _made(self, xs: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple([_even(x) if k in self.halves else x for k, x in enumerate(xs)])
+        return tuple([_symmetrized(x) if k in self.halves else x for k, x in enumerate(xs)])
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs at the symmetric matrices."""
@@ -85,10 +85,10 @@ class _Symmetric(Subject):
         """What the engine sums, as without."""
         return self.subject.summed(self._made(xs), gs)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward's graph, with gradients made symmetric."""
-        flow = self.subject.flow(self._made(xs))
-        return None if flow is None else _SymmetricFlow(flow, self._made)
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What is derived from the forward, made symmetric."""
+        found = self.subject.derived(self._made(xs), gs)
+        return None if found is None else self._made(found)
 
     @property
     def source(self) -> Source | None:
@@ -118,20 +118,7 @@ class _Symmetric(Subject):
         return self.subject.own_sizes
 
 
-class _SymmetricFlow(Flow):
-    """A graph whose gradients are made symmetric."""
-
-    def __init__(self, flow: Flow, made: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
-        self.edges, self._flow, self._made = flow.edges, flow, made
-
-    def pull(
-        self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
-    ) -> tuple[Array | None, ...]:
-        """Gradients, made symmetric."""
-        return self._made(self._flow.pull(gs, weights))
-
-
-def _even(x: Any) -> Any:
+def _symmetrized(x: Any) -> Any:
     """Half the sum of square matrices and their transposes; anything else as it is."""
     if not isinstance(x, np.ndarray):
         return x
@@ -149,13 +136,15 @@ def _is_half_read(subject: Subject, k: int) -> bool:
     with np.errstate(all="ignore"):
         try:
             here = subject.forward([i.value for i in subject.inputs])
-            seen = [_moved(subject, k, here, side) for side in (np.tril, np.triu)]
+            seen = [_changes_output(subject, k, here, side) for side in (np.tril, np.triu)]
         except Exception:  # as the user's code raises it: of such values it is not meant
             return False
     return seen[0] != seen[1]
 
 
-def _moved(subject: Subject, k: int, here: Sequence[Array], side: Callable[..., Array]) -> bool:
+def _changes_output(
+    subject: Subject, k: int, here: Sequence[Array], side: Callable[..., Array]
+) -> bool:
     """Whether outputs change with the elements on one side of the diagonal."""
     x = cast("Array", subject.inputs[k].value)
     beside = side(np.ones_like(x), -1 if side is np.tril else 1)

@@ -12,7 +12,7 @@ import pytest
 from chainrule.verify import certify as module
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.certify import certify
-from chainrule.verify.diagnose.edits import refined
+from chainrule.verify.diagnose.edits import name_by_edit
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.subject import Array, Subject
@@ -139,29 +139,35 @@ EDIT = Correction("", "a", "b", None, True, 1e-9)
 
 
 def test_the_name_of_an_edit_goes_first() -> None:
-    assert [n.code for n in refined(FOUND, ["sign"], EDIT).names] == ["sign"]
-    assert [n.code for n in refined(FOUND, ["wrong_value"], EDIT).names] == ["wrong_value", "sign"]
+    assert [n.code for n in name_by_edit(FOUND, ["sign"], EDIT).names] == ["sign"]
+    assert [n.code for n in name_by_edit(FOUND, ["wrong_value"], EDIT).names] == [
+        "wrong_value",
+        "sign",
+    ]
 
 
 @pytest.mark.parametrize("code", ["not_linear", "ignores_cotangent", "contiguity", "size"])
 def test_but_for_what_was_measured_at_other_cotangents_and_sizes(code: str) -> None:
     measured = replace(FOUND, names=(Name(code, "seen in a trial", rank=1.0),))
-    assert [n.code for n in refined(measured, ["factor"], EDIT).names] == [code, "factor"]
+    assert [n.code for n in name_by_edit(measured, ["factor"], EDIT).names] == [code, "factor"]
 
 
 @pytest.mark.parametrize("rank", [9.0, 24.0, 99.0])
 def test_an_edit_goes_before_a_name_that_only_describes(rank: float) -> None:
     vague = replace(FOUND, names=(Name("region", "some elements", rank=rank),))
-    assert [n.code for n in refined(vague, ["transposed"], EDIT).names] == ["transposed", "region"]
+    assert [n.code for n in name_by_edit(vague, ["transposed"], EDIT).names] == [
+        "transposed",
+        "region",
+    ]
 
 
 def test_an_edit_takes_the_place_of_unnamed() -> None:
     unnamed = replace(FOUND, names=(Name("unnamed", "nothing fits", rank=99.0),))
-    assert [n.code for n in refined(unnamed, ["transposed"], EDIT).names] == ["transposed"]
+    assert [n.code for n in name_by_edit(unnamed, ["transposed"], EDIT).names] == ["transposed"]
 
 
 def test_the_formula_stays_beside_the_edit() -> None:
     stated = replace(FOUND, correction=Correction("x_bar = -x_bar"))
-    made = refined(stated, ["sign"], EDIT).correction
+    made = name_by_edit(stated, ["sign"], EDIT).correction
     assert made is not None
     assert (made.formula, made.after, made.rechecked) == ("x_bar = -x_bar", "b", True)

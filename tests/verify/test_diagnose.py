@@ -34,7 +34,7 @@ def subject_of(slip: Slip, seed: int = 1) -> Subject:
 
 def measured(subject: Subject) -> Evidence:
     """Jacobians at the captured point, by plain differences: what `examine` gives, and no more."""
-    xs = measure.captured(subject)
+    xs = measure.captured_point(subject)
     evidence = Evidence(subject)
     for k in wanted(subject):
         for o, y in enumerate(measure.outputs(subject, xs)):
@@ -46,8 +46,8 @@ def _compare(evidence: Evidence, xs: tuple[Any, ...], k: int, o: int, y: np.ndar
     subject, x = evidence.subject, xs[k]
     true = measure.jacobian(subject, xs, k, o)
     ys = measure.outputs(subject, xs)
-    rows = [measure.only(ys, o, e.reshape(y.shape)) for e in np.eye(y.size)]
-    seen = np.stack([measure.pulled(subject, xs, gs, k).ravel() for gs in rows])
+    rows = [measure.one_output(ys, o, e.reshape(y.shape)) for e in np.eye(y.size)]
+    seen = np.stack([measure.pull(subject, xs, gs, k).ravel() for gs in rows])
     bound = np.full(true.shape, 1e-9 * max(1.0, float(np.abs(true).max())))
     if np.linalg.norm(seen - true) > 1e-6 * np.linalg.norm(true):
         found = Jacobians(xs, k, o, seen, true, bound, y.shape, x.shape)
@@ -94,7 +94,7 @@ def case_of(op_name: str, spoil: Any, k: int = 0) -> Case:
     forward, backward = compiled(op.forward, op.backward)
     args = op.args(np.random.default_rng(4))
     subject = subject_of_pair(forward, backward, args, cotangent="first")
-    xs = measure.captured(subject)
+    xs = measure.captured_point(subject)
     true = measure.jacobian(subject, xs, k, 0)
     y = measure.outputs(subject, xs)[0]
     bound = np.full(true.shape, 1e-10)

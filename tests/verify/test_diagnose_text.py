@@ -10,12 +10,9 @@ import pytest
 
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.diagnose.constants import Symbol, recognise, value_of
-from chainrule.verify.diagnose.monomials import fit
 from chainrule.verify.diagnose.text.forward import changes
-from chainrule.verify.diagnose.text.overwrites import overwrites
 from chainrule.verify.diagnose.text.source import line_of
 from chainrule.verify.place import Place
-from chainrule.verify.subject import Source
 
 AT_HAND = [Symbol("x.shape[0]", 5.0), Symbol("x.shape[1]", 7.0), Symbol("p", 0.3)]
 
@@ -49,62 +46,6 @@ def test_what_is_no_number_at_hand_is_not_recognised(c: float) -> None:
 def test_a_number_has_another_value_at_another_shape() -> None:
     found = recognise(0.2, AT_HAND)[0]
     assert value_of(found, [Symbol("x.shape[0]", 10.0)]) == pytest.approx(0.1)
-
-
-def x_and_y() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {"x": rng.uniform(0.5, 2, size=9), "y": rng.uniform(0.5, 2, size=9)}
-
-
-@pytest.mark.parametrize(
-    ("formula", "text"),
-    [
-        (lambda x, y: 3 * x, "3 * x"),
-        (lambda x, y: -x / y, "-x * y**-1"),
-        (lambda x, y: 1 - y * y, "1 - y**2"),
-        (lambda x, y: y - y * y, "y - y**2"),
-        (lambda x, y: x + 2, "2 + x"),
-    ],
-)
-def test_a_formula_is_found(formula: Any, text: str) -> None:
-    values = x_and_y()
-    found = fit(formula(**values), values, 1e-9)
-    assert str(found) == text
-    assert found is not None
-    np.testing.assert_allclose(found.at(values), formula(**values), rtol=1e-9)
-
-
-def test_no_formula_is_found_in_noise_or_for_too_few_elements() -> None:
-    values = x_and_y()
-    assert fit(np.random.default_rng(1).normal(size=9), values, 1e-9) is None
-    few = {n: v[:3] for n, v in values.items()}
-    assert fit(few["x"], few, 1e-9) is None
-
-
-def source(text: str) -> Source:
-    return Source("f.py", 10, text, lambda: None, lambda f: None)  # pyright: ignore
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("def b(g):\n    dx = g\n    dx = 2 * g\n    return dx\n", ["dx"]),
-        ("def b(g):\n    for t in range(3):\n        dW = g[t]\n    return dW\n", ["dW"]),
-        (
-            "def b(g, i):\n    for n in range(3):\n        d[i[n]] = g[n]\n    return d\n",
-            ["d[i[n]]"],
-        ),
-        ("def b(g):\n    dx = g\n    dx = dx + g\n    return dx\n", []),
-        ("def b(g):\n    dx = g\n    dx += g\n    return dx\n", []),
-        ("def b(g):\n    for t in range(3):\n        dx[t] = g[t]\n    return dx\n", []),
-        ("def b(g):\n    for t in range(3):\n        a = g[t]\n        d += a\n    return d\n", []),
-        ("def b(g:\n", []),
-    ],
-)
-def test_assignments_that_replace(text: str, names: list[str]) -> None:
-    found = overwrites(source(text))
-    assert [o.name for o in found] == names
-    assert all(o.line > 10 for o in found)
 
 
 @pytest.mark.parametrize(

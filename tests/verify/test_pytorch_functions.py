@@ -19,7 +19,8 @@ from chainrule.verify.diagnose.findings import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_function, subjects_of_function
 from chainrule.verify.pytorch.convert import to_numpy, to_torch
-from chainrule.verify.pytorch.observe import capturing
+from chainrule.verify.pytorch.derivation import UntraceableError
+from chainrule.verify.pytorch.observing.observe import capturing
 from chainrule.verify.subject import Subject, values
 from tests.sampling import sampled_file
 
@@ -421,7 +422,7 @@ def test_a_jvp_that_disagrees_is_found_though_the_backward_is_right():
     assert its_jvp.backward_place is not None and "jvp" in its_jvp.backward_place.text
 
 
-def test_the_flow_is_the_gradient_and_knows_its_lines():
+def test_what_is_derived_from_a_forward_is_the_gradient():
     class Normal(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, w):
@@ -435,28 +436,35 @@ def test_the_flow_is_the_gradient_and_knows_its_lines():
 
     subject = subject_of_function(Normal, (torch.randn(3, 4), torch.randn(4)))
     xs = values(subject, np.float64)
-    flow = subject.flow(xs)
-    assert flow is not None
-    ops = [e.op for e in flow.edges]
-    assert {"mean", "sub", "rsqrt", "mul", "exp", "sum", "div"} <= set(ops)
-    assert "softmax" not in ops  # by its definition
     g = np.random.default_rng(1).normal(size=(3, 4))
     leaves = [torch.tensor(x, requires_grad=True) for x in xs]
     d = leaves[0] - leaves[0].mean(-1, keepdim=True)
     y = torch.softmax(d * torch.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5) * leaves[1], -1)
     right = torch.autograd.grad(y, leaves, torch.from_numpy(g))
-    for mine, theirs in zip(flow.pull([g]), right, strict=True):
+    found = subject.derived(xs, [g])
+    assert found is not None
+    for mine, theirs in zip(found, right, strict=True):
         np.testing.assert_allclose(mine, theirs.numpy(), atol=1e-12)
-    i = ops.index("mean")
-    base, at = flow.pull([g], {i: 0.0})[0], [flow.pull([g], {i: w})[0] for w in (1.0, 3.0)]
-    assert base is not None and at[0] is not None and at[1] is not None
-    np.testing.assert_allclose(at[1] - base, 3 * (at[0] - base), atol=1e-12)  # affine
-    assert not np.allclose(base, at[0])
-    place = flow.edges[i].place
-    assert place is not None and place.text == "d = x - x.mean(-1, keepdim=True)"
 
 
-def test_a_forward_that_leaves_the_graph_has_no_flow():
+def test_cuts_inside_a_forward_are_looked_through():
+    class Cut(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.sin(x.detach()) * x.data
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    subject = subject_of_function(Cut, (torch.randn(4),))
+    (x,) = values(subject, np.float64)
+    found = subject.derived([x], [np.ones(4)])
+    assert found is not None
+    np.testing.assert_allclose(found[0], np.sin(x) + x * np.cos(x), rtol=1e-12)
+
+
+def test_a_forward_that_leaves_the_graph_is_not_derived():
     class Item(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -477,7 +485,8 @@ def test_a_forward_that_leaves_the_graph_has_no_flow():
 
     for function in (Item, Numpy):
         subject: Subject = subject_of_function(function, (torch.randn(3),))
-        assert subject.flow(values(subject, np.float64)) is None
+        with pytest.raises((UntraceableError, RuntimeError)):
+            subject.derived(values(subject, np.float64), [np.ones(3)])
 
 
 def test_calls_are_recorded_wherever_apply_is_kept():

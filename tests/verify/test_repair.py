@@ -19,7 +19,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.mistakes import MISTAKES
 from chainrule.verify.repair import least, repair, repairs
 from chainrule.verify.repair.checks import Repaired
-from chainrule.verify.repair.code.draft import Draft, Edit, plain_function
+from chainrule.verify.repair.code.draft import Draft, Edit, python_function
 from chainrule.verify.repair.rules import RULES, edits
 from chainrule.verify.subject import Input, Source, Subject
 from tests.sampling import sampled_file
@@ -304,7 +304,7 @@ def test_globals_closure_file_and_line_are_the_original_s() -> None:
     at = draft.body.index("g * scale")
     made = draft.edited(Edit(at, at + 1, "(g + 1)", "factor")).compiled()
     assert made(2.0) == [9.0, math.pi]
-    code = plain_function(made).__code__
+    code = python_function(made).__code__
     original = _closing(3.0).__code__
     assert (code.co_filename, code.co_firstlineno) == (__file__, original.co_firstlineno)
 

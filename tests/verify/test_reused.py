@@ -96,7 +96,7 @@ def explained(net: Any) -> Finding:
     """What becomes of a finding that nothing else explains."""
     whole = network_of(net, (X,)).whole
     before = Finding("error", whole.name, whole.kind, "x", (Name("unnamed", ""),))
-    return interference.explained(whole, [before])[0]
+    return interference.explain(whole, [before])[0]
 
 
 def test_in_a_loop_the_line_that_keeps_is_told() -> None:

@@ -10,7 +10,7 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule import verify
-from chainrule.verify.strided import checked_views
+from chainrule.verify.strided import check_views
 
 x = np.arange(12.0).reshape(3, 4)
 
@@ -20,7 +20,7 @@ def views() -> Any:
 
 
 def test_a_view_that_leaves_its_memory_is_an_error() -> None:
-    with checked_views([views]):
+    with check_views([views]):
         with pytest.raises(ValueError, match=r"\(5, 4\).*leaves the memory.*\(3, 4\)"):
             views()
         with pytest.raises(ValueError, match="leaves the memory"):
@@ -28,7 +28,7 @@ def test_a_view_that_leaves_its_memory_is_an_error() -> None:
 
 
 def test_views_within_it_are_made_also_of_views() -> None:
-    with checked_views([views]):
+    with check_views([views]):
         rows = as_strided(x, (2, 2, 4), (32, 32, 8))
         assert np.array_equal(rows[1], x[1:])
         part = as_strided(x[1:], (2,), (8,))
@@ -38,7 +38,7 @@ def test_views_within_it_are_made_also_of_views() -> None:
 
 def test_afterwards_all_is_as_it_was() -> None:
     before = np.lib.stride_tricks.as_strided
-    with checked_views([views]):
+    with check_views([views]):
         assert views.__globals__["as_strided"] is not before
     assert views.__globals__["as_strided"] is before
     assert np.lib.stride_tricks.as_strided is before

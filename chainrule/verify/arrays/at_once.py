@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.arrays.convention import Convention, Slot, listed
+from chainrule.verify.arrays.convention import Convention, Slot, as_list
 from chainrule.verify.arrays.members import Way
 from chainrule.verify.arrays.methods import takes
 from chainrule.verify.arrays.returned import gradients_in
@@ -36,7 +36,7 @@ def method_of(x: Any, args: Sequence[Any]) -> str | None:
 
 def gives_both(result: Any) -> bool:
     """Whether a result is one number, and something behind it with floats in it."""
-    parts = listed(result)
+    parts = as_list(result)
     behind = [r.value for part in parts[1:] for r in gradients_in(part, Way())]
     floats = any(is_float(x) or isinstance(x, float) for x in behind)
     return len(parts) > 1 and np.size(parts[0]) == 1 and floats
@@ -48,12 +48,12 @@ def convention_of(names: Sequence[str]) -> Convention:
     return Convention(tuple(slots), 1, by_name=False, at_once=True, of_parameters=True)
 
 
-def gradients(result: Any, value: Array | None) -> Any:
+def gradients_behind(result: Any, value: Array | None) -> Any:
     """What stands behind the value; an empty dict for nothing.
 
     `ValueError` if the value is not what it should be: gradients of another function are none.
     """
-    first, *rest = listed(result)
+    first, *rest = as_list(result)
     if value is not None and not np.allclose(first, value, rtol=EXACT, atol=0, equal_nan=True):
         raise ValueError(f"the value became {first}, and was {value}")
     if not rest:

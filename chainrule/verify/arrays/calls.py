@@ -22,7 +22,7 @@ from chainrule.verify.copies import twins
 from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
 from chainrule.verify.reading import parameters_of, place_of
-from chainrule.verify.streams import replayed
+from chainrule.verify.streams import replay
 from chainrule.verify.subject import Array
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def resumed(
 ) -> tuple[Array | None, ...] | None:
     """Gradients of a second call, before which there was one with other arguments; None if its
     outputs depend on that. What is put together of both calls' gradients is given as one's own."""
-    ys, later = _after(layer, xs, others, gs)
+    ys, later = _second_call(layer, xs, others, gs)
     own = layer.forward(xs)
     same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, own, strict=True))
     return later if same else None
@@ -63,18 +63,18 @@ def outdated(
 ) -> Place | None:
     """The line of the one array that the second forward should have kept anew: with it the backward
     gives what it should."""
-    fresh, (used, _) = layer.copied(twins(xs)), _used(layer, xs, others, gs)
+    fresh, (used, _) = layer.copied(twins(xs)), _after_first_call(layer, xs, others, gs)
     for owner in (fresh, used):
-        with replayed(layer.streams):
+        with replay(layer.streams):
             layer.called(owner, twins(xs))
-    for way in _unlike(used, fresh):
-        _, bars = _after(layer, xs, others, gs, (way, way.get(fresh)))
-        if _same(bars, layer.pull(xs, gs)):
+    for way in _ways_that_differ(used, fresh):
+        _, bars = _second_call(layer, xs, others, gs, (way, way.get(fresh)))
+        if _are_equal(bars, layer.pull(xs, gs)):
             return _line_keeping(layer.owner, way, layer.names[1])
     return None
 
 
-def _after(
+def _second_call(
     layer: Layer,
     xs: Sequence[Any],
     others: Sequence[Any],
@@ -82,15 +82,15 @@ def _after(
     handed: tuple[Way, Any] | None = None,
 ) -> tuple[tuple[Array, ...], tuple[Array | None, ...]]:
     """Outputs and gradients of the second call, whose backward finds what is handed to it."""
-    owner, first = _used(layer, xs, others, gs)
+    owner, first = _after_first_call(layer, xs, others, gs)
     if handed is not None:
-        _hand(owner, layer.names[1], *handed)
+        _hand_over(owner, layer.names[1], *handed)
     ys, later = layer.bars(owner, twins(xs), twins(gs))
     own, n = layer.pull(xs, gs), layer.count
     return ys, (*later[:n], *_without_sums(later[n:], first[n:], own[n:]))
 
 
-def _used(
+def _after_first_call(
     layer: Layer, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
 ) -> tuple[Any, tuple[Array | None, ...]]:
     """An object that has run a call with other arguments, and what that left."""
@@ -123,13 +123,13 @@ def _is_put_together(whole: Array | None, a: Array | None, b: Array | None) -> b
     return bool(rest <= 1e-9 * np.linalg.norm(whole)) and bool(np.all(np.abs(weights) > 1e-3))
 
 
-def _unlike(one: Any, other: Any) -> list[Way]:
+def _ways_that_differ(one: Any, other: Any) -> list[Way]:
     """Ways to the arrays in which two objects of a kind differ."""
     arrays = [(way, cast("Array", x)) for way, x in walk(other) if isinstance(x, np.ndarray)]
     return [way for way, x in arrays if not np.array_equal(x, np.asarray(way.find(one)))]
 
 
-def _hand(owner: Any, name: str, way: Way, value: Any) -> None:
+def _hand_over(owner: Any, name: str, way: Way, value: Any) -> None:
     """Let the method `name` of an object find `value` at the end of a way."""
     method = getattr(owner, name)
 
@@ -141,7 +141,7 @@ def _hand(owner: Any, name: str, way: Way, value: Any) -> None:
     setattr(owner, name, instead)
 
 
-def _same(some: Sequence[Array | None], others: Sequence[Array | None]) -> bool:
+def _are_equal(some: Sequence[Array | None], others: Sequence[Array | None]) -> bool:
     """Whether two calls give the same gradients but for rounding."""
     return all(
         (a is None and b is None)
@@ -166,12 +166,12 @@ def _lines(holder: Any, attribute: str, but: tuple[str, ...]) -> Iterator[Place]
         if isinstance(method, FunctionType) and method.__name__ not in but:
             start = place_of(method)
             tree = function_at(start)
-            lines = [] if tree is None else list(_keeping(tree, attribute))
+            lines = [] if tree is None else list(_lines_that_keep(tree, attribute))
             if lines and start is not None:
                 yield Place(start.file, max(lines), start.function)
 
 
-def _keeping(tree: ast.AST, attribute: str) -> Iterator[int]:
+def _lines_that_keep(tree: ast.AST, attribute: str) -> Iterator[int]:
     """Lines that put a value into an attribute, or into what is there."""
     for node in ast.walk(tree):
         match node:

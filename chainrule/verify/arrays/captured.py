@@ -31,17 +31,17 @@ def captures(f: Any, values: Sequence[Any]) -> tuple[Capture, ...]:
     if not isinstance(f, FunctionType):
         return ()
     found: list[Capture] = []
-    for name, x in _reached(f).items():
+    for name, x in _names_reached(f).items():
         if not isinstance(x, np.ndarray) or x.size < 2:
             continue
         for i, value in enumerate(values):
-            if _same(x, value):
+            if _is_same(x, value):
                 found.append(Capture(name, i))
                 break
     return tuple(found)
 
 
-def _reached(f: FunctionType) -> dict[str, Any]:
+def _names_reached(f: FunctionType) -> dict[str, Any]:
     """What a function names of its globals, and its closure."""
     reached = {n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__}
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
@@ -55,11 +55,11 @@ def _reached(f: FunctionType) -> dict[str, Any]:
 def sizes_in(f: Any) -> dict[str, int]:
     """Whole numbers that a function reaches by name and that could be sizes."""
     inner = function_of(f)
-    reached = {} if inner is None else _reached(inner)
+    reached = {} if inner is None else _names_reached(inner)
     return {n: x for n, x in reached.items() if type(x) is int and x > 1}
 
 
-def _same(x: Any, value: Any) -> bool:
+def _is_same(x: Any, value: Any) -> bool:
     if x is value:
         return True
     if not isinstance(value, np.ndarray):
@@ -68,7 +68,7 @@ def _same(x: Any, value: Any) -> bool:
     return bool(x.dtype == array.dtype and np.array_equal(x, array))
 
 
-def rebound(f: Callable[..., Any], known: Sequence[Capture], values: Sequence[Any]) -> Any:
+def rebind(f: Callable[..., Any], known: Sequence[Capture], values: Sequence[Any]) -> Any:
     """`f` with the captured names standing for `values`; `f` itself if there are none."""
     inner = function_of(f)
     if not known or inner is None:

@@ -62,13 +62,15 @@ class Convention:
         gs: Sequence[Any],
     ) -> Any:
         """What `backward` returns for the cotangents `gs` after a forward at `xs`."""
-        given = [(name, _filled(slot, xs, results, gs, self.outputs)) for name, slot in self.slots]
+        given = [
+            (name, _argument_of(slot, xs, results, gs, self.outputs)) for name, slot in self.slots
+        ]
         if self.by_name:
             return backward(**dict(given))
         return backward(*[value for _, value in given])
 
 
-def _filled(
+def _argument_of(
     slot: Slot, xs: Sequence[Any], results: Sequence[Any], gs: Sequence[Any], outputs: int
 ) -> Any:
     if slot.kind == "cotangent":
@@ -85,16 +87,16 @@ def _filled(
     return rest[0] if len(rest) == 1 else tuple(rest)
 
 
-def listed(result: Any) -> list[Any]:
+def as_list(result: Any) -> list[Any]:
     """What a forward returned, one thing or several: outputs in a tuple of their own are several,
     `(h, c), cache`."""
     if not isinstance(result, tuple):
         return [result]
     parts = list(cast("tuple[Any, ...]", result))
-    return [*parts[0], *parts[1:]] if together(parts) else parts
+    return [*parts[0], *parts[1:]] if outputs_in_tuple(parts) else parts
 
 
-def together(result: Any) -> int:
+def outputs_in_tuple(result: Any) -> int:
     """How many outputs a forward returned in a tuple of their own; 0 if it did not."""
     parts = cast("Sequence[Any]", result if isinstance(result, tuple | list) else ())
     first = cast("tuple[Any, ...]", parts[0] if parts and isinstance(parts[0], tuple) else ())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.verify.arrays.layer import Layer
 
 
-def understood(layer: Layer, after: Any, returned: Any) -> Layer:
+def with_meaning(layer: Layer, after: Any, returned: Any) -> Layer:
     """The layer; if what its backward returned (`after` is the object that ran) can only be the
     parameters' gradients, with a convention that says so.
 
@@ -39,7 +39,7 @@ def understood(layer: Layer, after: Any, returned: Any) -> Layer:
     alone = replace(layer, convention=replace(layer.convention, of_parameters=True))
     if not _fits_arguments(layer, [x.value for x in layer.inputs], returned):
         return alone
-    return alone if _told_by_longer(layer) else layer
+    return alone if _longer_batch_tells(layer) else layer
 
 
 def _fits_parameters(layer: Layer, after: Any, returned: Any) -> bool:
@@ -63,9 +63,9 @@ def _fits_arguments(layer: Layer, xs: list[Any], returned: Any) -> bool:
     return all(not is_container(b) and np.shape(x) == np.shape(b) for x, b in pairs)
 
 
-def _told_by_longer(layer: Layer) -> bool:
+def _longer_batch_tells(layer: Layer) -> bool:
     """Whether a batch of twice the length gives gradients of the parameters' shapes still."""
-    xs = [_twice(x.value) for x in layer.inputs]
+    xs = [_doubled_length(x.value) for x in layer.inputs]
     try:
         owner = layer.copied(twins(xs), pulls=True)
         gs = [np.ones(y.shape, y.dtype) for y in layer.forward(xs)]
@@ -75,7 +75,7 @@ def _told_by_longer(layer: Layer) -> bool:
     return _fits_parameters(layer, owner, returned) and not _fits_arguments(layer, xs, returned)
 
 
-def _twice(x: Any) -> Any:
+def _doubled_length(x: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return x
     array = cast("Array", x)

@@ -79,13 +79,13 @@ def argument_of(name: str, value: Any) -> Argument:
     return Argument(name, structure if any(map(is_float, leaves)) else _ONE)
 
 
-def grouped(arguments: Sequence[Argument], xs: Sequence[Any]) -> list[Any]:
+def group(arguments: Sequence[Argument], xs: Sequence[Any]) -> list[Any]:
     """The arguments of these inputs."""
     rest = iter(xs)
     return [a.whole([next(rest) for _ in a.ways]) for a in arguments]
 
 
-def assigned(
+def assign(
     returned: Any, arguments: Sequence[Argument], inputs: Sequence[Input], backward: Any
 ) -> list[Any]:
     """What a backward returned, by input: None for those that got nothing.

@@ -22,11 +22,11 @@ from chainrule.verify.arrays.parameters import Parameter
 from chainrule.verify.arrays.returned import Returned, by_shape
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import as_gradient, as_output, kept_lengths, times
-from chainrule.verify.copies import left_by_forward, twins, written
+from chainrule.verify.copies import left_by_forward, names_written, twins
 from chainrule.verify.place import Place
 from chainrule.verify.reading import source_of, with_forward
-from chainrule.verify.streams import Stream, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+from chainrule.verify.streams import Stream, replay
+from chainrule.verify.subject import Array, Input, Source, Subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Layer(Subject):
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs."""
         given = twins(xs)
-        with replayed(self.streams):
+        with replay(self.streams):
             results = self._forward(self.copied(given), given)
         return self._outputs(results)
 
@@ -146,11 +146,11 @@ class Layer(Subject):
         """Outputs, and what the backward of a copy gives back, as it does."""
         changed = self.convention.at_once and self.backward_function is not None
         value = self.forward(xs)[0] if changed else None
-        with replayed(self.streams):
+        with replay(self.streams):
             results = self._forward(layer, xs)
             ys = self._outputs(results)
             if self.convention.at_once:
-                return ys, at_once.gradients(tuple(results), value)
+                return ys, at_once.gradients_behind(tuple(results), value)
             backward = getattr(layer, self.names[1])
             return ys, self.convention.call(backward, xs[: self.count], results, gs)
 
@@ -187,17 +187,17 @@ class Layer(Subject):
         """Arguments, parameters and cotangents that were written into, but for buffers by the
         forward."""
         after, given, sent = twins(xs), twins(xs), twins(gs)
-        with replayed(self.streams):
+        with replay(self.streams):
             self._forward(self.copied(after), after)
         known = left_by_forward(xs, after, self._run(given, sent))
         if self.convention.updates:  # parameters are its own to change
             given[self.count :] = known[self.count :]
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
-        return (*written(names, known, given), *written(cotangents, gs, sent))
+        return (*names_written(names, known, given), *names_written(cotangents, gs, sent))
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run on tensors in place of arguments and parameters."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run on tensors in place of arguments and parameters."""
 
         def run(*leaves: Any) -> list[Any]:
             return self._forward(self.copied(leaves), leaves)[: self.convention.outputs]
@@ -205,8 +205,9 @@ class Layer(Subject):
         holders = [self.owner, *[x for _, x in walk(self.owner) if is_object(x)]]
         code = [v for x in holders for v in functions_of(x)]
         expected = self.forward(xs)
-        with replayed(self.streams):
-            return follow(run, xs, [x.wanted for x in self.inputs], code, expected)
+        with replay(self.streams):
+            found = follow(run, xs, [x.wanted for x in self.inputs], code, expected)
+        return None if found is None else found.pull(gs)
 
     @property
     def source(self) -> Source | None:

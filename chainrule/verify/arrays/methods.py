@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from chainrule.errors import ConfigError
-from chainrule.verify.arrays.convention import listed
+from chainrule.verify.arrays.convention import as_list
 from chainrule.verify.arrays.members import Way, attributes
 from chainrule.verify.arrays.naming import gradient_of, last_names
 from chainrule.verify.arrays.returned import Returned, gradients_in, is_container, names_on
@@ -68,7 +68,7 @@ def functions_of(x: Any) -> list[Any]:
 def results_of(layer: Any, result: Any) -> list[Any]:
     """What a forward returned; what it left in the layer, if it returned nothing."""
     if result is not None:
-        return listed(result)
+        return as_list(result)
     kept = attributes(layer)
     left = [kept[name] for name in _OUTPUTS if kept.get(name) is not None]
     if not left:

@@ -14,15 +14,15 @@ import numpy as np
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import at_once, convention, parameters, roles
 from chainrule.verify.arrays.convention import Convention
-from chainrule.verify.arrays.firstlayer import understood
+from chainrule.verify.arrays.firstlayer import with_meaning
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.methods import methods_of, results_of
 from chainrule.verify.arrays.roles import Side
-from chainrule.verify.arrays.values import inputs_of, is_float, unasked
+from chainrule.verify.arrays.values import inputs_of, is_float, without_unasked
 from chainrule.verify.copies import twins
 from chainrule.verify.reading import argument_names, place_of
-from chainrule.verify.streams import drawn
+from chainrule.verify.streams import streams_drawn
 from chainrule.verify.subject import Array, Input
 
 
@@ -57,7 +57,7 @@ def subject_of_layer(
         backward_place=place_of(backward),
     )
     layer = made.copied(args)
-    result, streams = drawn(lambda: made.called(layer, twins(args)), (forward,))
+    result, streams = streams_drawn(lambda: made.called(layer, twins(args)), (forward,))
     results, made = results_of(layer, result), replace(made, streams=streams)
     if made.convention.at_once:
         found = at_once.convention_of(arguments)
@@ -70,7 +70,7 @@ def subject_of_layer(
             partial(_why_not, made),
             side=cotangent,
             cache=cache,
-            together=convention.together(result),
+            together=convention.outputs_in_tuple(result),
         )
     made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
     if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:
@@ -103,7 +103,7 @@ def _with_parameters(
     after = made.copied(twins([x.value for x in made.inputs]), pulls=True)
     try:
         returned, ys = _tried(made, after)
-        made = understood(made, after, returned)
+        made = with_meaning(made, after, returned)
         of_arguments, rest = made.parted(after, returned)
     except Exception:  # The examination will tell of it.
         if made.convention.at_once:
@@ -115,7 +115,7 @@ def _with_parameters(
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
     bars = [*of_arguments, *[True] * len(found)]
     if wrt is None:
-        inputs = unasked(inputs, bars, returned, loss=[y.size for y in ys] == [1])
+        inputs = without_unasked(inputs, bars, returned, loss=[y.size for y in ys] == [1])
     if found and all(b is None for b in of_arguments):  # a first layer: nobody asks for its input's
         inputs = tuple(
             [
@@ -140,7 +140,7 @@ def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     try:
         after = made.copied([x.value for x in made.inputs], pulls=True)
         returned, _ = _tried(made, after)
-        bars, _ = understood(made, after, returned).parted(after, returned)
+        bars, _ = with_meaning(made, after, returned).parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"
     for x, bar in zip(made.inputs, bars, strict=True):

@@ -11,25 +11,25 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import at_once, convention, roles
-from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_in
-from chainrule.verify.arrays.convention import Convention, listed
-from chainrule.verify.arrays.grouping import Argument, argument_of, assigned, grouped
+from chainrule.verify.arrays.captured import Capture, captures, rebind, sizes_in
+from chainrule.verify.arrays.convention import Convention, as_list
+from chainrule.verify.arrays.grouping import Argument, argument_of, assign, group
 from chainrule.verify.arrays.roles import Side
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import (
-    answered,
     as_gradient,
     as_output,
     inputs_of,
     kept_lengths,
     times,
-    unasked,
+    with_answered,
+    without_unasked,
 )
-from chainrule.verify.copies import left_by_forward, twins, written
+from chainrule.verify.copies import left_by_forward, names_written, twins
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
-from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
+from chainrule.verify.streams import Stream, replay, streams_drawn
+from chainrule.verify.subject import Array, Input, Source, Subject, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class Pair(Subject):
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs, without what it keeps for the backward."""
-        with replayed(self.streams):
-            results = listed(self.forward_function(*grouped(self.arguments, twins(xs))))
+        with replay(self.streams):
+            results = as_list(self.forward_function(*group(self.arguments, twins(xs))))
         return self._outputs(results)
 
     def _outputs(self, results: Sequence[Any]) -> tuple[Array, ...]:
@@ -71,7 +71,7 @@ class Pair(Subject):
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
         returned = self.returned(xs, gs)
-        bars = assigned(returned, self.arguments, self.inputs, self.backward_function)
+        bars = assign(returned, self.arguments, self.inputs, self.backward_function)
         if not self.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return tuple([as_gradient(b) for b in bars])
@@ -81,37 +81,35 @@ class Pair(Subject):
         if self.convention.at_once:
             changed = self.backward_function is not self.forward_function
             value = self.forward(xs)[0] if changed else None
-            with replayed(self.streams):
-                result = self.backward_function(*grouped(self.arguments, xs))
-            return at_once.gradients(result, value)
-        with replayed(self.streams):
-            args = grouped(self.arguments, xs)
-            results = listed(self.forward_function(*args))
+            with replay(self.streams):
+                result = self.backward_function(*group(self.arguments, xs))
+            return at_once.gradients_behind(result, value)
+        with replay(self.streams):
+            args = group(self.arguments, xs)
+            results = as_list(self.forward_function(*args))
             self._outputs(results)
-            backward = rebound(self.backward_function, self.captured, [*xs, *results])
+            backward = rebind(self.backward_function, self.captured, [*xs, *results])
             return self.convention.call(backward, args, results, gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Arguments and cotangents that were written into, but for buffers by the forward."""
         after, given, sent = twins(xs), twins(xs), twins(gs)
-        with replayed(self.streams):
-            self.forward_function(*grouped(self.arguments, after))
+        with replay(self.streams):
+            self.forward_function(*group(self.arguments, after))
         known = left_by_forward(xs, after, self._run(given, sent))
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
-        return (*written(names, known, given), *written(cotangents, gs, sent))
+        return (*names_written(names, known, given), *names_written(cotangents, gs, sent))
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run on tensors."""
-        wanted = [x.wanted for x in self.inputs]
-        expected = self.forward(xs)
-        with replayed(self.streams):
-            return follow(self._traced, xs, wanted, [self.forward_function], expected)
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run on tensors."""
+        wanted, expected = [x.wanted for x in self.inputs], self.forward(xs)
+        with replay(self.streams):
+            found = follow(self._on_tensors, xs, wanted, [self.forward_function], expected)
+        return None if found is None else found.pull(gs)
 
-    def _traced(self, *xs: Any) -> Sequence[Any]:
-        return listed(self.forward_function(*grouped(self.arguments, xs)))[
-            : self.convention.outputs
-        ]
+    def _on_tensors(self, *xs: Any) -> Sequence[Any]:
+        return as_list(self.forward_function(*group(self.arguments, xs)))[: self.convention.outputs]
 
     @property
     def own_sizes(self) -> Mapping[int, str]:
@@ -155,11 +153,11 @@ def subject_of_pair(
         forward,
         backward,
         tuple(names),
-        listed(result),
+        as_list(result),
         partial(_why_not, made),
         side=cotangent,
         cache=cache,
-        together=convention.together(result),
+        together=convention.outputs_in_tuple(result),
     )
     made = replace(made, convention=found)
     return made if wrt is not None else _with_asked(made)
@@ -173,7 +171,7 @@ def subject_of_both(
     Raises `ConfigError` if it returns something else.
     """
     made, result = _paired(f, f, args, name_of(f), wrt)
-    results = listed(result)
+    results = as_list(result)
     if not at_once.gives_both(tuple(results)):
         returned = ", ".join(map(describe, results))
         raise ConfigError(
@@ -197,8 +195,8 @@ def _paired(
     leaves = [x for a, value in zip(arguments, args, strict=True) for x in a.parts(value)]
     inputs = inputs_of([n for a in arguments for n in a.leaves], leaves, wrt)
     xs = [x.value for x in inputs]
-    run: Any = lambda: forward(*grouped(arguments, twins(xs)))
-    result, streams = drawn(run, (forward, backward))
+    run: Any = lambda: forward(*group(arguments, twins(xs)))
+    result, streams = streams_drawn(run, (forward, backward))
     made = Pair(
         name,
         inputs,
@@ -206,7 +204,7 @@ def _paired(
         forward,
         backward,
         convention.Convention((), 1, by_name=False),
-        captures(backward, [*xs, *listed(result)]),
+        captures(backward, [*xs, *as_list(result)]),
         streams,
         place=place_of(forward),
         backward_place=place_of(backward),
@@ -221,15 +219,15 @@ def _with_asked(pair: Pair) -> Pair:
     try:
         ys = pair.forward(xs)
         returned = pair.returned(twins(xs), [np.ones_like(y) for y in ys])
-        bars = assigned(returned, pair.arguments, pair.inputs, pair.backward_function)
+        bars = assign(returned, pair.arguments, pair.inputs, pair.backward_function)
     except Exception:
         return pair  # what it raises is a finding, to be made later
     loss = [y.size for y in ys] == [1]
-    inputs = unasked(pair.inputs, bars, returned, loss=loss)
+    inputs = without_unasked(pair.inputs, bars, returned, loss=loss)
     if pair.convention.at_once:  # It gives the gradients of what is to be learnt.
         asked = zip(inputs, bars, strict=True)
         inputs = tuple([replace(x, wanted=x.wanted and bar is not None) for x, bar in asked])
-    return replace(pair, inputs=answered(inputs, bars))
+    return replace(pair, inputs=with_answered(inputs, bars))
 
 
 def _why_not(made: Pair, tried: Convention) -> tuple[int, str]:

@@ -105,13 +105,13 @@ def find(
     """
     arrays = {way: x for way, x in walk(before) if is_float(x) and np.ndim(x) >= 0}
     left = {way: x for way, x in walk(after) if is_float(x)}
-    grads = {way: _left_for(way, left, arrays) for way in arrays}
+    grads = {way: _gradient_for(way, left, arrays) for way in arrays}
     taken = {g for g in grads.values() if g is not None}
     found: dict[str, Parameter] = {}
     seen: dict[int, str] = {}
     keys = _keys(before, returned)
     held = [
-        Parameter(way, grads[way], grad_also=_also(grads[way], arrays), key=keys.get(id(x)))
+        Parameter(way, grads[way], grad_also=_other_ways(grads[way], arrays), key=keys.get(id(x)))
         for way, x in arrays.items()
         if way not in taken and not _is_gradient(way, arrays)
     ]
@@ -120,16 +120,18 @@ def find(
     of_shapes = _of_shapes([arrays[p.way] for p in held], spare)
     for p, name, fits in zip(held, named, of_shapes, strict=True):
         x, way = arrays[p.way], p.way
-        learnt = p.grad is not None or name is not None or (updated and _changed(way, arrays, left))
+        learnt = (
+            p.grad is not None or name is not None or (updated and _has_changed(way, arrays, left))
+        )
         if not (learnt or fits or _is_likely(p, grads, bool(spare))):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
             first = found[seen[id(x)]]
-            found[first.name] = _tied(first, p)
+            found[first.name] = _merge_tied(first, p)
             continue
         seen[id(x)] = p.name
         found[p.name] = p
-    return {k: replace(p, grad=_asked_for(p, grads, left)) for k, p in found.items()}
+    return {k: replace(p, grad=_place_to_look(p, grads, left)) for k, p in found.items()}
 
 
 def _keys(owner: Any, returned: Sequence[Returned]) -> dict[int, str]:
@@ -152,21 +154,21 @@ def _keys(owner: Any, returned: Sequence[Returned]) -> dict[int, str]:
     return found
 
 
-def _asked_for(
+def _place_to_look(
     p: Parameter, grads: Mapping[Way, Way | None], left: Mapping[Way, Any]
 ) -> Way | None:
     """Where somebody looks for the gradient of `p`: where it is left, if it is; but of a list of
     parameters with gradients in a list of their own, there: what is left in a layer is not it."""
     for way in (p.way, *p.also):
         listed = any(_CONTAINER.match(str(key)) for _, key in way.steps[:-1])
-        if listed and grads[way] is None and (there := _as_others(way, grads)) is not None:
+        if listed and grads[way] is None and (there := _place_like_others(way, grads)) is not None:
             beside = {w for w in left if w.parent == there.parent}
             if _GRADIENTS.match(str(there.parent.last)) and beside <= set(grads.values()):
                 return there
-    return p.grad or _as_others(p.way, grads)
+    return p.grad or _place_like_others(p.way, grads)
 
 
-def _as_others(way: Way, grads: Mapping[Way, Way | None]) -> Way | None:
+def _place_like_others(way: Way, grads: Mapping[Way, Way | None]) -> Way | None:
     """Where the gradient of the array at `way` would be left: as that of the one beside it is."""
     name = way.last
     for other, grad in grads.items():
@@ -180,21 +182,21 @@ def _as_others(way: Way, grads: Mapping[Way, Way | None]) -> Way | None:
     return None
 
 
-def _also(grad: Way | None, arrays: Mapping[Way, Any]) -> tuple[Way, ...]:
+def _other_ways(grad: Way | None, arrays: Mapping[Way, Any]) -> tuple[Way, ...]:
     """The other ways to the array at `grad`."""
     if grad is None or grad not in arrays:
         return ()
     return tuple([way for way, x in arrays.items() if x is arrays[grad] and way != grad])
 
 
-def _tied(first: Parameter, again: Parameter) -> Parameter:
+def _merge_tied(first: Parameter, again: Parameter) -> Parameter:
     """One parameter that is reached twice."""
     with_grad = first if first.grad is not None else again
     also = (*first.also, again.way)
     return replace(first, grad=with_grad.grad, also=also, grad_also=with_grad.grad_also)
 
 
-def _changed(way: Way, before: Mapping[Way, Any], after: Mapping[Way, Any]) -> bool:
+def _has_changed(way: Way, before: Mapping[Way, Any], after: Mapping[Way, Any]) -> bool:
     return way in after and not np.array_equal(before[way], after[way], equal_nan=True)
 
 
@@ -206,9 +208,13 @@ def gradients_by_name(
     return claimed(returned, [p.way for p in known], [p.names for p in known])
 
 
-def _left_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:
+def _gradient_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:
     """Where the gradient of the array at `way` was left: where something changed, if anywhere."""
-    candidates = (*_same_key(way, left), *_beside(way, left), *_held(way, left))
+    candidates = (
+        *_same_key(way, left),
+        *_gradient_beside(way, left),
+        *_gradient_of_holder(way, left),
+    )
     found = [c for c in candidates if c != way and c in left]
     found.sort(key=lambda c: not is_spelled(c.last, way.last))
     for c in found:
@@ -241,14 +247,14 @@ def _matches(gradient: Any, name: Any) -> bool:
     return both and gradient_of(cast(str, gradient), [cast(str, name)]) is not None
 
 
-def _beside(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
+def _gradient_beside(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
     """`.dW` for `.W`: the one whose name says so."""
     for there in left:
         if there.steps[:-1] == way.steps[:-1] and there != way and _matches(there.last, way.last):
             yield there
 
 
-def _held(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
+def _gradient_of_holder(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
     """`.grad` of an object whose `.data` is the array."""
     if way.last in _HOLDS:
         for name in _LEFT:

@@ -19,9 +19,9 @@ import numpy as np
 from chainrule.engine.graph import variable
 from chainrule.engine.tensors import Tensor, holds_tensors
 from chainrule.interop.numpy_rows import array
-from chainrule.verify.flow import Traced, trace
+from chainrule.verify.derivation import Derivation, derivation
 from chainrule.verify.reading import function_of
-from chainrule.verify.subject import Array, Flow
+from chainrule.verify.subject import Array
 
 _MAKERS = ("zeros", "ones", "empty", "full", "eye")
 _LISTS = ("array", "asarray", "asanyarray")
@@ -33,9 +33,9 @@ class _Standin:
 
     def __getattr__(self, name: str) -> Any:
         if name in _MAKERS:
-            return partial(_made, getattr(np, name))
+            return partial(_make_tensor, getattr(np, name))
         if name in _LISTS:
-            return partial(_listed, getattr(np, name))
+            return partial(_array_of_list, getattr(np, name))
         return getattr(np, name)
 
 
@@ -45,7 +45,7 @@ class _OwnStandin:
 
     def __getattr__(self, name: str) -> Any:
         made = getattr(_chainrule(), name)
-        return partial(_kept, made) if name in _TENSORS else made
+        return partial(_keep_tensor, made) if name in _TENSORS else made
 
 
 _STANDIN, _OWN = _Standin(), _OwnStandin()
@@ -55,17 +55,17 @@ def _chainrule() -> Any:
     return sys.modules["chainrule"]
 
 
-def _kept(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+def _keep_tensor(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
     return x if isinstance(x, Tensor) else make(x, *args, **kwargs)
 
 
-def _made(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _make_tensor(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A tensor of what NumPy makes, if it is of floats."""
     made = make(*args, **kwargs)
     return variable(made) if made.dtype.kind in "fc" else made
 
 
-def _listed(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+def _array_of_list(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
     """An array of a list, in the graphs of the tensors in it."""
     if isinstance(x, Tensor) or holds_tensors(x):
         return array(x)
@@ -73,7 +73,7 @@ def _listed(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @contextmanager
-def _instead(scope: dict[str, Any]) -> Generator[None]:
+def _with_standins(scope: dict[str, Any]) -> Generator[None]:
     """Within it, the names in `scope` that stand for NumPy, or chainrule, stand for their
     stand-ins."""
     instead = {id(np): _STANDIN, id(_chainrule()): _OWN}
@@ -94,25 +94,25 @@ def follow(
     wanted: Sequence[bool],
     code: Iterable[Any],
     expected: Sequence[Array],
-) -> Flow | None:
-    """The flow of `f`, which runs the functions `code`; None if it cannot be followed.
+) -> Derivation | None:
+    """The derivation of `f`, which runs the functions `code`; None if it cannot be followed.
 
     Or if, followed, it does not give what is `expected`.
     """
-    found = [function_of(c) for c in code]
-    scopes = {id(c.__globals__): c.__globals__ for c in found if c is not None}
+    functions = [function_of(c) for c in code]
+    scopes = {id(c.__globals__): c.__globals__ for c in functions if c is not None}
     with ExitStack() as stack:
         for scope in scopes.values():
-            stack.enter_context(_instead(scope))
-        traced = trace(f, xs, wanted)
-    return traced if traced is not None and _agrees(traced, expected) else None
+            stack.enter_context(_with_standins(scope))
+        found = derivation(f, xs, wanted)
+    return found if found is not None and _agrees(found, expected) else None
 
 
-def _agrees(traced: Traced, expected: Sequence[Array]) -> bool:
+def _agrees(followed: Derivation, expected: Sequence[Array]) -> bool:
     """Whether the values that were followed are those of the forward, up to rounding."""
-    if [y.shape for y in traced.values] != [y.shape for y in expected]:
+    if [y.shape for y in followed.values] != [y.shape for y in expected]:
         return False
     return all(
         bool(np.allclose(a, b, rtol=1e-3 if b.dtype.itemsize < 8 else 1e-9, equal_nan=True))
-        for a, b in zip(traced.values, expected, strict=True)
+        for a, b in zip(followed.values, expected, strict=True)
     )

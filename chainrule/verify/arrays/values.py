@@ -50,13 +50,13 @@ def plain(x: Any) -> Any:
 def inputs_of(names: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None) -> Any:
     """An `Input` for each argument: float arrays are wanted, or those that `wrt` says.
 
-    Python's floats count as settings beside arrays (see `answered`), and as the arguments where
-    there is no array.
+    Python's floats count as settings beside arrays (see `with_answered`), and as the arguments
+    where there is no array.
     Raises `GradientError` if nothing is left to differentiate.
     """
     alone = not any(is_float(x) for x in args)
     given = [np.float64(x) if alone and isinstance(x, float) else x for x in args]
-    chosen = None if wrt is None else _chosen(names, wrt)
+    chosen = None if wrt is None else _chosen_names(names, wrt)
     inputs = tuple(
         [
             Input(name, plain(x), is_float(x) and (chosen is None or i in chosen))
@@ -72,7 +72,7 @@ def inputs_of(names: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int
     return inputs
 
 
-def _chosen(names: Sequence[str], wrt: Sequence[str | int]) -> set[int]:
+def _chosen_names(names: Sequence[str], wrt: Sequence[str | int]) -> set[int]:
     chosen: set[int] = set()
     for w in wrt:
         place = names.index(w) if w in names else w
@@ -82,7 +82,7 @@ def _chosen(names: Sequence[str], wrt: Sequence[str | int]) -> set[int]:
     return chosen
 
 
-def unasked(
+def without_unasked(
     inputs: Sequence[Input], bars: Sequence[Any], returned: Any, *, loss: bool
 ) -> tuple[Input, ...]:
     """The inputs, those not wanted for which no gradient came back and none is to be expected.
@@ -101,7 +101,7 @@ def unasked(
     )
 
 
-def answered(inputs: Sequence[Input], bars: Sequence[Any]) -> tuple[Input, ...]:
+def with_answered(inputs: Sequence[Input], bars: Sequence[Any]) -> tuple[Input, ...]:
     """The inputs, numbers wanted for which a gradient came back: a step size is learnt as well."""
     return tuple(
         [

@@ -17,7 +17,7 @@ _VAGUE = ("unnamed", "wrong_value", "region")
 """What a finding is called if nothing is known but that it is wrong."""
 
 
-def approximate(evidence: Evidence, finding: Finding) -> Finding:
+def as_approximation(evidence: Evidence, finding: Finding) -> Finding:
     """The finding, as a note if its gradient is so nearly right at every point that was tried."""
     names = [x.name for x in evidence.subject.inputs]
     if finding.input not in names or finding.name.code not in _VAGUE:

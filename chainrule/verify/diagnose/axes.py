@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from chainrule.verify.diagnose.case import Case, agreed
-from chainrule.verify.diagnose.graph import paths_of
+from chainrule.verify.diagnose.case import Case, agreement
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.subject import Array
 
@@ -22,17 +20,16 @@ _SHARED = 0.1
 it leaves alone, and what it does not reach."""
 
 
-def transposed(case: Case) -> Iterator[Guess]:
+def transposition(case: Case) -> Iterator[Guess]:
     """Guesses for a Jacobian whose axes (of y, of x, or one of each) are swapped."""
     if not case.whole:
         return
     N, y_axes = case.tensor(case.N), len(case.found.y_shape)
     for swaps in _swaps(N.shape):
-        moved = _swapped(N, swaps).reshape(case.N.shape)
+        moved = _swap_axes(N, swaps).reshape(case.N.shape)
         if case.explains(moved):
             yield _transposition(case, swaps, y_axes, case.left(moved))
             return
-    yield from _reshaped(case)
 
 
 def _swaps(shape: Sequence[int]) -> list[tuple[Swap, ...]]:
@@ -43,7 +40,7 @@ def _swaps(shape: Sequence[int]) -> list[tuple[Swap, ...]]:
     return [*[(p,) for p in pairs], *doubles, *triples][:_MOST_SWAPS]
 
 
-def _swapped(array: Array, swaps: Sequence[Swap]) -> Array:
+def _swap_axes(array: Array, swaps: Sequence[Swap]) -> Array:
     order = list(range(array.ndim))
     for a, b in swaps:
         order[a], order[b] = order[b], order[a]
@@ -55,7 +52,8 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
     of_y = [(a, b) for a, b in swaps if b < y_axes]
     mixed = [(a, b - y_axes) for a, b in swaps if a < y_axes <= b]
     name, ndims = case.input, (len(case.found.y_shape), len(case.found.x_shape))
-    because = f"A equals N with {_said(of_x, of_y, mixed)}, leaving {left:.0e} of the difference"
+    said = _swaps_in_words(of_x, of_y, mixed)
+    because = f"A equals N with {said}, leaving {left:.0e} of the difference"
     if mixed:
         formula = f"apply the transposed of what is applied to g for {name}_bar (W.T for W)"
         return guess(
@@ -84,7 +82,7 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
     )
 
 
-def _said(of_x: Sequence[Swap], of_y: Sequence[Swap], mixed: Sequence[Swap]) -> str:
+def _swaps_in_words(of_x: Sequence[Swap], of_y: Sequence[Swap], mixed: Sequence[Swap]) -> str:
     words = [f"axes {a}, {b} of x swapped" for a, b in of_x]
     words += [f"axes {a}, {b} of y swapped" for a, b in of_y]
     words += [f"axis {a} of y and axis {b} of x swapped" for a, b in mixed]
@@ -93,8 +91,8 @@ def _said(of_x: Sequence[Swap], of_y: Sequence[Swap], mixed: Sequence[Swap]) -> 
 
 def _swap_back(of_x: Sequence[Swap], of_y: Sequence[Swap]) -> Mend:
     def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-        turned = [np.ascontiguousarray(_swapped(g, of_y)) if of_y else g for g in gs]
-        return _swapped(pull(xs, turned), of_x)
+        turned = [np.ascontiguousarray(_swap_axes(g, of_y)) if of_y else g for g in gs]
+        return _swap_axes(pull(xs, turned), of_x)
 
     return mend
 
@@ -107,40 +105,7 @@ def _by_matrix(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
     return (matrix @ g.ravel()).reshape(g.shape)
 
 
-def _reshaped(case: Case) -> Iterator[Guess]:
-    """x_bar has the right numbers, reshaped where it should be transposed."""
-    shape = case.found.x_shape
-    if len(shape) < 2 or math.prod(shape) < 2:
-        return
-    index = np.arange(math.prod(shape)).reshape(shape)
-    for a, b in combinations(range(len(shape)), 2):
-        order = _swapped(index, [(a, b)]).ravel()
-        for moved, back in ((order, np.argsort(order)), (np.argsort(order), order)):
-            if case.explains(case.N[:, moved]):
-                yield _reshape(case, (a, b), case.left(case.N[:, moved]), back)
-                return
-
-
-def _reshape(case: Case, axes: Swap, left: float, back: Array) -> Guess:
-    name = case.input
-
-    def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-        x_bar = pull(xs, gs)
-        return x_bar.ravel()[back].reshape(x_bar.shape)
-
-    return guess(
-        "transposed",
-        7.0,
-        f"A equals N with the elements of x in the order of swapped axes {axes[0]}, {axes[1]}, "
-        f"leaving {left:.0e} of the difference",
-        f"{name}_bar is reshaped where it should be transposed",
-        left=left,
-        formula=f"swap axes {axes[0]} and {axes[1]} of {name}_bar before it is reshaped",
-        mend=mend,
-    )
-
-
-def along(case: Case) -> Iterator[Guess]:
+def other_axis(case: Case) -> Iterator[Guess]:
     """A sum that goes along another axis than it must, seen by which elements meet at all.
 
     An axis a of y is tied to an axis b of x if an element of y depends on those elements of x only
@@ -153,12 +118,11 @@ def along(case: Case) -> Iterator[Guess]:
     if true == seen or not np.any(~case.tiny_A):
         return
     lost, new = true - seen, seen - true
-    if agreed(case) < _SHARED and not _is_a_sum(case):
+    if agreement(case) < _SHARED and not _is_a_sum(case):
         return
     if lost:
         yield _other_axis(case, lost, new)
-    elif _same_kind(case) and paths_of(case) is None:
-        # Where the graph is known, `through` has looked at every path already.
+    elif _same_kind(case):
         yield _less_coupled(case, new)
 
 

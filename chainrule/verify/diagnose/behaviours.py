@@ -15,7 +15,7 @@ from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.text.shared import shared_at
 from chainrule.verify.evidence import Behaviour, Evidence
-from chainrule.verify.subject import Array, Subject, wanted
+from chainrule.verify.subject import Array, Subject
 
 _RANK = {
     "raises": 0.0,
@@ -59,11 +59,11 @@ _MOST = 300
 """Elements of an input whose true gradient is measured one by one."""
 
 
-def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
+def guesses_for(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
     """Guesses for one behaviour: what explains it, and what was seen itself."""
     name = "x" if behaviour.input is None else evidence.subject.inputs[behaviour.input].name
     if behaviour.code == "wrong_shape" and behaviour.input is not None:
-        yield from _misshaped(evidence.subject, behaviour.input)
+        yield from _wrong_shape(evidence.subject, behaviour.input)
     code = behaviour.code
     if code == "dropped" and evidence.subject.backward_place is None:
         code = "detached"
@@ -91,23 +91,24 @@ def _rank(evidence: Evidence, behaviour: Behaviour) -> float:
     return _RANK.get(behaviour.code, 1.0)
 
 
-def _misshaped(subject: Subject, k: int) -> Iterator[Guess]:
+def _wrong_shape(subject: Subject, k: int) -> Iterator[Guess]:
     """What must be done to a gradient of a wrong shape to make it right."""
-    xs = measure.captured(subject)
+    xs = measure.captured_point(subject)
     ys = measure.outputs(subject, xs)
     rng = np.random.default_rng(3)
-    gs = [measure.drawn(rng, y.shape) for y in ys]
-    got, true = measure.pulled(subject, xs, gs, k), true_bar(subject, xs, k, gs)
+    gs = [measure.normal_array(rng, y.shape) for y in ys]
+    got, true = measure.pull(subject, xs, gs, k), true_bar(subject, xs, k, gs)
     if true is None:
         return
     name = subject.inputs[k].name
-    for reading in (*_summed(name, got, true.shape), *_turned(name, got, true.shape)):
+    for reading in (
+        *_sum_readings(name, got, true.shape),
+        *_transpose_readings(name, got, true.shape),
+    ):
         if _equal(reading.change(got), true):
             because = f"its shape is {got.shape}, not {true.shape}; changed so, it is right"
-            yield _changed(reading, because)
+            yield _guess_of_reading(reading, because)
             return
-    yield from _summed_too_far(name, got, true)
-    yield from _of_another(subject, k, got, xs, gs)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class _Reading:
     change: Callable[[Array], Array]
 
 
-def _summed(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
+def _sum_readings(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
     """Not summed over some of its axes, or right but for its shape."""
     for count in range(1, got.ndim + 1):
         for axes in combinations(range(got.ndim), count):
@@ -138,24 +139,7 @@ def _summed(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]
         yield _Reading("wrong_shape", "only the shape is wrong", formula, change)
 
 
-def _summed_too_far(name: str, got: Array, true: Array) -> Iterator[Guess]:
-    """Summed also over axes that the input has."""
-    for count in range(1, true.ndim + 1):
-        for axes in combinations(range(true.ndim), count):
-            for keep in (False, True):
-                if _equal(np.asarray(true.sum(axis=axes, keepdims=keep)), got):
-                    said = ", ".join([str(a) for a in axes])
-                    yield guess(
-                        "wrong_axis",
-                        0.1,
-                        f"its shape is {got.shape}, not {true.shape}: it is the right one, summed",
-                        f"{name}_bar is summed along its own axis {said} as well",
-                        formula=f"do not sum along axis {said} of {name}",
-                    )
-                    return
-
-
-def _turned(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
+def _transpose_readings(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
     for order in permutations(range(got.ndim)) if got.ndim <= 4 else ():
         if tuple([got.shape[i] for i in order]) == shape:
             text = "T" if got.ndim == 2 else f"transpose{order}"
@@ -164,7 +148,7 @@ def _turned(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]
             yield _Reading("transposed", detail, formula, partial(np.transpose, axes=order))
 
 
-def _changed(reading: _Reading, because: str) -> Guess:
+def _guess_of_reading(reading: _Reading, because: str) -> Guess:
     return guess(
         reading.code,
         0.1,
@@ -173,25 +157,6 @@ def _changed(reading: _Reading, because: str) -> Guess:
         formula=reading.formula,
         mend=lambda pull, xs, gs: reading.change(pull(xs, gs)),
     )
-
-
-def _of_another(
-    subject: Subject, k: int, got: Array, xs: tuple[Any, ...], gs: list[Array]
-) -> Iterator[Guess]:
-    for other in wanted(subject):
-        if other == k or got.shape != np.shape(xs[other]):
-            continue
-        true = true_bar(subject, xs, other, gs)
-        if true is not None and _equal(got, true):
-            a, b = subject.inputs[k].name, subject.inputs[other].name
-            yield guess(
-                "wrong_input",
-                0.1,
-                f"what comes back for {a} is the right gradient of {b}",
-                f"{a} gets what belongs to {b}",
-                formula=f"return the gradients in the order of the inputs: {b}_bar for {b}",
-            )
-            return
 
 
 def true_bar(subject: Subject, xs: tuple[Any, ...], k: int, gs: list[Array]) -> Array | None:

@@ -153,6 +153,6 @@ def _real(value: Any) -> bool:
     return isinstance(value, np.ndarray) and cast("Array", value).dtype.kind == "f"
 
 
-def agreed(case: Case) -> float:
+def agreement(case: Case) -> float:
     """Share of elements of the Jacobian at which both agree."""
     return float(np.mean(case.agrees)) if case.agrees.size else 0.0

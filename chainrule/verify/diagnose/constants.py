@@ -105,10 +105,10 @@ def candidates(at_hand: Sequence[Symbol]) -> list[Constant]:
 
 def recognise(c: float, at_hand: Sequence[Symbol]) -> list[Constant]:
     """All that the positive or negative number c could be, the plainest first."""
-    if not math.isfinite(c) or c == 0 or near(c, 1.0):
+    if not math.isfinite(c) or c == 0 or is_near(c, 1.0):
         return []
     sign = "-" if c < 0 else ""
-    fitting = [f for f in candidates(at_hand) if near(abs(c), f.value)]
+    fitting = [f for f in candidates(at_hand) if is_near(abs(c), f.value)]
     return [Constant(sign + f.text, f.symbols, c, f.plainness) for f in fitting]
 
 
@@ -121,7 +121,7 @@ def value_of(constant: Constant, at_hand: Sequence[Symbol]) -> float:
     return constant.value
 
 
-def near(a: float, b: float) -> bool:
+def is_near(a: float, b: float) -> bool:
     """Whether a measured number a is the known b."""
     return abs(a - b) <= CLOSE * abs(b)
 

@@ -20,10 +20,10 @@ _LONG = 0.25
 """Seconds: a forward that takes longer is not run dozens of times for a formula."""
 
 
-def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
+def correction_of(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
     """The first correction that is right when tried; else the best guess's formula, untried.
 
-    If no guess can be tried, but the forward's own graph gives the right gradient, that is said.
+    If no guess can be tried, but what is derived from the forward is right, that is said.
     """
     tried = [g for g in guesses if g.mend is not None]
     for g in tried:
@@ -31,7 +31,7 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
         if error is not None and error <= CLOSE:
             return Correction(g.formula, rechecked=True, error=error)
     formula = next((g.formula for g in guesses if g.formula), "")
-    error = _error(evidence, k, by_flow(evidence.subject, k))
+    error = _error(evidence, k, _by_engine(evidence.subject, k))
     if error is None or error > CLOSE:
         return Correction(formula) if formula else None
     if evidence.subject.backward_place is None:
@@ -41,14 +41,14 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
     return Correction(formula, rechecked=True, error=error, derived=said)
 
 
-def by_flow(subject: Subject, k: int) -> Mend:
-    """What the forward's graph of known ops gives."""
+def _by_engine(subject: Subject, k: int) -> Mend:
+    """What is derived from the forward's own code."""
 
     def mend(pull: object, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-        flow = subject.flow(xs)
-        if flow is None:
+        x_bars = subject.derived(xs, gs)
+        if x_bars is None:
             raise LookupError("the forward cannot be followed")
-        x_bar = flow.pull(gs)[k]
+        x_bar = x_bars[k]
         return np.zeros(np.shape(xs[k])) if x_bar is None else np.asarray(x_bar)
 
     return mend
@@ -82,7 +82,7 @@ def _points(evidence: Evidence, k: int) -> Iterator[tuple[Subject, tuple[Any, ..
     and the shrunk ones."""
     subject, each = evidence.subject, evidence.seconds / max(evidence.evaluations, 1)
     if each < _LONG or not evidence.jacobians:
-        here = Point("as captured", measure.captured(subject), "captured")
+        here = Point("as captured", measure.captured_point(subject), "captured")
         yield subject, here.xs
         for other in settings.points(Run(subject, Evidence(subject)), here):
             yield subject, other.xs
@@ -96,17 +96,17 @@ def _error_at(subject: Subject, xs: tuple[Any, ...], k: int, mend: Mend) -> floa
     ys = measure.outputs(subject, xs)
     worst = 0.0
     for o, y in enumerate(ys):
-        gs = measure.only(ys, o, measure.drawn(rng, y.shape))
-        x_bar = mend(lambda x, g: measure.pulled(subject, x, g, k), xs, gs)
+        gs = measure.one_output(ys, o, measure.normal_array(rng, y.shape))
+        x_bar = mend(lambda x, g: measure.pull(subject, x, g, k), xs, gs)
         if x_bar.shape != np.shape(xs[k]):
             return float("inf")
         size = float(np.max(np.abs(x_bar), initial=0.0)) or 1.0
-        for t in (measure.drawn(rng, x_bar.shape), x_bar / size):
-            worst = max(worst, _apart(subject, xs, k, t, gs, x_bar))
+        for t in (measure.normal_array(rng, x_bar.shape), x_bar / size):
+            worst = max(worst, _disagreement(subject, xs, k, t, gs, x_bar))
     return worst
 
 
-def _apart(
+def _disagreement(
     subject: Subject, xs: tuple[Any, ...], k: int, t: Array, gs: Sequence[Array], x_bar: Array
 ) -> float:
     true, error = measure.slope(subject, xs, k, t, gs)

@@ -23,7 +23,7 @@ _FEW = 6
 """Fewer elements off the diagonal are multiples of others too easily."""
 
 
-def coupled(case: Case) -> Iterator[Guess]:
+def coupling(case: Case) -> Iterator[Guess]:
     """A guess for a factor, or a sign, of what couples elements."""
     if not case.whole or case.found.y_shape != case.found.x_shape or np.iscomplexobj(case.A):
         return
@@ -32,7 +32,7 @@ def coupled(case: Case) -> Iterator[Guess]:
     c = ratio(case.A[off], case.N[off]) if int(np.sum(off)) >= _FEW else None
     if (
         c is None
-        or constants.near(c, 1.0)
+        or constants.is_near(c, 1.0)
         or abs(c) < SAME
         or not case.tiny_A[between & ~off].all()
     ):
@@ -40,8 +40,8 @@ def coupled(case: Case) -> Iterator[Guess]:
     left = float(np.linalg.norm(case.A[off] - c * case.N[off])) / case.size
     if left > case.slack(c) or case.explains(c * case.N, c):
         return
-    known = named_factors(case, c, partial(_measured, case))
-    what = "sign" if constants.near(c, -1.0) else "factor"
+    known = named_factors(case, c, partial(_factor_at, case))
+    what = "sign" if constants.is_near(c, -1.0) else "factor"
     says = f"{known[0].text} = {c:.4g}" if known else f"{c:.6g}"
     yield guess(
         what,
@@ -55,11 +55,11 @@ def coupled(case: Case) -> Iterator[Guess]:
     )
 
 
-def _measured(case: Case, xs: Sequence[Any]) -> float:
+def _factor_at(case: Case, xs: Sequence[Any]) -> float:
     """The same factor at another point."""
     o, ys = case.found.output, measure.outputs(case.subject, xs)
     units = np.eye(ys[o].size).reshape(-1, *ys[o].shape)
-    said = [measure.pulled(case.subject, xs, measure.only(ys, o, g), case.k) for g in units]
+    said = [measure.pull(case.subject, xs, measure.one_output(ys, o, g), case.k) for g in units]
     true = measure.jacobian(case.subject, xs, case.k, o)
     off = ~np.eye(*true.shape, dtype=bool)
     return ratio(np.stack([row.ravel() for row in said])[off], true[off]) or 0.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.diagnose.case import Case, agreed
+from chainrule.verify.diagnose.case import Case, agreement
 from chainrule.verify.diagnose.scale import ratio
 from chainrule.verify.evidence import Evidence, Trial
 
@@ -31,11 +31,11 @@ def _points(trials: list[Trial]) -> Iterator[str]:
     right = [p for p in all_right if p not in wrong]
     if wrong:
         every = "" if right else "every point tried: "
-        tail = f"; right at these: {_listed(right)}" if right else ""
-        yield f"wrong at {every or 'these points: '}{_listed(wrong)}{tail}"
+        tail = f"; right at these: {_list_points(right)}" if right else ""
+        yield f"wrong at {every or 'these points: '}{_list_points(wrong)}{tail}"
 
 
-def _listed(points: list[str]) -> str:
+def _list_points(points: list[str]) -> str:
     more = f", and {len(points) - _POINTS} more" if len(points) > _POINTS else ""
     return ", ".join(points[:_POINTS]) + more
 
@@ -54,7 +54,7 @@ def _difference(case: Case) -> Iterator[str]:
 
 
 def _shape_of(case: Case) -> Iterator[str]:
-    yield f"{agreed(case):.0%} of the elements of the Jacobian agree"
+    yield f"{agreement(case):.0%} of the elements of the Jacobian agree"
     rank = int(np.linalg.matrix_rank(case.D, tol=1e-6 * float(np.linalg.norm(case.D, 2))))
     yield f"the difference has rank {rank} (size {case.D.shape[0]} by {case.D.shape[1]})"
     c = ratio(case.A, case.N)

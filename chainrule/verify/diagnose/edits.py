@@ -18,7 +18,7 @@ _MEASURED = ("not_linear", "ignores_cotangent", "contiguity", "size")
 _MOST_NAMES = 4
 
 
-def refined(
+def name_by_edit(
     finding: Finding, codes: Sequence[str], correction: Correction, place: Place | None = None
 ) -> Finding:
     """The finding with the name that an edit gives, the edit as its correction, and its line.
@@ -30,7 +30,7 @@ def refined(
     for code in reversed(dict.fromkeys(codes)):
         if code == "writes" and "writes" not in seen:
             code = "stale"  # a value of its own was changed before it was read
-        named = replace(named, names=_with(named.names, code, correction))
+        named = replace(named, names=_put_first(named.names, code, correction))
     stated = finding.correction if named.name.code == finding.name.code else None
     words = [correction.formula] if stated is None else [stated.formula, correction.formula]
     if stated is not None and not stated.rechecked:  # It was not tried as the edit was.
@@ -50,16 +50,16 @@ def stated(finding: Finding) -> Finding:
     return replace(finding, correction=replace(given, formula=whole))
 
 
-def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
+def _put_first(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     """The name of what was changed goes first: it was seen to be what is wrong. Only what the
     backward does at other cotangents and sizes was seen as well."""
     known = next((n for n in names if n.code == code), None)
-    name = known or Name(code, _said(correction), rank=PLAIN)
+    name = known or Name(code, _edit_in_words(correction), rank=PLAIN)
     others = [n for n in names if n.code not in (code, "unnamed")]
     first = [n for n in others[:1] if n.code in _MEASURED]
     return (*first, name, *others[len(first) :])[:_MOST_NAMES]
 
 
-def _said(correction: Correction) -> str:
+def _edit_in_words(correction: Correction) -> str:
     line = f"of line {correction.place.line} " if correction.place is not None else ""
     return f"a change {line}that undoes just this makes the gradient right"

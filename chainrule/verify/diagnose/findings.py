@@ -7,23 +7,20 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from chainrule.verify.diagnose.axes import along, transposed
-from chainrule.verify.diagnose.behaviours import behaved
+from chainrule.verify.diagnose.axes import other_axis, transposition
+from chainrule.verify.diagnose.behaviours import guesses_for
 from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.correct import corrected
-from chainrule.verify.diagnose.coupled import coupled
+from chainrule.verify.diagnose.correct import correction_of
+from chainrule.verify.diagnose.coupled import coupling
 from chainrule.verify.diagnose.describe import sentences
 from chainrule.verify.diagnose.guess import Guess, guess
-from chainrule.verify.diagnose.inputs import exchanged
-from chainrule.verify.diagnose.lost import lost
-from chainrule.verify.diagnose.paths import through
+from chainrule.verify.diagnose.inputs import exchange
+from chainrule.verify.diagnose.lost import lost_summands
 from chainrule.verify.diagnose.regions import region
-from chainrule.verify.diagnose.scale import scaled
-from chainrule.verify.diagnose.scales import scaled_elements
-from chainrule.verify.diagnose.text.forward import changed_later
-from chainrule.verify.diagnose.text.once import kept_by_first_call
+from chainrule.verify.diagnose.scale import scale
+from chainrule.verify.diagnose.text.forward import later_change
+from chainrule.verify.diagnose.text.once import value_of_first_call
 from chainrule.verify.diagnose.text.source import line_of
-from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
 from chainrule.verify.measure.run import is_array
@@ -31,18 +28,15 @@ from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
-    changed_later,
-    kept_by_first_call,
-    scaled,
-    exchanged,
-    transposed,
-    lost,
-    along,
-    through,
-    coupled,
+    later_change,
+    value_of_first_call,
+    scale,
+    exchange,
+    transposition,
+    lost_summands,
+    other_axis,
+    coupling,
     region,
-    scaled_elements,
-    mistaken,
 )
 """All rules that look at a pair of Jacobians."""
 _NOTES = (*NOTES, "kink")
@@ -65,14 +59,14 @@ def diagnose(evidence: Evidence) -> list[Finding]:
     A backward that misbehaves whatever the input gives one finding without an input.
     """
     stop = perf_counter() + PATIENCE
-    found = _once([_of_input(evidence, k, stop) for k in _wrong_inputs(evidence)])
+    found = _without_repeats([_of_input(evidence, k, stop) for k in _wrong_inputs(evidence)])
     general = [b for b in evidence.behaviours if b.input is None and b.code not in _NOTES]
     if general and not found:
         found = [_finding(evidence, None, None, _guesses(evidence, None, None, stop))]
     return [*found, *_notes(evidence)]
 
 
-def _once(found: list[Finding]) -> list[Finding]:
+def _without_repeats(found: list[Finding]) -> list[Finding]:
     """Without unnamed findings that a misbehaviour of the whole backward explains."""
     if not any(f.name.code in _WHOLE for f in found):
         return found
@@ -100,7 +94,7 @@ def _relative(found: Jacobians) -> float:
 
 def _guesses(evidence: Evidence, k: int | None, case: Case | None, stop: float) -> list[Guess]:
     """All that fits, the plainest first, each code once. From `stop` on no rule is asked."""
-    found = list(_seen(evidence, k))
+    found = list(_guesses_of_behaviours(evidence, k))
     if case is not None and case.finite:
         for rule in RULES:
             if perf_counter() > stop:
@@ -108,7 +102,7 @@ def _guesses(evidence: Evidence, k: int | None, case: Case | None, stop: float) 
                     ("more names", f"it took more than {PATIENCE:.0f} s so far")
                 )
                 break
-            found += _asked(rule, case)
+            found += _ask_rule(rule, case)
     found.sort(key=lambda g: g.rank)
     once = {g.name.code: g for g in reversed(found)}
     kept = [g for g in found if once[g.name.code] is g]
@@ -120,13 +114,13 @@ def _guesses(evidence: Evidence, k: int | None, case: Case | None, stop: float) 
     return kept[:_MOST_NAMES]
 
 
-def _seen(evidence: Evidence, k: int | None) -> Iterator[Guess]:
+def _guesses_of_behaviours(evidence: Evidence, k: int | None) -> Iterator[Guess]:
     for behaviour in evidence.behaviours:
         if behaviour.code not in _NOTES and behaviour.input in (k, None):
-            yield from behaved(evidence, behaviour)
+            yield from guesses_for(evidence, behaviour)
 
 
-def _asked(rule: Callable[[Case], Iterator[Guess]], case: Case) -> list[Guess]:
+def _ask_rule(rule: Callable[[Case], Iterator[Guess]], case: Case) -> list[Guess]:
     """A rule's guesses. One that fails says nothing; the others can still name the mistake."""
     try:
         return list(rule(case))
@@ -153,7 +147,7 @@ def _finding(
         error=error,
         tolerance=tolerance,
         evidence=sentences(evidence, k, case, bool(guesses)),
-        correction=None if k is None else corrected(evidence, k, guesses),
+        correction=None if k is None else correction_of(evidence, k, guesses),
         heat=_heat(case),
     )
 

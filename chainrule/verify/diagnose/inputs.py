@@ -14,19 +14,19 @@ from chainrule.verify.subject import Array
 _MOST = 200
 
 
-def exchanged(case: Case) -> Iterator[Guess]:
+def exchange(case: Case) -> Iterator[Guess]:
     """Guesses for a gradient that is another input's."""
     for other in case.others():
         x = np.asarray(case.xs[other])
         if x.shape != case.found.x_shape or x.size > _MOST or not case.subject.inputs[other].wanted:
             continue
-        theirs = _theirs(case, other)
+        theirs = _jacobian_of_other(case, other)
         if theirs.shape == case.A.shape and case.explains(theirs):
             yield _exchange(case, other, case.left(theirs))
             return
 
 
-def _theirs(case: Case, other: int) -> Array:
+def _jacobian_of_other(case: Case, other: int) -> Array:
     for j in case.evidence.jacobians:
         same = len(j.xs) == len(case.xs) and all(a is b for a, b in zip(j.xs, case.xs, strict=True))
         if j.input == other and j.output == case.found.output and same:
@@ -43,5 +43,5 @@ def _exchange(case: Case, other: int, left: float) -> Guess:
         f"{a} gets what belongs to {b}",
         left=left,
         formula=f"return the gradients in the order of the inputs: {b}_bar for {b}",
-        mend=lambda pull, xs, gs: measure.pulled(case.subject, xs, gs, other),
+        mend=lambda pull, xs, gs: measure.pull(case.subject, xs, gs, other),
     )

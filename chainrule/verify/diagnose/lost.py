@@ -15,7 +15,7 @@ from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.subject import Array
 
 
-def lost(case: Case) -> Iterator[Guess]:
+def lost_summands(case: Case) -> Iterator[Guess]:
     """Guesses for sums of which only one summand is left."""
     if not case.whole:
         return
@@ -25,22 +25,22 @@ def lost(case: Case) -> Iterator[Guess]:
     kept = ~case.tiny_N & ~gone
     columns = gone.any(axis=0) & kept.any(axis=0)
     if np.any(columns) and not np.any(gone.any(axis=0) & ~columns):
-        yield from _kept(case, kept, gone, np.asarray(columns))
+        yield from _guesses_of_summands(case, kept, gone, np.asarray(columns))
 
 
-def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
+def _guesses_of_summands(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
     for axis, extent in enumerate(case.found.y_shape):
         if extent < 2:
             continue
         index = np.indices(case.found.y_shape)[axis].ravel()
         which = _which(index, kept[:, columns], gone[:, columns])
         if which:
-            yield from _named(case, axis, which, float(np.mean(gone[:, columns])))
+            yield from _guesses_of_axis(case, axis, which, float(np.mean(gone[:, columns])))
             return
     if case.found.y_shape == case.found.x_shape and not np.any(
         kept & ~np.eye(*kept.shape, dtype=bool)
     ):
-        yield _uncoupled(case, gone)
+        yield _elementwise(case, gone)
     count = int(np.sum(gone))
     order: Array = np.arange(len(kept))
     replaced = _which(order, kept[:, columns], gone[:, columns]) == "last"
@@ -53,7 +53,7 @@ def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Gues
     )
 
 
-def _uncoupled(case: Case, gone: Array) -> Guess:
+def _elementwise(case: Case, gone: Array) -> Guess:
     """A backward that goes element by element where the forward does not: nothing replaced what is
     missing, it was never there."""
     return guess(
@@ -79,7 +79,7 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
     return "first" if np.all(kept_last < gone_first) else ""
 
 
-def _named(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
+def _guesses_of_axis(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
     name = case.input
     shared = len(case.found.x_shape) < len(case.found.y_shape) or (
         case.found.x_shape != case.found.y_shape and 1 in case.found.x_shape

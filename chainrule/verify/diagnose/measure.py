@@ -29,7 +29,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return cast("Array", value).shape if isinstance(value, np.ndarray) else None
 
 
-def captured(subject: Subject) -> tuple[Any, ...]:
+def captured_point(subject: Subject) -> tuple[Any, ...]:
     """The point as captured, in float64."""
     return values(subject, np.float64)
 
@@ -39,7 +39,7 @@ def outputs(subject: Subject, xs: Sequence[Any]) -> tuple[Array, ...]:
     return tuple([_wide(y) for y in subject.forward(xs)])
 
 
-def pulled(subject: Subject, xs: Sequence[Any], gs: Sequence[Array], k: int) -> Array:
+def pull(subject: Subject, xs: Sequence[Any], gs: Sequence[Array], k: int) -> Array:
     """What the backward gives for input k, zeros for None; any shape that it returned."""
     x_bar = subject.pull(xs, gs)[k]
     return np.zeros(np.shape(xs[k])) if x_bar is None else _wide(np.asarray(x_bar))
@@ -63,7 +63,7 @@ def slope(
 def _central(
     subject: Subject, xs: Sequence[Any], k: int, t: Array, gs: Sequence[Array], h: float
 ) -> float:
-    up, down = [outputs(subject, replaced(xs, k, xs[k] + s * h * t)) for s in (1, -1)]
+    up, down = [outputs(subject, with_input(xs, k, xs[k] + s * h * t)) for s in (1, -1)]
     return sum([inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, up, down, strict=True)])
 
 
@@ -72,12 +72,12 @@ def inner(a: Array, b: Array) -> float:
     return float(np.real(np.vdot(a, b)))
 
 
-def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def normal_array(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Normal numbers; an array also where the shape is ()."""
     return np.asarray(rng.normal(size=shape))
 
 
-def replaced(xs: Sequence[Any], k: int, value: Any) -> tuple[Any, ...]:
+def with_input(xs: Sequence[Any], k: int, value: Any) -> tuple[Any, ...]:
     """xs with another value for input k."""
     return (*xs[:k], np.asarray(value), *xs[k + 1 :])
 
@@ -98,7 +98,7 @@ def _column(
     subject: Subject, xs: Sequence[Any], k: int, output: int, t: Array, scale: float
 ) -> Array:
     def central(h: float) -> Array:
-        up, down = [subject.forward(replaced(xs, k, xs[k] + s * h * t))[output] for s in (1, -1)]
+        up, down = [subject.forward(with_input(xs, k, xs[k] + s * h * t))[output] for s in (1, -1)]
         return (_wide(up) - _wide(down)).ravel() / (2 * h)
 
     a, b, c = [central(_STEP * scale / 2**i) for i in range(3)]
@@ -106,7 +106,7 @@ def _column(
     return bc + (bc - ab) / 15
 
 
-def only(ys: Sequence[Array], output: int, g: Array) -> tuple[Array, ...]:
+def one_output(ys: Sequence[Array], output: int, g: Array) -> tuple[Array, ...]:
     """Cotangents that are g for one output and zero for all others."""
     return tuple([np.asarray(g if i == output else np.zeros_like(y)) for i, y in enumerate(ys)])
 

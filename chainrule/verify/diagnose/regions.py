@@ -28,7 +28,7 @@ def region(case: Case) -> Iterator[Guess]:
     as captured, where the point at hand has so few that any region could fit."""
     if not case.whole:
         return
-    case = _as_captured(case) or case
+    case = _captured_case(case) or case
     relevant = ~(case.tiny_N & case.tiny_A)
     wrong = ~case.agrees & relevant
     for axis, side in ((0, case.input), (1, "g")):
@@ -36,14 +36,14 @@ def region(case: Case) -> Iterator[Guess]:
         matters = np.asarray(relevant.any(axis=axis))
         count = int(np.sum(matters))
         if 0 < int(np.sum(chosen)) <= _MOST * count and count > 1:
-            yield from _told(case, axis, side, chosen, matters)
+            yield from _guess_of_region(case, axis, side, chosen, matters)
 
 
-def _as_captured(case: Case) -> Case | None:
+def _captured_case(case: Case) -> Case | None:
     """The same output and input at the captured point, if that has enough elements, and not too
     many; None where nothing is wrong there."""
     k, output = case.k, case.found.output
-    xs = measure.captured(case.subject)
+    xs = measure.captured_point(case.subject)
     if case.x.size >= where.MANY or not where.MANY <= np.size(xs[k]) <= _FULL:
         return None
     ys = measure.outputs(case.subject, xs)
@@ -52,7 +52,7 @@ def _as_captured(case: Case) -> Case | None:
     numeric = measure.jacobian(case.subject, xs, k, output)
     units = np.eye(ys[output].size).reshape(-1, *ys[output].shape)
     rows = [
-        measure.pulled(case.subject, xs, measure.only(ys, output, unit), k).ravel()
+        measure.pull(case.subject, xs, measure.one_output(ys, output, unit), k).ravel()
         for unit in units
     ]
     if any(row.shape != (numeric.shape[1],) for row in rows):
@@ -63,14 +63,16 @@ def _as_captured(case: Case) -> Case | None:
     return found if found.finite and not bool(found.agrees.all()) else None
 
 
-def _told(case: Case, axis: int, side: str, chosen: Array, matters: Array) -> Iterator[Guess]:
+def _guess_of_region(
+    case: Case, axis: int, side: str, chosen: Array, matters: Array
+) -> Iterator[Guess]:
     shape = case.found.x_shape if axis == 0 else case.found.y_shape
     chosen, matters = chosen.reshape(shape), matters.reshape(shape)
-    found = where.told(chosen, matters, _values(case))
+    found = where.describe_set(chosen, matters, _values(case))
     text = found.text if found else where.single(chosen)
     if not text:
         return
-    how, exact = _how(case, axis, chosen.ravel())
+    how, exact = _error_in_words(case, axis, chosen.ravel())
     by_sign = found is not None and found.sign
     counted = f"{int(np.sum(chosen))} of {int(np.sum(matters))} elements"
     yield guess(
@@ -107,7 +109,7 @@ def _differences(case: Case) -> dict[str, Array]:
     }
 
 
-def _how(case: Case, axis: int, chosen: Array) -> tuple[str, bool]:
+def _error_in_words(case: Case, axis: int, chosen: Array) -> tuple[str, bool]:
     """How wrong it is there, in words, and whether that is all there is to say."""
     A, N = (case.A[:, chosen], case.N[:, chosen]) if axis == 0 else (case.A[chosen], case.N[chosen])
     size = float(np.linalg.norm(A - N))
@@ -117,7 +119,7 @@ def _how(case: Case, axis: int, chosen: Array) -> tuple[str, bool]:
         return "the gradient should be 0 and is not", True
     c = ratio(A, N)
     if c is not None and float(np.linalg.norm(A - c * N)) <= case.slack(c) * size:
-        if constants.near(c, -1.0):
+        if constants.is_near(c, -1.0):
             return "its sign is flipped", True
         return f"it is {c:.6g} times the right one", True
     return f"off by up to {float(np.max(np.abs(A - N))):.3g}", False

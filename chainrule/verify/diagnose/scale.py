@@ -15,7 +15,7 @@ from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.constants import Constant
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure.noise import based
+from chainrule.verify.measure.noise import base_at
 from chainrule.verify.measure.points import sizes
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.subject import Array
@@ -26,20 +26,20 @@ _FEW = 3
 """Jacobians with fewer elements are a multiple of each other too easily."""
 
 
-def scaled(case: Case) -> Iterator[Guess]:
+def scale(case: Case) -> Iterator[Guess]:
     """Guesses for a Jacobian that is right up to one number, or a conjugation."""
     if np.iscomplexobj(case.N) and case.explains(case.N.conj()):
-        yield _conjugated(case)
+        yield _conjugate(case)
         return
     c = ratio(case.A, case.N)
     if c is None or not case.explains(c * case.N, c):
         return
     if np.all(case.tiny_A):
         if len(case.ys) > 1 and not nothing_at(case, case.xs, whole=True):
-            yield from unheard(case)
-        elif _nothing(case):
-            yield dropped(case)
-    elif constants.near(c, -1.0):
+            yield from output_without_part(case)
+        elif _is_nothing(case):
+            yield no_gradient(case)
+    elif constants.is_near(c, -1.0):
         yield _sign(case, c)
     else:
         yield from _factor(case, c)
@@ -51,7 +51,7 @@ def ratio(a: Array, n: Array) -> float | None:
     return float(np.real(np.vdot(n, a))) / square if square else None
 
 
-def dropped(case: Case) -> Guess:
+def no_gradient(case: Case) -> Guess:
     """Nothing comes back for an input on which the output depends."""
     own = case.subject.backward_place is not None
     size = float(np.max(np.abs(case.N), initial=0.0))
@@ -65,10 +65,10 @@ def dropped(case: Case) -> Guess:
     )
 
 
-def _nothing(case: Case) -> bool:
+def _is_nothing(case: Case) -> bool:
     """Whether nothing comes back at the captured point, either, nor for larger values."""
-    xs = measure.captured(case.subject)
-    larger = measure.replaced(xs, case.k, 10 * np.asarray(xs[case.k]))
+    xs = measure.captured_point(case.subject)
+    larger = measure.with_input(xs, case.k, 10 * np.asarray(xs[case.k]))
     return nothing_at(case, xs) and _or_fails(case, larger)
 
 
@@ -84,12 +84,12 @@ def nothing_at(case: Case, xs: Sequence[Any], whole: bool = False) -> bool:
     rng = np.random.default_rng(7)
     ys = measure.outputs(case.subject, xs)
     o = case.found.output
-    every = [measure.drawn(rng, y.shape) for y in ys]
-    gs = every if whole else measure.only(ys, o, every[o])
-    return not np.any(measure.pulled(case.subject, xs, gs, case.k))
+    every = [measure.normal_array(rng, y.shape) for y in ys]
+    gs = every if whole else measure.one_output(ys, o, every[o])
+    return not np.any(measure.pull(case.subject, xs, gs, case.k))
 
 
-def _conjugated(case: Case) -> Guess:
+def _conjugate(case: Case) -> Guess:
     return guess(
         "wrong_value",
         1.5,
@@ -104,7 +104,7 @@ def _sign(case: Case, c: float) -> Guess:
     return guess(
         "sign",
         1.0,
-        _said(case, c),
+        _fit_in_words(case, c),
         f"the gradient of {case.input} is the right one times -1",
         left=case.left(-case.N),
         formula=f"{case.input}_bar = -({case.input}_bar as it is now)",
@@ -116,12 +116,12 @@ def _factor(case: Case, c: float) -> Iterator[Guess]:
     fitting = named_factors(case, c, partial(_ratio_at, case))
     if fitting:
         best, *rest = fitting
-        yield _recognised(case, c, best, rest)
+        yield _guess_of_factor(case, c, best, rest)
     elif int(np.sum(~case.tiny_N)) >= _FEW:
         yield guess(
             "factor",
             40.0,
-            _said(case, c),
+            _fit_in_words(case, c),
             f"the factor {c:.6g} is no number at hand",
             left=case.left(c * case.N),
             formula=f"divide {case.input}_bar by {c:.6g}",
@@ -129,25 +129,25 @@ def _factor(case: Case, c: float) -> Iterator[Guess]:
         )
 
 
-def _recognised(case: Case, c: float, best: Constant, rest: Sequence[Constant]) -> Guess:
+def _guess_of_factor(case: Case, c: float, best: Constant, rest: Sequence[Constant]) -> Guess:
     others = ", ".join(dict.fromkeys([r.text for r in rest[:3]]))
     return guess(
         "factor",
         2.0 + best.plainness / 10,
-        _said(case, c),
+        _fit_in_words(case, c),
         f"the factor is {best.text} = {c:.4g}",
         left=case.left(c * case.N),
-        formula=_undo(case.input, best),
-        mend=divided(case, best),
+        formula=_correction_in_words(case.input, best),
+        mend=dividing_by(case, best),
         apart=f"a point at which {best.text} and {others} differ" if others else "",
     )
 
 
-def _said(case: Case, c: float) -> str:
+def _fit_in_words(case: Case, c: float) -> str:
     return f"A = {c:.6g} N leaves {case.left(c * case.N):.0e} of the difference"
 
 
-def _undo(name: str, c: Constant) -> str:
+def _correction_in_words(name: str, c: Constant) -> str:
     text = c.text.removeprefix("-")
     if text.startswith("1/"):
         what = text.removeprefix("1/").removeprefix("(").removesuffix(")")
@@ -158,7 +158,7 @@ def _undo(name: str, c: Constant) -> str:
     return done + (", and turn its sign" if c.value < 0 else "")
 
 
-def divided(case: Case, c: Constant) -> Mend:
+def dividing_by(case: Case, c: Constant) -> Mend:
     """The correction that divides by c, at any point."""
 
     def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
@@ -173,7 +173,7 @@ def named_factors(
 ) -> list[Constant]:
     """What c could be, also by what is `measured` at other points, until one reading is left."""
     found = constants.recognise(c, constants.symbols(case.subject, case.xs, case.ys, case.k))
-    for xs in _elsewhere(case):
+    for xs in _other_points(case):
         if len({f.text for f in found}) < 2:
             break
         with suppress(Exception):  # The point is another one; the finding stands without it.
@@ -189,15 +189,15 @@ def _fitting_at(
     return [f for f in found if abs(constants.value_of(f, at_hand) - value) <= _APART * abs(value)]
 
 
-def _elsewhere(case: Case) -> Iterator[Sequence[Any]]:
+def _other_points(case: Case) -> Iterator[Sequence[Any]]:
     """Points of other shapes than the case's: the captured one, and one of other lengths."""
-    subject, xs = case.subject, measure.captured(case.subject)
+    subject, xs = case.subject, measure.captured_point(case.subject)
     if measure.shapes(xs) != measure.shapes(case.xs):
         yield xs
     if not subject.fixed:
         run = Run(subject, Evidence(subject))
         with suppress(UnusableError):
-            base = based(run, Point("as captured", xs, "captured"))
+            base = base_at(run, Point("as captured", xs, "captured"))
             yield from [point.xs for point in islice(sizes.others(run, base), 1)]
 
 
@@ -205,8 +205,8 @@ def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
     rng = np.random.default_rng(5)
     ys = measure.outputs(case.subject, xs)
     o = case.found.output
-    gs = measure.only(ys, o, measure.drawn(rng, ys[o].shape))
-    x_bar = measure.pulled(case.subject, xs, gs, case.k)
+    gs = measure.one_output(ys, o, measure.normal_array(rng, ys[o].shape))
+    x_bar = measure.pull(case.subject, xs, gs, case.k)
     t = x_bar / (float(np.max(np.abs(x_bar), initial=0.0)) or 1.0)
     true, _ = measure.slope(case.subject, xs, case.k, t, gs)
     return measure.inner(x_bar, t) / true
@@ -215,22 +215,11 @@ def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
 # What comes in for one of several outputs has no part in what comes back.
 
 
-def unheard(case: Case) -> Iterator[Guess]:
-    """Guesses where A = 0 for one output, and not for others: another one's cotangent is in its
-    place, or nothing is."""
+def output_without_part(case: Case) -> Iterator[Guess]:
+    """A guess where A = 0 for one output, and not for others."""
     o = case.found.output
     formula = f"add what comes back from y[{o}] to {case.input}_bar"
     because = f"A = 0 for y[{o}], and not for other outputs"
-    other = _in_place(case)
-    if other is not None:
-        yield guess(
-            "wrong_value",
-            0.4,
-            f"{because}; A - N of y[{other}] is N of y[{o}]",
-            f"the cotangent of y[{other}] is read where that of y[{o}] belongs",
-            left=case.left(0 * case.N),
-            formula=f"read the cotangent of y[{o}] where that of y[{other}] is read for it",
-        )
     yield guess(
         "missing_term",
         0.5,
@@ -239,14 +228,3 @@ def unheard(case: Case) -> Iterator[Guess]:
         left=case.left(0 * case.N),
         formula=formula,
     )
-
-
-def _in_place(case: Case) -> int | None:
-    """The output for which comes back, besides what should, what should for this one."""
-    for found in case.evidence.jacobians:
-        same = found.input == case.k and found.xs is case.xs and found.output != case.found.output
-        if same and found.difference.shape == case.N.shape:
-            rest = float(np.linalg.norm(found.difference - case.N))
-            if rest <= case.slack() * case.size:
-                return found.output
-    return None

@@ -26,7 +26,7 @@ class Where:
     """Whether it is a set that people write down: the last row, the diagonal."""
 
 
-def told(chosen: Array, matters: Array, values: Mapping[str, Array]) -> Where | None:
+def describe_set(chosen: Array, matters: Array, values: Mapping[str, Array]) -> Where | None:
     """The plainest set that is `chosen` among the elements that matter; None if no set is known.
 
     `chosen` and `matters` are masks of one shape. `values` are arrays by name; those of this shape

@@ -11,7 +11,7 @@ from chainrule.verify.measure.run import Run
 from chainrule.verify.subject import Array
 
 
-def dropped(run: Run, found: Probe) -> None:
+def note_dropped(run: Run, found: Probe) -> None:
     """Note inputs that get nothing though the outputs depend on them."""
     for k in found.wrong:
         bar = found.bars[k]
@@ -20,7 +20,7 @@ def dropped(run: Run, found: Probe) -> None:
             run.behaves("dropped", k, f"the backward gives {says}, the derivative is not 0")
 
 
-def infinite(run: Run, base: Base, found: Probe) -> None:
+def note_infinite(run: Run, base: Base, found: Probe) -> None:
     """Note gradients with NaN or infinity where the forward is smooth."""
     for k, t in found.tangents.items():
         bar = found.bars[k] if found.bars else None

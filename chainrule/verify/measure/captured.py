@@ -8,8 +8,8 @@ import numpy as np
 
 from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure import conduct
-from chainrule.verify.measure.noise import Base, based
-from chainrule.verify.measure.points.values import nearby
+from chainrule.verify.measure.noise import Base, base_at
+from chainrule.verify.measure.points.values import nearby_point
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError, inexact
 from chainrule.verify.subject import Array, values
@@ -19,7 +19,7 @@ _OTHER = 0.1
 """Relative difference that no rounding explains, not that of half precision."""
 
 
-def captured(run: Run) -> Base:
+def captured_base(run: Run) -> Base:
     """The captured point, in float64 if the subject runs in it, in its own dtypes otherwise.
 
     `UnusableError` if its forward fails, or is random for itself.
@@ -30,15 +30,15 @@ def captured(run: Run) -> Base:
         made = kernels_in(run.subject.functions)
         if made and _differ(run.forward(exact.xs), run.forward(own.xs)):
             raise UnusableError(f"a kernel made for one dtype gives other results ({made[0]})")
-        base = based(run, exact)
-        if _raises(run, base) and not _raises(run, based(run, own)):
+        base = base_at(run, exact)
+        if _raises(run, base) and not _raises(run, base_at(run, own)):
             raise UnusableError("the backward does not run in float64")
     except UnusableError as error:
         run.skip("float64", str(error))
-        base = based(run, own)
+        base = base_at(run, own)
     again = run.forward(base.xs)
     for y, z, dtype in zip(base.ys, again, base.dtypes, strict=True):
-        if inexact(np.empty(0, dtype)) and conduct.apart(y, z) > SAME:
+        if inexact(np.empty(0, dtype)) and conduct.distance(y, z) > SAME:
             raise UnusableError(
                 "the forward gives other results when it is run again: it is random"
             )
@@ -48,7 +48,7 @@ def captured(run: Run) -> Base:
 def _differ(ys: Sequence[Array], others: Sequence[Array]) -> bool:
     """Whether results of two dtypes are not the same numbers."""
     pairs = zip(ys, others, strict=True)
-    return any(a.shape != b.shape or not conduct.apart(a, b) < _OTHER for a, b in pairs)
+    return any(a.shape != b.shape or not conduct.distance(a, b) < _OTHER for a, b in pairs)
 
 
 def _raises(run: Run, base: Base) -> bool:
@@ -63,13 +63,13 @@ def _raises(run: Run, base: Base) -> bool:
     return False
 
 
-def around(run: Run, base: Base, thorough: bool) -> list[tuple[Base, Probe]]:
+def probe_around(run: Run, base: Base, thorough: bool) -> list[tuple[Base, Probe]]:
     """Probe at a point, and again off its kinks where it is full of them."""
     seen = [(base, probe(run, base, thorough))]
     run.note(*seen[0][1].trials)
     if seen[0][1].kinked:
         try:
-            beside = based(run, nearby(run, base.point))
+            beside = base_at(run, nearby_point(run, base.point))
             seen.append((beside, probe(run, beside, thorough)))
             run.note(*seen[1][1].trials)
         except UnusableError as error:

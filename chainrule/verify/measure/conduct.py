@@ -19,7 +19,7 @@ from chainrule.verify.tolerances import LOOSE
 from chainrule.verify.where import raised_at
 
 
-def sound(run: Run, base: Base) -> bool:
+def runs(run: Run, base: Base) -> bool:
     """Whether the backward runs at all; says what it does wrong, shapes included."""
     gs = cotangents.random(run, base)
     kept = [g.copy() for g in gs]
@@ -33,16 +33,16 @@ def sound(run: Run, base: Base) -> bool:
         says = f"{len(bars)} gradients came back for {len(run.subject.inputs)} inputs"
         run.behaves("wrong_shape", None, says, count=len(bars))
         return False
-    _written(run, base, gs, kept)
+    _note_writes(run, base, gs, kept)
     for k in run.wanted:
-        _shaped(run, base, k, bars[k])
+        _note_shape(run, base, k, bars[k])
     for k, got in run.subject.summed(base.xs, kept).items():
         says = f"the backward returns shape {got}; its engine sums that to {np.shape(base.xs[k])}"
         run.behaves("not_summed", k, says, got=got)
     return True
 
 
-def _written(run: Run, base: Base, gs: Sequence[Array], kept: Sequence[Array]) -> None:
+def _note_writes(run: Run, base: Base, gs: Sequence[Array], kept: Sequence[Array]) -> None:
     """Whether the pull just made, or another watched one, wrote into what is not its own."""
     names = [
         f"cotangent of output {o}"
@@ -56,22 +56,22 @@ def _written(run: Run, base: Base, gs: Sequence[Array], kept: Sequence[Array]) -
         run.behaves("writes", None, f"writes into {', '.join(names)}", names=tuple(names))
 
 
-def _shaped(run: Run, base: Base, k: int, bar: Array | None) -> None:
+def _note_shape(run: Run, base: Base, k: int, bar: Array | None) -> None:
     x = np.asarray(base.xs[k])
     if bar is not None and bar.shape != x.shape:
         says = f"the input has shape {x.shape}, its gradient {bar.shape}"
         run.behaves("wrong_shape", k, says, got=bar.shape, expected=x.shape)
 
 
-def twice(run: Run, base: Base) -> bool:
+def is_repeatable(run: Run, base: Base) -> bool:
     """Whether two pulls agree, with another pull elsewhere between them, and one whose forward and
     backward have another call between them."""
     gs = cotangents.random(run, base)
     first = run.pull(base.xs, gs)
     second = run.pull(base.xs, gs)
-    if not _compared(run, "not_deterministic", first, second, "two runs differ"):
+    if not _compare(run, "not_deterministic", first, second, "two runs differ"):
         return False
-    other = elsewhere(run.subject, base.xs)
+    other = other_values(run.subject, base.xs)
     try:
         run.pull(other, gs)
         between = run.interrupted(base.xs, other, gs)
@@ -79,13 +79,13 @@ def twice(run: Run, base: Base) -> bool:
         return True  # no word on the point in between is asked for
     third = run.pull(base.xs, gs)
     says = "the result changes after the backward ran on other values"
-    if not _compared(run, "stale", first, third, says):
+    if not _compare(run, "stale", first, third, says):
         return False
     says = (
         "calls share what they keep: the result changes if another call, on other values, runs "
         "forward and backward before this one's backward does"
     )
-    return between is None or _compared(run, "stale", first, between, says, interrupted=True)
+    return between is None or _compare(run, "stale", first, between, says, interrupted=True)
 
 
 def again(run: Run, base: Base) -> bool:
@@ -98,33 +98,33 @@ def again(run: Run, base: Base) -> bool:
     except UnusableError:
         return True  # who cannot run twice is found elsewhere
     says = "what one call leaves is added to the next one's: the second of two equal calls differs"
-    return again is None or _compared(run, "not_reset", first, again, says)
+    return again is None or _compare(run, "not_reset", first, again, says)
 
 
-def renewed(run: Run, base: Base) -> bool:
+def is_same_after_other_call(run: Run, base: Base) -> bool:
     """Whether a call gives what it gives by itself, though one on other values went before it."""
     gs = cotangents.random(run, base)
-    other = elsewhere(run.subject, base.xs)
+    other = other_values(run.subject, base.xs)
     first = run.pull(base.xs, gs)
     try:
         later = run.resumed(base.xs, other, gs)
     except UnusableError:
         return True  # of these other values the forward may not be meant
     says = "what a call on other values has kept is used again by the next one: its result changes"
-    if later is None or all(apart(first[k], later[k]) <= LOOSE for k in run.wanted):
+    if later is None or all(distance(first[k], later[k]) <= LOOSE for k in run.wanted):
         return True
     at = run.outdated(base.xs, other, gs)
-    return _compared(run, "stale", first, later, says, resumed=True, at=at)
+    return _compare(run, "stale", first, later, says, resumed=True, at=at)
 
 
-def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
+def other_values(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
     """Other values of the inputs: those of other elements, so that signs change too, where the
     forward takes that, and of the same ones where it does not. What is not wanted, a mask or noise,
     keeps its numbers."""
 
     def scaled(turn: int) -> tuple[Any, ...]:
         pairs = zip(subject.inputs, xs, strict=True)
-        return tuple([_moved(x, turn, 1.25 if i.wanted else 1) for i, x in pairs])
+        return tuple([_roll(x, turn, 1.25 if i.wanted else 1) for i, x in pairs])
 
     turned = scaled(1)
     try:
@@ -134,17 +134,17 @@ def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
     return turned if all(np.all(np.isfinite(np.asarray(y))) for y in ys) else scaled(0)
 
 
-def _moved(x: Any, turn: int, by: float) -> Any:
+def _roll(x: Any, turn: int, by: float) -> Any:
     """An array with the numbers of other elements, times a number."""
     if not is_array(x):
         return x
     return np.asarray(np.roll(x, turn) * by, x.dtype) if turn or by != 1 else x
 
 
-def _compared(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> bool:
+def _compare(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> bool:
     same = True
     for k in run.wanted:
-        error = apart(a[k], b[k])
+        error = distance(a[k], b[k])
         if error > max(LOOSE, 30 * hidden(_number(a[k]))):
             same = False
             says_ = f"{says}: by {error:.2g} of the gradient's size"
@@ -152,7 +152,7 @@ def _compared(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> 
     return same
 
 
-def linear(run: Run, base: Base) -> bool:
+def is_linear(run: Run, base: Base) -> bool:
     """Whether B(0) = 0, B(2g) = 2 B(g), B(g + h) = B(g) + B(h)."""
     g, h = cotangents.random(run, base), cotangents.random(run, base)
     of_g = run.pull(base.xs, g)
@@ -160,11 +160,11 @@ def linear(run: Run, base: Base) -> bool:
     both = run.pull(base.xs, [a + b for a, b in zip(g, h, strict=True)])
     double = run.pull(base.xs, [2 * a for a in g])
     none = run.pull(base.xs, [np.zeros_like(a) for a in g])
-    each = [_linear(run, base, g, k, of_g, of_h, both, double, none) for k in run.wanted]
+    each = [_is_linear_in(run, base, g, k, of_g, of_h, both, double, none) for k in run.wanted]
     return all(each)  # Every input is looked at, also after one that is not linear.
 
 
-def _linear(
+def _is_linear_in(
     run: Run,
     base: Base,
     g: Sequence[Array],
@@ -181,14 +181,14 @@ def _linear(
         return True  # shapes are another matter
     zero = float(np.nan_to_num(norm(wholes[2]) / (norm(one) or 1.0)))
     errors = {
-        "sum": apart(one + other, wholes[0]),
-        "double": apart(2 * one, wholes[1]),
+        "sum": distance(one + other, wholes[0]),
+        "double": distance(2 * one, wholes[1]),
         "zero": zero,
     }
     bad = {name: e for name, e in errors.items() if e > LOOSE and e > 100 * _level(run, base, g, k)}
     if not bad:
         return True
-    if apart(one, other) < 1e-6 and apart(one, wholes[1]) < 1e-6:
+    if distance(one, other) < 1e-6 and distance(one, wholes[1]) < 1e-6:
         says = "the gradient is the same for every cotangent"
         run.behaves("ignores_cotangent", k, says, **errors)
     else:
@@ -202,23 +202,26 @@ def _linear(
     return False
 
 
-def layouts(run: Run, base: Base) -> bool:
+def is_blind_to_layout(run: Run, base: Base) -> bool:
     """Whether cotangents of the same numbers give the same gradient, however they are stored."""
     gs = cotangents.random(run, base)
     plain = run.pull(base.xs, gs)
     sizes = [norm(_number(b)) for b in plain]
     same = [
-        _layout(run, base, gs, plain, name, other, sizes) for name, other in cotangents.layouts(gs)
+        _is_same_with_layout(run, base, gs, plain, name, other, sizes)
+        for name, other in cotangents.layouts(gs)
     ]
     wide = cotangents.expanded(run, base)
     if any(g.size > 1 for g in wide):
         copied = [np.array(g) for g in wide]
         plain = run.pull(base.xs, copied)
-        same.append(_layout(run, base, copied, plain, "expanded (all strides 0)", wide, sizes))
+        same.append(
+            _is_same_with_layout(run, base, copied, plain, "expanded (all strides 0)", wide, sizes)
+        )
     return all(same)
 
 
-def _layout(
+def _is_same_with_layout(
     run: Run,
     base: Base,
     gs: Sequence[Array],
@@ -237,7 +240,7 @@ def _layout(
         return False
     same = True
     for k in run.wanted:
-        error = apart(plain[k], bars[k], sizes[k])
+        error = distance(plain[k], bars[k], sizes[k])
         if error > LOOSE and error > 100 * _level(run, base, gs, k):
             same = False
             says = f"differs by {error:.2g} of its size when the cotangent is stored {name}"
@@ -245,7 +248,7 @@ def _layout(
     return same
 
 
-def apart(a: Array | None, b: Array | None, least: float = 0.0) -> float:
+def distance(a: Array | None, b: Array | None, least: float = 0.0) -> float:
     """How far two gradients are from each other, relative to the larger, or to `least` if that is
     larger still; NaNs count as equal."""
     left, right = _number(a), _number(b)

@@ -18,25 +18,27 @@ def random(run: Run, base: Base, masks: Sequence[Array] | None = None) -> list[A
     for o, (y, dtype) in enumerate(zip(base.ys, base.dtypes, strict=True)):
         g = signs(run.rng, y.shape, dtype.kind == "c")
         g = g * np.isfinite(y)
-        gs.append(_typed(g if masks is None else g * masks[o], dtype))
+        gs.append(_in_dtype(g if masks is None else g * masks[o], dtype))
     return gs
 
 
-def used(base: Base) -> list[int]:
+def used_outputs(base: Base) -> list[int]:
     """Outputs that have elements with a derivative."""
     return [o for o, (y, d) in enumerate(zip(base.ys, base.dtypes, strict=True)) if _counts(y, d)]
 
 
-def none(base: Base) -> list[Array]:
+def zeros(base: Base) -> list[Array]:
     """Zeros."""
-    return [_typed(np.zeros(y.shape), dtype) for y, dtype in zip(base.ys, base.dtypes, strict=True)]
+    return [
+        _in_dtype(np.zeros(y.shape), dtype) for y, dtype in zip(base.ys, base.dtypes, strict=True)
+    ]
 
 
 def _counts(y: Array, dtype: np.dtype[Any]) -> bool:
     return bool(y.size) and inexact(np.empty(0, dtype))
 
 
-def alone(gs: Sequence[Array], o: int) -> list[Array]:
+def one_output(gs: Sequence[Array], o: int) -> list[Array]:
     """Only output o's."""
     return [g if i == o else np.zeros_like(g) for i, g in enumerate(gs)]
 
@@ -54,7 +56,7 @@ def expanded(run: Run, base: Base) -> list[Array]:
     """One number seen everywhere (all strides 0): what `.sum()` sends back."""
     one = [signs(run.rng, (), d.kind == "c") for d in base.dtypes]
     return [
-        np.broadcast_to(_typed(np.asarray(v), d), y.shape)
+        np.broadcast_to(_in_dtype(np.asarray(v), d), y.shape)
         for v, y, d in zip(one, base.ys, base.dtypes, strict=True)
     ]
 
@@ -74,6 +76,6 @@ def _backwards(g: Array) -> Array:
     return np.ascontiguousarray(g[turn])[turn] if g.ndim else g
 
 
-def _typed(g: Array, dtype: np.dtype[Any]) -> Array:
+def _in_dtype(g: Array, dtype: np.dtype[Any]) -> Array:
     """Cotangents of outputs without derivative are zeros."""
     return np.asarray(g, dtype) if inexact(np.empty(0, dtype)) else np.zeros(g.shape)

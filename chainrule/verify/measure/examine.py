@@ -10,10 +10,10 @@ from time import perf_counter
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import absent, conduct, precision, shrink
-from chainrule.verify.measure.captured import around, captured
-from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.captured import captured_base, probe_around
+from chainrule.verify.measure.noise import Base, base_at
 from chainrule.verify.measure.points.other_points import OtherPoints
-from chainrule.verify.measure.points.values import telling
+from chainrule.verify.measure.points.values import telling_point
 from chainrule.verify.measure.probes import Probe
 from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, said
 from chainrule.verify.subject import Subject, extent
@@ -37,12 +37,12 @@ def examine(subject: Subject) -> Evidence:
         evidence.skipped.append(("everything", str(error)))
     except Exception as error:
         evidence.skipped.append(("the rest", f"the verifier failed with {said(error)}"))
-    _settled(evidence)
+    _settle(evidence)
     evidence.seconds = perf_counter() - start
     return evidence
 
 
-def _settled(evidence: Evidence) -> None:
+def _settle(evidence: Evidence) -> None:
     """Trials none of which could tell are no check: they go, and it is said that there was none."""
     if evidence.behaviours or any(t.verdict != "unsure" for t in evidence.trials):
         return
@@ -67,14 +67,14 @@ class _Examination:
         if not run.wanted:
             run.skip("gradients", "no input needs one")
             return
-        base = captured(run)
-        if not conduct.sound(run, base):
+        base = captured_base(run)
+        if not conduct.runs(run, base):
             return
         steady = True
         with self._guarded("the backward's conduct"):
-            steady = conduct.twice(run, base)
+            steady = conduct.is_repeatable(run, base)
             if steady:
-                conduct.linear(run, base)
+                conduct.is_linear(run, base)
         with self._guarded("the captured point"):
             self._captured(base)
         with self._guarded("a second call"):
@@ -82,7 +82,7 @@ class _Examination:
                 steady = conduct.again(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not run.evidence.wrong:
-                conduct.layouts(run, base)
+                conduct.is_blind_to_layout(run, base)
         if steady:
             with self._guarded("other points"):
                 usual = base if run.evidence.wrong else self._telling(base)
@@ -92,7 +92,7 @@ class _Examination:
                     precision.compare(run, base)
         with self._guarded("a call after another one"):
             if steady and not run.evidence.is_off:
-                conduct.renewed(run, base)
+                conduct.is_same_after_other_call(run, base)
         with self._guarded("Jacobians"):
             shrink.jacobians(run, [(b, run.wrong_at(b.point.name)) for b, _ in self.seen])
 
@@ -108,11 +108,11 @@ class _Examination:
     def _telling(self, base: Base) -> Base:
         """The point with other numbers for inputs that are 0 or 1, once it is looked at; itself
         without such inputs, or where the forward takes nothing else."""
-        if (point := telling(self.run, base.point)) is None:
+        if (point := telling_point(self.run, base.point)) is None:
             return base
         try:
-            other = based(self.run, point)
-            self.seen += around(self.run, other, thorough=False)
+            other = base_at(self.run, point)
+            self.seen += probe_around(self.run, other, thorough=False)
         except (UnusableError, BackwardError) as error:
             self.run.skip(point.name, str(error))
             return base
@@ -120,7 +120,7 @@ class _Examination:
 
     def _captured(self, base: Base) -> None:
         elements = sum([prod(extent(v)) for v in (*base.xs, *base.ys)])
-        self.seen += around(self.run, base, thorough=elements < LARGE)
+        self.seen += probe_around(self.run, base, thorough=elements < LARGE)
         for at, found in self.seen:
-            absent.dropped(self.run, found)
-            absent.infinite(self.run, at, found)
+            absent.note_dropped(self.run, found)
+            absent.note_infinite(self.run, at, found)

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Jacobians
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, typical
+from chainrule.verify.measure.noise import Base, typical_size
 from chainrule.verify.measure.numeric import slopes
 from chainrule.verify.measure.run import Run
 from chainrule.verify.subject import Array
@@ -28,7 +28,7 @@ def whole(run: Run, base: Base, k: int) -> list[Jacobians]:
     size: int = base.xs[k].size
     columns = numeric(run, base, k, np.arange(size))
     found: list[Jacobians] = []
-    for o in cotangents.used(base):
+    for o in cotangents.used_outputs(base):
         y = base.ys[o]
         rows = analytic(run, base, k, o, np.arange(y.size))
         if rows is None:
@@ -37,7 +37,7 @@ def whole(run: Run, base: Base, k: int) -> list[Jacobians]:
         found.append(
             Jacobians(base.xs, k, o, rows, values, bounds, y.shape, tuple(base.xs[k].shape))
         )
-    return [j for j in found if apart(j)]
+    return [j for j in found if differs(j)]
 
 
 def part(run: Run, base: Base, k: int, o: int, rows: Array, columns: Array) -> Jacobians | None:
@@ -50,10 +50,10 @@ def part(run: Run, base: Base, k: int, o: int, rows: Array, columns: Array) -> J
     j = Jacobians(
         base.xs, k, o, told[:, columns], values[rows], bounds[rows], *shapes, rows, columns
     )
-    return j if apart(j) else None
+    return j if differs(j) else None
 
 
-def apart(j: Jacobians) -> bool:
+def differs(j: Jacobians) -> bool:
     """Whether any element differs by more than differences and rounding explain."""
     size = np.maximum(np.abs(j.analytic), np.abs(j.numeric))
     around = np.maximum(size, 1e-3 * float(size.max(initial=0.0)))
@@ -63,7 +63,7 @@ def apart(j: Jacobians) -> bool:
 def numeric(run: Run, base: Base, k: int, columns: Array) -> list[tuple[Array, Array]]:
     """For each output the derivatives by some elements of input k, a column each, and bounds."""
     x: Array = base.xs[k]
-    own = typical(x)
+    own = typical_size(x)
     values: list[list[Array]] = [[] for _ in base.ys]
     bounds: list[list[Array]] = [[] for _ in base.ys]
     for j in columns:
@@ -102,7 +102,7 @@ def analytic(run: Run, base: Base, k: int, o: int, rows: Array) -> Array | None:
 
 def _unit(run: Run, base: Base, k: int, o: int, i: int, size: complex) -> Array | None:
     """The gradient for a cotangent of one element; None if the backward fails."""
-    gs = cotangents.none(base)
+    gs = cotangents.zeros(base)
     gs[o].reshape(-1)[i] = size
     try:
         bar = run.pull(base.xs, gs)[k]

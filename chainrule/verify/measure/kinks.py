@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, signs, tangent, typical
+from chainrule.verify.measure.noise import Base, signs, tangent, typical_size
 from chainrule.verify.measure.numeric import Slope, moved, slopes
 from chainrule.verify.measure.run import Run, UnusableError, inexact, inner, is_array, norm
 from chainrule.verify.subject import Array
@@ -29,7 +29,7 @@ _TREND = 0.3
 _DIRECTIONS = 8
 
 
-def bent(
+def is_bent(
     run: Run,
     base: Base,
     k: int,
@@ -66,7 +66,9 @@ def passes_on(run: Run, base: Base, k: int) -> bool:
     others are: what the backward does with a gradient is all that such a function is for (to
     reverse it, to bound it). What adds a 0 or multiplies by a 1 does so only for now."""
     x, rng = np.asarray(base.xs[k]), run.rng
-    moved_on = [f * typical(x) * signs(rng, x.shape, x.dtype.kind == "c") for f in (1.0, _FAR**2)]
+    moved_on = [
+        f * typical_size(x) * signs(rng, x.shape, x.dtype.kind == "c") for f in (1.0, _FAR**2)
+    ]
     rest = [_other(run, v) for v in base.xs]
     try:
         made = [run.forward([*rest[:k], other, *rest[k + 1 :]])[0] for other in moved_on]
@@ -87,10 +89,10 @@ def _other(run: Run, x: Any) -> Any:
     if x.dtype.kind == "b":
         return ~x
     further = x + np.asarray(1, x.dtype)
-    return typical(x) * signs(run.rng, x.shape, x.dtype.kind == "c") if inexact(x) else further
+    return typical_size(x) * signs(run.rng, x.shape, x.dtype.kind == "c") if inexact(x) else further
 
 
-def straight_through(
+def is_straight_through(
     run: Run,
     base: Base,
     k: int,
@@ -114,7 +116,7 @@ def straight_through(
 
 
 def _jumps_anywhere(run: Run, base: Base, k: int, t: Array) -> bool:
-    far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])]
+    far = [_FAR, *([_FAR / typical_size(t)] if typical_size(t) < 1 else [])]
     return any(_jumps(run, base, {k: t}, f) for f in far)
 
 

@@ -46,7 +46,7 @@ class Base:
 
 def tangent(rng: np.random.Generator, x: Array) -> Array:
     """A random direction of x's own size, with no element near zero."""
-    size = (0.25 * typical(x) + 0.75 * np.abs(_finite(x))) * np.isfinite(x)
+    size = (0.25 * typical_size(x) + 0.75 * np.abs(_finite(x))) * np.isfinite(x)
     return size * signs(rng, x.shape, x.dtype.kind == "c")
 
 
@@ -58,7 +58,7 @@ def signs(rng: np.random.Generator, shape: tuple[int, ...], complex_: bool = Fal
     return np.where(rng.random(shape) < 0.5, -size, size)
 
 
-def typical(x: Array) -> float:
+def typical_size(x: Array) -> float:
     """The size that elements of x have: 1 where nothing tells."""
     size = np.abs(_finite(x)).reshape(-1)
     used = size[size > 0]
@@ -69,7 +69,7 @@ def typical(x: Array) -> float:
     return 1.0 if middle > 1e4 and used.size < size.size else middle
 
 
-def based(run: Run, point: Point) -> Base:
+def base_at(run: Run, point: Point) -> Base:
     """Evaluate a point; `UnusableError` if the forward fails or gives no finite number there."""
     raw = run.raw(point.xs)
     ys = tuple([_wide(y) for y in raw])
@@ -83,7 +83,7 @@ def based(run: Run, point: Point) -> Base:
     return Base(point, ys, tuple([y.dtype for y in raw]), noise, step)
 
 
-def vanished(base: Base, usual: Base) -> Base:
+def with_vanished_outputs(base: Base, usual: Base) -> Base:
     """`base`, where outputs that are 0, and are not at the `usual` point, may be rounded from
     numbers of their usual size: a loss of examples that are told apart with certainty."""
     if len(base.ys) != len(usual.ys):
@@ -103,7 +103,7 @@ def pull_noise(
     ts = {k: tangent(run.rng, _array(base.xs[k])) for k in run.wanted}
     step = _step(base.xs, run)
     # Not the point itself: what is special about its values is no noise.
-    near = [run.pull(_shifted(base.xs, ts, i * step), gs) for i in (1, 2, 3)]
+    near = [run.pull(_shift(base.xs, ts, i * step), gs) for i in (1, 2, 3)]
     return tuple([_second(b, [n[k] for n in near]) for k, b in enumerate(bars)])
 
 
@@ -126,9 +126,7 @@ def _noise(
 ) -> tuple[tuple[Array, ...], float]:
     """For each output its noise; and the level of the noisiest, relative."""
     step = _step(xs, run)
-    line = [list(ys)] + [
-        [_wide(y) for y in run.raw(_shifted(xs, ts, i * step))] for i in range(1, 6)
-    ]
+    line = [list(ys)] + [[_wide(y) for y in run.raw(_shift(xs, ts, i * step))] for i in range(1, 6)]
     found = [_of_line([ys_[o] for ys_ in line], raw[o].dtype) for o in range(len(ys))]
     floor = float(np.finfo(np.float64).eps)
     levels = [_level(n, y) for n, y in zip(found, ys, strict=True)]
@@ -177,7 +175,7 @@ def _step(xs: Sequence[Any], run: Run) -> float:
     return max(_TINY, 8 * eps) * 0.919
 
 
-def _shifted(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
+def _shift(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
     return [
         np.asarray(_array(x) + h * ts[k], _array(x).dtype) if k in ts else x
         for k, x in enumerate(xs)

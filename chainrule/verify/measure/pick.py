@@ -30,7 +30,7 @@ def elements(run: Run, base: Base, k: int) -> tuple[int, Array, Array] | None:
         return None
     j = _halved(t.size, lambda part: _along(run, base, k, gs, bar, _only(t, part)))
     column = [values[:, 0] for values, _ in numeric(run, base, k, np.array([j]))]
-    alone = [cotangents.alone(gs, o) for o in range(len(gs))]
+    alone = [cotangents.one_output(gs, o) for o in range(len(gs))]
     errors = [_across(run, base, k, j, g, column) for g in alone]
     at = int(np.argmax(np.abs(errors)))
 

@@ -12,7 +12,7 @@ from chainrule.verify.diagnose import diagnose
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.ledger import Planted
 from chainrule.verify.measure import shrink
-from chainrule.verify.measure.captured import around, captured
+from chainrule.verify.measure.captured import captured_base, probe_around
 from chainrule.verify.measure.run import LateError, Run, UnusableError
 from chainrule.verify.subject import Array, Subject, wanted
 
@@ -68,7 +68,7 @@ def planted(subject: Subject) -> Planted:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
-                caught, named = _tried(Spoiled(subject, k), k)
+                caught, named = _try(Spoiled(subject, k), k)
             except (LateError, UnusableError) as error:
                 return Planted(what, False, f"could not be tried: {error}")
         if caught:
@@ -76,10 +76,10 @@ def planted(subject: Subject) -> Planted:
     return Planted(what, False, "")
 
 
-def _tried(spoiled: Spoiled, k: int) -> tuple[bool, str]:
+def _try(spoiled: Spoiled, k: int) -> tuple[bool, str]:
     """Whether the trials catch it, and what the rules call it."""
     run = Run(spoiled, Evidence(spoiled), PATIENCE)
-    seen = around(run, captured(run), thorough=False)
+    seen = probe_around(run, captured_base(run), thorough=False)
     if not any(k in found.wrong for _, found in seen):
         return False, ""
     shrink.jacobians(run, [(base, found.wrong) for base, found in seen])

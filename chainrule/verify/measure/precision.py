@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Trial
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.noise import Base, base_at
 from chainrule.verify.measure.probes import probe
 from chainrule.verify.measure.run import (
     LateError,
@@ -46,8 +46,8 @@ def compare(run: Run, base: Base) -> None:
         return
     try:
         ys = run.raw(xs)
-        off = _relative([_wide(y) for y in ys], base.ys)
-        gs = _rounded(cotangents.random(run, base), ys)
+        off = _relative([_widen(y) for y in ys], base.ys)
+        gs = _round(cotangents.random(run, base), ys)
         low = run.pull(xs, gs)
     except LateError:
         raise
@@ -56,14 +56,14 @@ def compare(run: Run, base: Base) -> None:
         return
     exact = [g.astype(d) for g, d in zip(gs, base.dtypes, strict=True)]
     high = run.pull(base.xs, exact)
-    moves = [_perturbed(run, base, exact, eps) for _ in range(_SAMPLES)]
+    moves = [_pull_perturbed(run, base, exact, eps) for _ in range(_SAMPLES)]
     half = eps == float(np.finfo(np.float16).eps)
-    if half and any(_small(v) for v in (*ys, *xs, *low)):
+    if half and any(_is_small(v) for v in (*ys, *xs, *low)):
         run.skip("float16", "its smallest numbers are too large for these values")
         return
     sent = sum([norm(g) * rms(y) for g, y in zip(exact, base.ys, strict=True)])
     for k in run.wanted:
-        if off < _BLURRED and _lost(run, k, ys, (low[k], high[k]), [m[k] for m in moves]):
+        if off < _BLURRED and _note_nan(run, k, ys, (low[k], high[k]), [m[k] for m in moves]):
             continue
         if not rms(base.xs[k]):
             continue  # zeros have no digits to lose
@@ -71,22 +71,24 @@ def compare(run: Run, base: Base) -> None:
         _judge(run, k, eps, off, floor, (low[k], high[k]), [m[k] for m in moves])
 
 
-def _rounded(gs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:
+def _round(gs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:
     return [g.astype(y.dtype) if inexact(y) else g for g, y in zip(gs, ys, strict=True)]
 
 
-def _perturbed(run: Run, base: Base, gs: Sequence[Array], eps: float) -> tuple[Array | None, ...]:
-    xs = [_jittered(run, x, eps) if k in run.wanted else x for k, x in enumerate(base.xs)]
-    return run.pull(xs, [_jittered(run, g, eps) for g in gs])
+def _pull_perturbed(
+    run: Run, base: Base, gs: Sequence[Array], eps: float
+) -> tuple[Array | None, ...]:
+    xs = [_jitter(run, x, eps) if k in run.wanted else x for k, x in enumerate(base.xs)]
+    return run.pull(xs, [_jitter(run, g, eps) for g in gs])
 
 
-def _jittered(run: Run, x: Any, eps: float) -> Any:
+def _jitter(run: Run, x: Any, eps: float) -> Any:
     if not inexact(x):
         return x
     return np.asarray(x * (1 + eps * run.rng.uniform(-1, 1, x.shape)), x.dtype)
 
 
-def _lost(
+def _note_nan(
     run: Run,
     k: int,
     ys: Sequence[Array],
@@ -101,7 +103,7 @@ def _lost(
     if low is None or high is None or low.shape != high.shape:
         return False
     bad = np.isnan(low)
-    finite = [high, *[m for m in moves if m is not None], *[_wide(y) for y in ys]]
+    finite = [high, *[m for m in moves if m is not None], *[_widen(y) for y in ys]]
     if not bad.any() or not all(np.isfinite(v).all() for v in finite):
         return False
     name = np.asarray(run.subject.inputs[k].value).dtype.name
@@ -137,7 +139,9 @@ def _judge(
     if tolerance > _BLURRED:
         run.note(Trial(name, "random", k, error, tolerance, "unsure"))
         return
-    verdict = "wrong" if error > tolerance and not _own(run, k, error) else "right"
+    verdict = (
+        "wrong" if error > tolerance and not _is_right_in_its_dtype(run, k, error) else "right"
+    )
     run.note(Trial(name, "random", k, error, tolerance, verdict))
     if verdict == "wrong":
         factor = float((np.vdot(high, low) / np.vdot(high, high)).real)
@@ -147,13 +151,13 @@ def _judge(
         )
 
 
-def _own(run: Run, k: int, error: float) -> bool:
+def _is_right_in_its_dtype(run: Run, k: int, error: float) -> bool:
     """Whether differences in the captured dtype itself say that the backward is right in it.
 
     Then the forward is another function in this dtype: an epsilon that depends on it, say.
     """
     try:
-        base = based(run, Point("in its own dtype", values(run.subject), "dtype"))
+        base = base_at(run, Point("in its own dtype", values(run.subject), "dtype"))
         trials = probe(run, base, False).trials
     except UnusableError:
         return False
@@ -164,7 +168,7 @@ def _outputs(run: Run) -> list[Array]:
     return [x.value for x in run.subject.inputs if is_array(x.value)]
 
 
-def _small(x: Any) -> bool:
+def _is_small(x: Any) -> bool:
     """Whether many elements of x are near the smallest numbers of float16, where digits are lost.
 
     Other dtypes go so far down that nothing is lost.
@@ -186,7 +190,7 @@ def _relative(low: Sequence[Array], high: Sequence[Array]) -> float:
     return worst
 
 
-def _wide(y: Array) -> Array:
+def _widen(y: Array) -> Array:
     if not inexact(y):
         return np.zeros(y.shape)
     return y.astype(np.complex128 if y.dtype.kind == "c" else np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Trial
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.kinks import bent, passes_on, straight_through
+from chainrule.verify.measure.kinks import is_bent, is_straight_through, passes_on
 from chainrule.verify.measure.noise import Base, pull_noise, tangent
 from chainrule.verify.measure.numeric import Slope, slopes
 from chainrule.verify.measure.run import LateError, Run, inner, norm
@@ -129,7 +129,7 @@ class Look:
     def _bent(
         self, k: int, t: Array, along: Sequence[Slope], gs: Sequence[Array], error: float
     ) -> bool:
-        return bent(self.run, self.base, k, t, along, gs, error)
+        return is_bent(self.run, self.base, k, t, along, gs, error)
 
     def _doubted(
         self,
@@ -154,7 +154,7 @@ class Look:
         says = ""
         if run.subject.backward_place is not None and passes_on(run, self.base, k):
             says = "the forward gives back its argument; what it is for is to change the gradient"
-        elif straight_through(run, self.base, k, t, along, gs, told):
+        elif is_straight_through(run, self.base, k, t, along, gs, told):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
         if says:
             if self.base.point.kind in ("captured", "moved"):
@@ -200,7 +200,7 @@ def _each_output(
     """One output at a time, where there are several."""
     used = [o for o, g in enumerate(gs) if g.any()]
     for o in used[:8] if len(used) > 1 else []:
-        only = cotangents.alone(gs, o)
+        only = cotangents.one_output(gs, o)
         bars = look.run.pull(look.base.xs, only)
         at = f"random, output {o} alone"
         for k in clear:

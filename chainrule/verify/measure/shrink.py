@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.verify.measure import jacobian, pick
-from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.noise import Base, base_at
 from chainrule.verify.measure.points import sizes
 from chainrule.verify.measure.probes import probe
 from chainrule.verify.measure.run import Run
@@ -69,7 +69,7 @@ def _smaller(run: Run, failed: Failed) -> list[Failed]:
     found: list[Failed] = []
     for point in sizes.smaller(run, base):
         try:
-            small = based(run, point)
+            small = base_at(run, point)
             still = tuple([k for k in probe(run, small, False).wrong if k in wrong])
         except Exception:
             continue  # there are other sizes

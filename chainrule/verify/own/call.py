@@ -16,11 +16,11 @@ from chainrule.errors import GradientError, describe
 from chainrule.ops.families import zeros_like
 from chainrule.tree import flatten
 from chainrule.verify.copies import twin
-from chainrule.verify.flow import trace
+from chainrule.verify.derivation import derivation
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of
-from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Subject
+from chainrule.verify.streams import Stream, replay, streams_drawn
+from chainrule.verify.subject import Array, Input, Subject
 
 Leaves = Callable[..., list[Tensor]]
 """A function of leaves (tensors where differentiated) that gives its differentiable results."""
@@ -49,7 +49,7 @@ class Call(Subject):
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The results' arrays; nothing is recorded."""
-        with replayed(self.streams), recording(False):
+        with replay(self.streams), recording(False):
             outs = self.f(*[variable(twin(x)) if i.wanted else x for i, x in self._pairs(xs)])
         return tuple([o.value for o in outs])
 
@@ -60,7 +60,7 @@ class Call(Subject):
         """The results with their graph, and the node of each input (None where not wanted)."""
         leaves = [variable(twin(x)).requires_grad_() if i.wanted else x for i, x in self._pairs(xs)]
         nodes = [x.node if i.wanted else None for i, x in self._pairs(leaves)]
-        with replayed(self.streams), recording(True):
+        with replay(self.streams), recording(True):
             outs = self.f(*leaves)
         return outs, nodes
 
@@ -75,12 +75,13 @@ class Call(Subject):
         got = pullback_nodes(order(seeds, wanted), seeds, set(wanted), record=False, free=False)
         return tuple([_bar(n, got) for n in nodes])
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The graph of the function, ops that users define looked into."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, ops that users define looked into."""
         if self.followed is None:
             return None
-        with replayed(self.streams):
-            return trace(self.followed, xs, [i.wanted for i in self.inputs])
+        with replay(self.streams):
+            found = derivation(self.followed, xs, [i.wanted for i in self.inputs])
+        return None if found is None else found.pull(gs)
 
 
 def _bar(node: Node | None, got: dict[Node, Any]) -> Array | None:
@@ -181,5 +182,5 @@ def subject_of_call(f: Callable[..., Any], args: Sequence[Any], *, name: str | N
     flat = on_leaves(f, args)
     made = Call(name or name_of(f), inputs, flat, flat, place=place_of(f))
     xs = [x.value for x in inputs]
-    _, streams = drawn(lambda: made.forward(xs), (f,))
+    _, streams = streams_drawn(lambda: made.forward(xs), (f,))
     return replace(made, streams=streams)

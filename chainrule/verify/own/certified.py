@@ -6,7 +6,7 @@ from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import Call
-from chainrule.verify.own.cuts import explained
+from chainrule.verify.own.cuts import explain_by_cuts
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.own.inside import functions_in
 from chainrule.verify.own.orders import orders_of
@@ -26,6 +26,6 @@ def certified_call(call: Call, order: int) -> Report:
     report = certify(call.name, [*functions_in(call), call, *orders], ledger=ledger)
     pushed = forward_mode_of([call, *orders][-1])
     if not report.ok or pushed is None:
-        return Report(call.name, merged(explained(report.findings, call)), ledger)
+        return Report(call.name, merged(explain_by_cuts(report.findings, call)), ledger)
     more = certified_after(call.name, [pushed], ledger)
     return Report(call.name, [*report.findings, *more], ledger)

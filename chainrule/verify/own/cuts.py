@@ -58,7 +58,7 @@ def _here() -> Place:
     return place_at(code, line_of(code, at))
 
 
-def explained(findings: Sequence[Finding], call: Call) -> list[Finding]:
+def explain_by_cuts(findings: Sequence[Finding], call: Call) -> list[Finding]:
     """The findings, those that a cut in `call` explains as one that says where it is.
 
     Called where every op is right by itself: what is lost then was cut.
@@ -72,10 +72,10 @@ def explained(findings: Sequence[Finding], call: Call) -> list[Finding]:
     if not cuts:
         return list(findings)
     rest = [f for f in findings if all(f is not g for g in lost)]
-    return [_joined(lost, cuts), *rest]
+    return [_join(lost, cuts), *rest]
 
 
-def _joined(lost: Sequence[Finding], cuts: Sequence[Cut]) -> Finding:
+def _join(lost: Sequence[Finding], cuts: Sequence[Cut]) -> Finding:
     """One finding for all inputs that miss what was cut off."""
     code = "detached" if all(f.name.code == "detached" for f in lost) else "partly_detached"
     where = "; ".join([str(c) for c in cuts])

@@ -18,20 +18,21 @@ import numpy as np
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.function import Call as UserCall
 from chainrule.engine.function import Context, Function
-from chainrule.engine.graph import Variable, recording, variable
+from chainrule.engine.graph import recording, variable
 from chainrule.engine.op import new_op
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ShapeError
-from chainrule.verify.arrays.convention import listed
+from chainrule.verify.arrays.convention import as_list
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin
-from chainrule.verify.flow import trace
-from chainrule.verify.needed import needed
-from chainrule.verify.own.call import is_array, leaves_of
+from chainrule.verify.derivation import derivation
+from chainrule.verify.needed import needed_arguments
+from chainrule.verify.own.call import Call, is_array, leaves_of
+from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
-from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+from chainrule.verify.streams import Stream, replay, streams_drawn
+from chainrule.verify.subject import Array, Input, Source, Subject
 
 _KIND = "chainrule.Function"
 
@@ -60,7 +61,7 @@ class Stated(Subject):
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Those results of forward that have a gradient."""
-        with replayed(self.streams):
+        with replay(self.streams):
             _, _, ys = self._ran(xs)
         return tuple([y for y in ys if y.dtype.kind in INEXACT])
 
@@ -78,7 +79,7 @@ class Stated(Subject):
     def _pulled(
         self, xs: Sequence[Any], gs: Sequence[Array], between: Callable[[], object]
     ) -> tuple[Array | None, ...]:
-        with replayed(self.streams), recording(False):
+        with replay(self.streams), recording(False):
             call, arrays, ys = self._ran(xs)
             held = between()
             call._restore(tuple(ys) if call.many else ys[0], arrays)
@@ -87,7 +88,7 @@ class Stated(Subject):
                 next(sent) if y.dtype.kind in INEXACT else variable(np.zeros(y.shape, y.dtype))
                 for y in ys
             ]
-            bars = listed(self.function.backward(call.ctx, *full))
+            bars = as_list(self.function.backward(call.ctx, *full))
         del held
         if len(bars) != len(xs):
             raise ShapeError(
@@ -96,19 +97,19 @@ class Stated(Subject):
             )
         return tuple([None if b is None else np.asarray(asarray(b).value) for b in bars])
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run outside of the `Function`; one that takes arrays out of its tensors, as
-        if they were tensors still."""
-        wanted = [x.wanted for x in self.inputs]
-        with replayed(self.streams):
-            found = trace(self._traced, xs, wanted)
-        if found is not None:
-            return found
-        expected = self.forward(xs)
-        with replayed(self.streams):
-            return follow(self._followed, xs, wanted, [self.function.forward], expected)
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """By the engine, of the forward run outside of the `Function`; of one that takes arrays out
+        of its tensors, as if they were tensors still."""
+        wanted, code = [x.wanted for x in self.inputs], [self.function.forward]
+        with replay(self.streams):
+            found = derivation(self._on_tensors, xs, wanted)
+        if found is None:
+            expected = self.forward(xs)
+            with replay(self.streams):
+                found = follow(self._followed, xs, wanted, code, expected)
+        return None if found is None else found.pull(gs)
 
-    def _traced(self, *xs: Any) -> list[Tensor]:
+    def _on_tensors(self, *xs: Any) -> list[Tensor]:
         args = [variable(x) if isinstance(x, np.ndarray) else x for x in xs]
         return self._run(Context(tuple([x.wanted for x in self.inputs])), args)
 
@@ -119,7 +120,7 @@ class Stated(Subject):
         return self._run(context, [_Given(x) if isinstance(x, Tensor) else x for x in args])
 
     def _run(self, context: Context, args: Sequence[Any]) -> list[Tensor]:
-        outs = [asarray(y) for y in listed(self.function.forward(context, *args))]
+        outs = [asarray(y) for y in as_list(self.function.forward(context, *args))]
         return [o for o in outs if o.dtype.kind in INEXACT]
 
     @property
@@ -156,59 +157,6 @@ class _Given:
         return getattr(self._tensor, name)
 
 
-@dataclass(frozen=True, eq=False)
-class Pushed(Subject):
-    """The jvp that a `Function` states, as a subject: its Jacobian, column by column."""
-
-    stated: Stated
-    name: str
-    inputs: tuple[Input, ...]
-    kind: str = f"{_KIND}, forward mode"
-    place: Place | None = None
-    backward_place: Place | None = None
-
-    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
-        """Those results of forward that have a gradient."""
-        return self.stated.forward(xs)
-
-    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """<g, jvp e> for every unit tangent e."""
-        return tuple(
-            [self._row(xs, gs, i) if x.wanted else None for i, x in enumerate(self.stated.inputs)]
-        )
-
-    def _row(self, xs: Sequence[Any], gs: Sequence[Array], i: int) -> Array:
-        x = np.asarray(xs[i])
-        out: Array = np.zeros(x.size, x.dtype)
-        for j in range(x.size):
-            t = np.zeros(x.size, x.dtype)
-            t[j] = 1
-            dots = self._pushed(xs, i, t.reshape(x.shape))
-            out[j] = sum([np.sum(g * d) for g, d in zip(gs, dots, strict=True)])
-        return out.reshape(x.shape)
-
-    def _pushed(self, xs: Sequence[Any], i: int, t: Array) -> list[Array]:
-        with replayed(self.stated.streams), recording(False):
-            call, arrays, ys = self.stated._ran(xs)
-            call._restore(tuple(ys) if call.many else ys[0], arrays)
-            ts = [variable(t) if k == i else None for k in range(len(xs))]
-            dots = listed(self.stated.function.jvp(call.ctx, *ts))
-        return [
-            np.asarray(d.value if isinstance(d, Variable) else d)
-            for d, y in zip(dots, ys, strict=True)
-            if y.dtype.kind in INEXACT
-        ]
-
-    @property
-    def fixed(self) -> str:
-        """One pass per element is too much for more of them."""
-        return "its forward mode is checked at the captured sizes only"
-
-
-_PUSHED = 256
-"""Up to how many elements of all inputs the stated jvp is checked."""
-
-
 def subject_of_function(
     function: type[Function],
     args: Sequence[Any],
@@ -219,12 +167,12 @@ def subject_of_function(
     """The subject of a `Function` at the arguments of its `apply`.
 
     Tensors and arrays of floats are wanted, if the call needed their gradients (`needs`; see
-    `_required`) or backward gives them; all other arguments stay what they are.
+    `_required_arguments`) or backward gives them; all other arguments stay what they are.
     Raises `GradientError` if there is nothing to differentiate.
     """
     names = argument_names(function.forward, len(args) + 1)[1:]
     inputs: tuple[Input, ...] = tuple(
-        [leaf for n, a in zip(names, args, strict=True) for leaf in _input(n, a)]
+        [leaf for n, a in zip(names, args, strict=True) for leaf in _inputs_of(n, a)]
     )
     leaves_of(names, args)  # raises if there is nothing to differentiate
     made = Stated(
@@ -235,11 +183,13 @@ def subject_of_function(
         backward_place=place_of(function.backward),
     )
     xs = [x.value for x in inputs]
-    _, streams = drawn(lambda: made.forward(xs), (function.forward, function.backward))
-    return _expected(replace(made, streams=streams), _required(args) if needs is None else needs)
+    _, streams = streams_drawn(lambda: made.forward(xs), (function.forward, function.backward))
+    return _with_expected_gradients(
+        replace(made, streams=streams), _required_arguments(args) if needs is None else needs
+    )
 
 
-def _required(args: Sequence[Any]) -> list[bool]:
+def _required_arguments(args: Sequence[Any]) -> list[bool]:
     """For which arguments a call asks for gradients: tensors that require one; if there are none,
     tensors. An array beside tensors is a constant: labels, a mask."""
     tensors = [isinstance(a, Tensor) for a in args]
@@ -247,7 +197,7 @@ def _required(args: Sequence[Any]) -> list[bool]:
     return asked if any(asked) else tensors
 
 
-def _expected(made: Stated, needs: Sequence[bool]) -> Stated:
+def _with_expected_gradients(made: Stated, needs: Sequence[bool]) -> Stated:
     """The subject, with the gradients only that are to be looked at."""
     xs = [x.value for x in made.inputs]
     floats = [x.wanted for x in made.inputs]
@@ -261,10 +211,10 @@ def _expected(made: Stated, needs: Sequence[bool]) -> Stated:
         return some.pull(xs, [np.ones_like(y) for y in some.forward(xs)])
 
     required = [f and bool(n) for f, n in zip(floats, needs, strict=True)]
-    return wanting(needed(floats, required, pull))
+    return wanting(needed_arguments(floats, required, pull))
 
 
-def _input(name: str, arg: Any) -> list[Input]:
+def _inputs_of(name: str, arg: Any) -> list[Input]:
     if not is_array(arg):
         return [Input(name, arg, wanted=False)]
     value = np.array(arg.detach().value if isinstance(arg, Tensor) else arg)
@@ -278,13 +228,22 @@ def subjects_of_function(
     name: str | None = None,
     needs: Sequence[bool] | None = None,
 ) -> list[Subject]:
-    """The backward's subject and, if the class states a jvp and is small here, the jvp's."""
+    """The backward's subject and, if the class states a jvp, that of forward mode by it."""
     stated = subject_of_function(function, args, name=name, needs=needs)
-    size = sum([x.value.size for x in stated.inputs if x.wanted])
-    if function.jvp is Function.jvp or size > _PUSHED:
+    pushed = None if function.jvp is Function.jvp else forward_mode_of(_as_call(stated))
+    if pushed is None:
         return [stated]
     at = place_of(function.jvp)
-    pushed = Pushed(
-        stated, f"{stated.name}.jvp", stated.inputs, place=stated.place, backward_place=at
-    )
-    return [stated, pushed]
+    return [stated, replace(pushed, name=f"{stated.name}.jvp", backward_place=at)]
+
+
+def _as_call(stated: Stated) -> Call:
+    """The function as the engine runs it."""
+
+    def run(*xs: Any) -> list[Tensor]:
+        outs = [asarray(y) for y in as_list(stated.function.apply(*xs))]
+        return [o for o in outs if o.dtype.kind in INEXACT]
+
+    return Call(
+        stated.name, stated.inputs, run, None, streams=stated.streams, place=stated.place
+    )  # fmt: skip

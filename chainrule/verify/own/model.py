@@ -26,7 +26,7 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import flows, is_array, results_of
-from chainrule.verify.own.cuts import explained
+from chainrule.verify.own.cuts import explain_by_cuts
 from chainrule.verify.own.function import subjects_of_function
 from chainrule.verify.own.inside import arguments
 from chainrule.verify.own.module import holding, subject_of_module
@@ -99,7 +99,7 @@ def _names(model: Module, run: Any, count: int) -> tuple[str, ...]:
     return (*named, *["target"] * targets)
 
 
-def seen(model: Module, run: Callable[..., Any], args: Sequence[Any]) -> Run:
+def observe_run(model: Module, run: Callable[..., Any], args: Sequence[Any]) -> Run:
     """The subjects of what ran while `run(*args)` did, and which parameters it did not reach."""
     found = Run()
     known: set[Any] = set()
@@ -211,7 +211,7 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
         raise ShapeError("model: the batch is empty; give at least one example")
     name = type(model).__name__
     whole = subject_of_module(model, run, args, name=name, names=_names(model, run, len(args)))
-    found = seen(model, run, args)
+    found = observe_run(model, run, args)
     ledger = Ledger(skipped=found.skipped)
     parts = [*found.functions, *found.modules, *found.ops]
     upstream = {part.name: [name] for part in parts}
@@ -221,7 +221,7 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
     if report.ok:
         of_whole = certified_after(name, [whole], ledger)
         known = {f.input for f in of_whole}
-        findings += explained(of_whole, whole)
+        findings += explain_by_cuts(of_whole, whole)
     else:
         why = "a part of it is wrong, which makes its gradients wrong: correct that first"
         ledger.skipped.append(Skipped(name, why))

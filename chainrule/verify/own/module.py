@@ -16,7 +16,7 @@ from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.verify.own.call import Call, leaves_of, on_leaves, value_of
 from chainrule.verify.reading import argument_names, place_of
-from chainrule.verify.streams import drawn
+from chainrule.verify.streams import streams_drawn
 from chainrule.verify.subject import Input
 
 
@@ -74,7 +74,7 @@ def subject_of_module(
         held="its parameters have sizes of their own" if owned else "",
     )
     xs = [x.value for x in made.inputs]
-    _, streams = drawn(lambda: made.forward(xs), (run, module.forward))
+    _, streams = streams_drawn(lambda: made.forward(xs), (run, module.forward))
     return replace(made, streams=streams)
 
 

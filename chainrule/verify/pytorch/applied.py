@@ -16,18 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.needed import needed
+from chainrule.verify.needed import needed_arguments
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
-from chainrule.verify.pytorch.flow import traced
-from chainrule.verify.pytorch.holding import held, holding
-from chainrule.verify.pytorch.parameters import argument_names
-from chainrule.verify.pytorch.places import defined
-from chainrule.verify.pytorch.recorded import Recorded
+from chainrule.verify.pytorch.derivation import derivative
+from chainrule.verify.pytorch.observing.holding import held, with_holders
+from chainrule.verify.pytorch.recorded import Recorded, StandIn
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.sources import backward_of, having, source_of_function
-from chainrule.verify.pytorch.standin import StandIn
-from chainrule.verify.subject import Flow, Input, Source, Subject
+from chainrule.verify.reading import argument_names, place_of
+from chainrule.verify.subject import Input, Source, Subject
 
 KIND = "torch.autograd.Function"
 
@@ -51,12 +49,12 @@ class FunctionSubject(Subject):
             function = having(function, backward_of(function), backward)
         self.function = function
         self.recorded = Recorded(function)
-        args = self.recorded.bound(holding(args))
+        args = self.recorded.bound(with_holders(args))
         self._like = tuple(args)
         self._replay = replay or Replay.of(args)
         self.name = name or function.__name__
-        self.place = defined(function.forward)
-        self.backward_place = defined(self.recorded.backward)
+        self.place = place_of(function.forward)
+        self.backward_place = place_of(self.recorded.backward)
         names = argument_names(function.forward, len(args), skip=0 if self.recorded.split else 1)
         values = [plain(x) for x in args]
         self._outputs: tuple[bool, ...] | None = None
@@ -79,7 +77,7 @@ class FunctionSubject(Subject):
             return self.pull(self.values, [np.ones_like(y) for y in self.forward(self.values)])
 
         try:
-            return needed(floats, required, pull)
+            return needed_arguments(floats, required, pull)
         finally:
             self.inputs = every
 
@@ -120,7 +118,7 @@ class FunctionSubject(Subject):
 
     def _gradients(self, args: Sequence[Any], raw: Sequence[Any]) -> tuple[Array | None, ...]:
         wanted = [x.wanted for x in self.inputs]
-        return tuple([_given(r, w, a) for r, w, a in zip(raw, wanted, args, strict=True)])
+        return tuple([_gradient_array(r, w, a) for r, w, a in zip(raw, wanted, args, strict=True)])
 
     def summed(self, xs: Sequence[Any], gs: Sequence[Array]) -> dict[int, tuple[int, ...]]:
         """Inputs whose gradient PyTorch's engine sums to their shape."""
@@ -211,31 +209,19 @@ class FunctionSubject(Subject):
         rows = zip(self.inputs, before, self.recorded.between, strict=True)
         known = [first if i.wanted else later for i, first, later in rows]
         for i, (old, new) in enumerate(zip(known, given, strict=True)):
-            changed = isinstance(new, Tensor) and not _same(cast("Tensor", old), new)
+            changed = isinstance(new, Tensor) and not _is_same(cast("Tensor", old), new)
             if changed and i not in dirty:
                 names.append(self.inputs[i].name)
         several = len(gs) > 1
         for i, (g, t) in enumerate(zip(gs, tensors, strict=True)):
-            if not _same(to_torch(g), t):
+            if not _is_same(to_torch(g), t):
                 names.append(f"cotangent of output {i}" if several else "the cotangent")
         return tuple(names)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward's own code, run under autograd."""
-        return traced(self, self._outside, self._tensors(xs), self._replay)
-
     def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
         """What PyTorch derives from the forward's code, run outside of the function."""
-        args = [
-            x.requires_grad_() if i.wanted and is_float(x) else x
-            for x, i in zip(self._tensors(xs), self.inputs, strict=True)
-        ]
-        with torch.enable_grad(), self._replay.running(args):
-            ys = self._outside(held(args))
-        wrt = [x for x in args if isinstance(x, Tensor) and x.requires_grad]
-        found = iter(gradients(ys, [to_torch(g) for g in gs], wrt))
-        bars = [next(found) if any(x is w for w in wrt) else None for x in args]
-        return tuple([None if b is None else to_numpy(b) for b in bars])
+        wanted, args = [x.wanted for x in self.inputs], self._tensors(xs)
+        return derivative(lambda xs: self._outside(held(xs)), args, wanted, gs, self._replay)
 
     def _outside(self, args: Sequence[Any]) -> list[Tensor]:
         """The outputs that have a gradient, of the forward run outside the function."""
@@ -268,7 +254,7 @@ def _tensors_in(ys: Any) -> list[Tensor]:
     return [y for y in outputs if isinstance(y, Tensor)]
 
 
-def _given(x: Any, wanted: bool, arg: Any) -> Array | None:
+def _gradient_array(x: Any, wanted: bool, arg: Any) -> Array | None:
     if not wanted or x is None:
         return None
     if isinstance(x, Tensor):
@@ -285,6 +271,6 @@ def _broadcast(bar: Any, arg: Any) -> bool:
     return all(n in (1, m) for n, m in pairs)
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
+def _is_same(a: Tensor, b: Tensor) -> bool:
     """Equal bit for bit."""
     return a.shape == b.shape and to_numpy(a).tobytes() == to_numpy(b).tobytes()

@@ -15,14 +15,14 @@ from torch import Tensor
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
-from chainrule.verify.pytorch.flat import Call, call_of, chosen, floats_in, module_call
-from chainrule.verify.pytorch.flow import traced
-from chainrule.verify.pytorch.observe import Capture, capturing
-from chainrule.verify.pytorch.places import defined
+from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call, wanted_arguments
+from chainrule.verify.pytorch.observing.observe import Capture, capturing
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import backward_of, source_of_function
-from chainrule.verify.subject import Flow, Input, Source, Subject
+from chainrule.verify.reading import place_of
+from chainrule.verify.subject import Input, Source, Subject
 
 COLUMNS = 12
 """Forward mode takes one sweep for each number that goes in: where there are more, a few random
@@ -121,7 +121,7 @@ def _with_zeros(call: Call) -> Call:
 
 
 def _moved(call: Call) -> list[int]:
-    return [i for i, w in enumerate(chosen(call)) if w]
+    return [i for i, w in enumerate(wanted_arguments(call)) if w]
 
 
 class CallSubject(Subject):
@@ -135,8 +135,8 @@ class CallSubject(Subject):
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
         self.place, self.backward_place = call.place, call.backward_place
         if order > 1 and call.function is not None:  # what is differentiated is the backward
-            self.place = defined(getattr(call.function, backward_of(call.function)))
-        want = chosen(call)
+            self.place = place_of(getattr(call.function, backward_of(call.function)))
+        want = wanted_arguments(call)
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
         )
@@ -182,11 +182,12 @@ class CallSubject(Subject):
         with self._replay.streams.again():
             return self._run(args)
 
-    def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The function as a graph of PyTorch's ops; only for the first order."""
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What PyTorch derives where the graph is whole; only for the first order."""
         if self.order > 1:
             return None
-        return traced(self, self._run, self._tensors(xs), self._replay)
+        wanted = [x.wanted for x in self.inputs]
+        return derivative(self._run, self._tensors(xs), wanted, gs, self._replay)
 
     @property
     def source(self) -> Source | None:

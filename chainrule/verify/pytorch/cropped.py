@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.pytorch.agreement import agrees
 from chainrule.verify.pytorch.convert import elements
-from chainrule.verify.subject import Subject, values
+from chainrule.verify.subject import Array, Subject, values
+from chainrule.verify.tolerances import ROUGH
 
 LARGE = 4_000
 """Numbers from which on a call is cropped."""
@@ -23,14 +23,14 @@ _KEPT = 5
 _SIZES = (7, 5, 3, 11, 2, 13)
 
 
-def cropped(args: Sequence[Any], make: Callable[[Sequence[Any]], Subject]) -> Subject:
+def crop(args: Sequence[Any], make: Callable[[Sequence[Any]], Subject]) -> Subject:
     """`make(args)`, or `make` of a part of large arguments, if that runs and the whole shows
     nothing that the part does not."""
     if elements(args) < LARGE:
         return make(args)
     whole = make(args)
     for sizes in _choices(args):
-        part = _tried(lambda sizes=sizes: make([_part(x, sizes) for x in args]))
+        part = _try(lambda sizes=sizes: make([_part(x, sizes) for x in args]))
         if part is not None:
             return part if _plausible(whole) or not _plausible(part) else whole
     return whole
@@ -58,7 +58,7 @@ def _part(x: Any, sizes: Mapping[int, int]) -> Any:
     return out.requires_grad_(x.requires_grad)
 
 
-def _tried(make: Callable[[], Subject]) -> Subject | None:
+def _try(make: Callable[[], Subject]) -> Subject | None:
     try:
         part = make()
         xs = values(part, np.float64)
@@ -76,3 +76,39 @@ def _plausible(subject: Subject) -> bool:
         return agrees(subject, lambda gs: subject.pull(xs, gs), xs)
     except Exception:
         return False
+
+
+_STEP = 1e-5
+
+
+def agrees(
+    subject: Subject, pull: Callable[[Sequence[Array]], Sequence[Array | None]], xs: Sequence[Any]
+) -> bool:
+    """Whether `pull` gives the gradient of the subject's forward at xs (float64), in one direction
+    for each input. Quick and rough: to choose by, not to judge by."""
+    draw = np.random.default_rng(7)
+    ys = subject.forward(xs)
+    gs = [_noise(draw, y) for y in ys]
+    x_bars = pull(gs)
+    for i, x_bar in enumerate(x_bars):
+        if x_bar is None or not x_bar.size:
+            continue
+        t = _noise(draw, xs[i])
+        h = _STEP * max(1e-3, float(np.abs(xs[i]).mean()))
+        high, low = [subject.forward([*xs[:i], xs[i] + s * h * t, *xs[i + 1 :]]) for s in (1, -1)]
+        rates = [_inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, high, low, strict=True)]
+        size = sum([float(np.abs(g * y).sum()) for g, y in zip(gs, ys, strict=True)])
+        noise = 10 * float(np.finfo(float).eps) * size / h
+        numeric, analytic = sum(rates), _inner(x_bar, t)
+        if not abs(numeric - analytic) <= ROUGH * max(abs(numeric), abs(analytic)) + noise:
+            return False
+    return True
+
+
+def _noise(draw: np.random.Generator, like: Array) -> Array:
+    real = draw.normal(size=like.shape)
+    return real + 1j * draw.normal(size=like.shape) if like.dtype.kind == "c" else real
+
+
+def _inner(a: Array, b: Array) -> float:
+    return float(np.vdot(a, b).real)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from chainrule.verify.pytorch.seeds import accumulated, gradients
+from chainrule.verify.pytorch.seeds import accumulate, gradients
 
 _forward_ad: Any = forward_ad
 Run = Callable[[Sequence[Any]], list[Tensor]]
@@ -47,7 +47,7 @@ def pulled(
         try:
             return _swept(gradients, run, args, wanted, gs, hold)
         except RuntimeError:  # A reentrant checkpoint refuses `torch.autograd.grad`.
-            return _swept(accumulated, run, args, wanted, gs, hold)
+            return _swept(accumulate, run, args, wanted, gs, hold)
     apply, xs = _at(run, args, wanted)
     if mode == "func":
         return list(_vjp(apply, xs)[1](tuple(gs)))

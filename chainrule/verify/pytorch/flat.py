@@ -15,11 +15,10 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import is_float
 from chainrule.verify.pytorch.derivatives import Run
 from chainrule.verify.pytorch.meant import steady
-from chainrule.verify.pytorch.parameters import argument_names
-from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import saves_of
 from chainrule.verify.pytorch.widened import widest
+from chainrule.verify.reading import argument_names, place_of
 
 Hold = Callable[[Sequence[Any], Callable[[list[Tensor]], Any]], Any]
 _REFUSALS = ("not differentiable with respect to", "derivative for")
@@ -62,7 +61,7 @@ def call_of(
         return floats_in(f(*given[0], **given[1]))
 
     shown = name or getattr(function or f, "__name__", type(f).__name__)
-    kind, place = "PyTorch function", defined(stated)
+    kind, place = "PyTorch function", place_of(stated)
     return Call(shown, kind, run, tuple(names), tuple(flat), place, function=function)
 
 
@@ -128,7 +127,7 @@ def module_call(
         lambda xs: hold(xs, lambda ys: ys),
         (*names, *own),
         (*flat, *own.values()),
-        defined(type(module).forward),
+        place_of(type(module).forward),
         "its parameters have sizes of their own" if own else "",
         backward_place=_hook_place(module),
         hold=hold,
@@ -151,7 +150,7 @@ def _hook_place(module: torch.nn.Module) -> Place | None:
     """Where a hook is defined that may change gradients at this module."""
     own: Any = module
     hooks = [*own._backward_hooks.values(), *own._backward_pre_hooks.values()]
-    places = [place for place in map(defined, hooks) if place is not None]
+    places = [place for place in map(place_of, hooks) if place is not None]
     return places[0] if places else None
 
 
@@ -161,7 +160,7 @@ def _buffers(module: torch.nn.Module, dtype: torch.dtype | None) -> dict[str, Te
     return {k: x.double() if wide and x.is_floating_point() else x for k, x in copies.items()}
 
 
-def chosen(call: Call) -> list[bool]:
+def wanted_arguments(call: Call) -> list[bool]:
     """For which arguments a gradient is expected: float tensors that require one, or all of them
     that PyTorch can differentiate by.
 

@@ -14,9 +14,9 @@ from chainrule.verify.pytorch.applied import KIND, FunctionSubject
 from chainrule.verify.pytorch.calls import COLUMNS, CallSubject, subject_of_call
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.flat import call_of
-from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import states
+from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Subject
 
 
@@ -60,7 +60,7 @@ def subjects_of_function(
         call,
         kind=KIND,
         place=own.place,
-        backward_place=defined(function.jvp),
+        backward_place=place_of(function.jvp),
         replay=Replay.of(args),
         names=names if len(names) == len(call.names) else call.names,
         args=tuple([_requiring(x, i in wanted) for i, x in enumerate(call.args)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 
 from chainrule.verify.pytorch.convert import elements
 from chainrule.verify.pytorch.meant import Meant
-from chainrule.verify.pytorch.streams import Streams
 from chainrule.verify.pytorch.widened import running_in, widest
+from chainrule.verify.streams import moved_streams, numpy_and_python, replay, stream
 
 _SMALL = 200_000
 """Numbers up to which a second thread costs more than it saves."""
@@ -82,3 +82,28 @@ def one_thread(args: Any) -> Generator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class Streams:
+    """PyTorch's, NumPy's and Python's global generators, and those given, as they stand now.
+
+    Setting NumPy's takes longer than many a forward: after the first run, streams from which it
+    drew nothing are left alone.
+    """
+
+    def __init__(self, generators: Iterable[torch.Generator] = ()) -> None:
+        given = [stream(g.get_state, g.set_state) for g in generators]
+        self._always = [stream(torch.get_rng_state, torch.set_rng_state), *given]
+        self._others = numpy_and_python()
+        self._known = False
+
+    @contextmanager
+    def again(self) -> Generator[None]:
+        """Inside, random numbers are those that were drawn from here; outside, nothing happened."""
+        with replay([*self._always, *self._others]):
+            try:
+                yield
+            finally:
+                if not self._known:
+                    self._known = True
+                    self._others = moved_streams(self._others)

@@ -41,7 +41,7 @@ def gradients(
 
     Outputs without a graph are left out.
     """
-    seed = _seeded(ys, gs)
+    seed = _seed_of(ys, gs)
     if seed is None or not wrt:
         return [None] * len(wrt)
     return list(
@@ -55,11 +55,11 @@ def gradients(
     )
 
 
-def accumulated(
+def accumulate(
     ys: Sequence[Tensor], gs: Sequence[Tensor], wrt: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """The same by `backward()`, left in the leaves `wrt`: what a reentrant checkpoint asks for."""
-    seed = _seeded(ys, gs)
+    seed = _seed_of(ys, gs)
     for x in wrt:
         x.grad = None
     if seed is not None:
@@ -67,7 +67,7 @@ def accumulated(
     return [x.grad for x in wrt]
 
 
-def _seeded(ys: Sequence[Tensor], gs: Sequence[Tensor]) -> Tensor | None:
+def _seed_of(ys: Sequence[Tensor], gs: Sequence[Tensor]) -> Tensor | None:
     """A number whose backward hands the cotangents on; None if no output has a graph."""
     pairs = [(y, g.to(y.device)) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
     for y, g in pairs:

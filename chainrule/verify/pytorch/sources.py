@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from torch.autograd import Function
 
-from chainrule.verify.pytorch.places import defined, plainest, source
+from chainrule.verify.reading import source_of
 from chainrule.verify.subject import Source, Subject
 
 _BASE = Function.__mro__[1]
@@ -52,11 +52,7 @@ def source_of_function(
 def _source(
     function: type[Function], method: str, subject_of: Callable[[type[Function]], Subject]
 ) -> Source | None:
-    f = getattr(function, method)
-    found, place = source(f), defined(f)
-    if found is None or place is None:
-        return None
     changed: Callable[[Callable[..., Any]], Subject] = lambda g: subject_of(
         having(function, method, g)
     )
-    return Source(place.file, found[1], found[0], plainest(f), changed)
+    return source_of(getattr(function, method), changed)

@@ -19,7 +19,7 @@ from chainrule.verify.diagnose.text.forward import may_change
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
-from chainrule.verify.repair.checks import Repaired, passed
+from chainrule.verify.repair.checks import Repaired, passing
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
 from chainrule.verify.repair.expected.suspects import suspect
 from chainrule.verify.repair.helpers import helpers
@@ -144,7 +144,7 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     whole = SECONDS + min(_RUNS * _run(posed), _LONGEST)
     posed = replace(posed, stop=process_time() + whole)
     more = _MORE if posed.source.separate_forward is not None else whole
-    found = passed(posed, lambda first: versions(posed, first, codes))
+    found = passing(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= SURE_COST for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
@@ -165,10 +165,10 @@ def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     if posed.source.forward is None:
         return []
     changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-    return passed(changed, lambda first: keeping(changed, first, codes))
+    return passing(changed, lambda first: keeping(changed, first, codes))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
     """Repairs of a function that the backward calls."""
     changed = replace(posed, source=helper)
-    return [r for r in passed(changed, lambda first: versions(changed, first, codes)) if r.whole]
+    return [r for r in passing(changed, lambda first: versions(changed, first, codes)) if r.whole]

@@ -19,18 +19,17 @@ from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
 from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure.run import epsilon
+from chainrule.verify.repair.budget import FULL_CHECKS
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.code.home import Asked, at_home
 from chainrule.verify.repair.expected.truth import is_true
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.search import Step, Version, replayed
-from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.search import Step, Version, replay
+from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.values.lab import laboratory
 from chainrule.verify.tolerances import EXACT, LOOSE
 
-_CHECKS = 6
-"""Versions that get the last, full check."""
 _NEARER = 0.3
 """How much nearer than a version that the check refused for its last digits another one has to come
 to be looked at."""
@@ -57,12 +56,12 @@ Search: TypeAlias = Callable[[Draft], Iterator[Version]]
 """From the user's text to versions that are right at the first target."""
 
 
-def passed(posed: Problem, search: Search) -> list[Repaired]:
+def passing(posed: Problem, search: Search) -> list[Repaired]:
     """What passes all checks, of the versions that a search gives."""
-    return list(spared(posed.failures, _searched, posed, search))
+    return list(spare_failures(posed.failures, _search, posed, search))
 
 
-def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
+def _search(posed: Problem, search: Search) -> Iterator[Repaired]:
     if kernels := kernels_in([posed.source.function]):
         why = "memory is handed to code that is not Python: changed code could write anywhere"
         posed.untouched.append(f"{why} ({kernels[0]})")
@@ -72,25 +71,25 @@ def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
     except UnreadableError:
         return
     checks, mended, refused = 0, set[int](), inf
-    for found in _meant(posed, search(first)):
+    for found in _meant_versions(posed, search(first)):
         inputs = found.mended
         off = max([found.errors.get(i, 0.0) for i in inputs], default=0.0)
-        if inputs <= mended or checks >= _CHECKS or off >= refused:
+        if inputs <= mended or checks >= FULL_CHECKS or off >= refused:
             continue
-        version = moved_home(posed, first, found)
+        version = move_home(posed, first, found)
         checks += 1
-        error = _checked(posed, version, inputs)
+        error = _examine_version(posed, version, inputs)
         if error is None and off > EXACT:
             refused = min(refused, _NEARER * off)
         if error is not None:
             mended |= inputs
-            yield _repaired(posed, first, version, inputs, error)
-            yield from _single(posed, first, version, error)
+            yield _as_repaired(posed, first, version, inputs, error)
+            yield from _parts_of(posed, first, version, error)
             if version.right:
                 return
 
 
-def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
+def _meant_versions(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
     """Versions that are right at every target; after them those that raise, as the user's does, at
     sizes for which nobody may have made it; then those that are wrong at other sizes only, of which
     the full examination says whether anybody meant these."""
@@ -101,12 +100,12 @@ def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
             yield version
         elif posed.unmeant and posed.right(function, inputs, everywhere=False):
             later.append(version)
-        elif len(last) < _CHECKS and posed.right_as_it_is(function, inputs):
+        elif len(last) < FULL_CHECKS and posed.right_as_it_is(function, inputs):
             last.append(version)
     yield from (*later, *last)
 
 
-def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
+def _examine_version(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
     """The largest error left after a full examination; None if something is wrong still."""
     from chainrule.verify.measure.examine import examine
 
@@ -129,25 +128,25 @@ def _is_nearer(posed: Problem, right: Trial) -> bool:
     return not 0 < before < LOOSE or right.error < max(before / 20, 100 * eps)
 
 
-def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
+def _parts_of(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
     """Of a repair in several steps: for each set of inputs the steps that mend it."""
     groups = {s.mended for s in version.steps if s.mended}
     if len(groups) < 2 or not all(s.mended for s in version.steps):
         return
     for inputs in groups:
         steps = tuple([s for s in version.steps if s.mended == inputs])
-        last = replayed(first, version.steps, steps)
+        last = replay(first, version.steps, steps)
         try:
             right = posed.right(last.compiled(), set(inputs))
         except (SyntaxError, ValueError):
             continue
         if right:
-            yield _repaired(
+            yield _as_repaired(
                 posed, first, replace(version, draft=last, steps=steps), inputs, error, False
             )
 
 
-def _repaired(
+def _as_repaired(
     posed: Problem,
     first: Draft,
     version: Version,
@@ -162,7 +161,7 @@ def _repaired(
     return Repaired(shown, codes, mended, whole, version.cost)
 
 
-def moved_home(posed: Problem, first: Draft, version: Version) -> Version:
+def move_home(posed: Problem, first: Draft, version: Version) -> Version:
     """The same version with its edits where they belong, if it is as right then."""
     places = dict[ast.expr, bool]()
 
@@ -172,7 +171,7 @@ def moved_home(posed: Problem, first: Draft, version: Version) -> Version:
             places.update({} if lab is None else {n: is_true(lab, n) for n in lab.scene.roots})
         return not places.get(node, False)
 
-    moved = _moved(first, version, doubtful)
+    moved = _move_edits(first, version, doubtful)
     if moved is None:
         return version
     everywhere = posed.right(version.draft.compiled(), set(version.mended))
@@ -183,13 +182,13 @@ def moved_home(posed: Problem, first: Draft, version: Version) -> Version:
     return moved if right else version
 
 
-def _moved(first: Draft, version: Version, doubtful: Asked) -> Version | None:
+def _move_edits(first: Draft, version: Version, doubtful: Asked) -> Version | None:
     """All edits as one where they belong, or else each by itself; None if they are there."""
     steps = version.steps
     whole = at_home(first, version.draft, steps[0].edit, doubtful)
     if whole is not None:
         return replace(version, draft=first.edited(whole), steps=(Step(whole, version.mended),))
-    alone = [_alone(steps, k) for k in range(len(steps))]
+    alone = [_edit_alone(steps, k) for k in range(len(steps))]
     if len(steps) < 2 or not _in_order(alone):
         return None
     moved = [at_home(first, first.edited(e), e, doubtful) for e in alone]
@@ -203,7 +202,7 @@ def _moved(first: Draft, version: Version, doubtful: Asked) -> Version | None:
     return replace(version, draft=draft, steps=tuple(done))
 
 
-def _alone(steps: Sequence[Step], k: int) -> Edit:
+def _edit_alone(steps: Sequence[Step], k: int) -> Edit:
     """A step's edit where it stands in the text before all of them."""
     edit = steps[k].edit
     before = [s.edit for s in steps[:k] if s.edit.start < edit.start]

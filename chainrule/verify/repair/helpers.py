@@ -11,11 +11,10 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeAlias, cast
 
 from chainrule.engine.source_text import definition
-from chainrule.verify.repair.code.draft import UnreadableError, plain_function
+from chainrule.verify.repair.budget import HELPERS
+from chainrule.verify.repair.code.draft import UnreadableError, python_function
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.subject import Source, Subject
-
-_MOST = 4
 
 Space: TypeAlias = dict[str, Any] | type
 """Where a function has its name: a module's names, or a class."""
@@ -26,7 +25,7 @@ def helpers(posed: Problem) -> list[Source]:
     they are changed for the backward only. So what a forward of its own calls as well is none: to
     change it is to change what is differentiated."""
     try:
-        names = plain_function(posed.source.function).__globals__
+        names = python_function(posed.source.function).__globals__
     except UnreadableError:
         return []
     found = list[Source]()
@@ -34,7 +33,7 @@ def helpers(posed: Problem) -> list[Source]:
         bound = next((b for b in _functions(names) if b.function.__code__ is code), None)
         source = None if bound is None else _source(posed.source, bound)
         found += [] if source is None else [source]
-    return found[:_MOST]
+    return found[:HELPERS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class _Bound:
 def _ran(posed: Problem) -> list[CodeType]:
     """Code of the backward's file that runs while it does, each once: not what runs in a forward of
     its own as well, which is last where one function does both."""
-    function = plain_function(posed.source.function)
+    function = python_function(posed.source.function)
     found = dict[CodeType, None](), dict[CodeType, None]()
     inside = False
 

@@ -53,3 +53,31 @@ OF_FORWARD = 0.1
 """How much less likely a repair of the forward is, of two that are right."""
 SURE_COST = 0.95
 """One that costs more is compared with repairs of the functions that the backward calls."""
+
+# How far a search goes on, and what a place costs by the values of the forward (`expected/`).
+
+SLACK = 0.4
+"""Edits that cost so much more than one that repairs everything are not tried."""
+SLACK_OF_SEVERAL = 0.5
+"""How much more, where it took several for that: one that repairs all at once may be less likely
+than each of them."""
+LIKELY_REPAIR = 1.7
+"""A repair that costs no more than this is not looked for any further."""
+NEAR = 1.2
+"""How much more the costliest version may cost that is compared with others."""
+QUICK = 1.5
+"""Edits that cost no more are tried before terms are looked for."""
+VICTIM = 0.5
+"""What a place costs where wrong values come in."""
+AFTER = 0.8
+"""Where what comes out is right."""
+BEFORE = 0.9
+"""Where what comes out is only read for what is right."""
+HERE = -0.3
+"""Where right values come in and a multiple of the right one comes out."""
+CALLED_SO = -0.05
+"""Where another one comes out than the name says."""
+TURNED = 0.5
+"""How much less it says that a value is minus a cotangent: what is subtracted may be kept so."""
+EVERYWHERE = 0.3
+"""How much less likely an edit is that is needed in all places of the code."""

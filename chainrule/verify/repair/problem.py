@@ -14,25 +14,26 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
-from chainrule.verify.measure.captured import Base, captured
-from chainrule.verify.measure.conduct import elsewhere
-from chainrule.verify.measure.noise import based
+from chainrule.verify.measure.captured import Base, captured_base
+from chainrule.verify.measure.conduct import other_values
+from chainrule.verify.measure.noise import base_at
 from chainrule.verify.measure.points import proportions, settings, sizes, windows
 from chainrule.verify.measure.points import values as variation
 from chainrule.verify.measure.run import Point, Run, UnusableError
+from chainrule.verify.repair.budget import (
+    POINTS,
+    SECONDS_AT_FIRST,
+    SECONDS_AT_OTHERS,
+    SECONDS_FOR_POINTS,
+    SETTINGS,
+    SMALLER_POINTS,
+    VARIED_POINTS,
+)
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
 from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 from chainrule.verify.tolerances import EXACT
 
-_POINTS, _SETTINGS = 9, 2
-_VARIED = 6
-_FIRST, _OTHERS = 0.8, 0.2
-"""Seconds for the gradients at the first point, and at each of the others."""
-_ALL = 2.0
-"""Seconds after which no more points are made ready."""
-_SMALLER = 4
-"""Small versions of a point that are looked at."""
 SMALL = 200
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
@@ -138,12 +139,12 @@ def problem(evidence: Evidence) -> Problem | None:
         errors = t.errors(x_bars)
         raised += [t] if x_bars is None else []
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
-        late = bool(wrong) and process_time() - start > _ALL
-        if late or (len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS):
+        late = bool(wrong) and process_time() - start > SECONDS_FOR_POINTS
+        if late or (len(wrong) >= 2 and len(wrong) + len(others) >= POINTS):
             break
     most = max([_size(t) for t in wrong], default=0.0)
     wrong = [t for t in wrong if _size(t) > EXACT * most] or wrong
-    found.targets = [*wrong, *others[:_POINTS]]
+    found.targets = [*wrong, *others[:POINTS]]
     found.posed = bool(wrong)
     found.unmeant = _unmeant(wrong, others, raised)
     return found if found.targets else None
@@ -152,9 +153,9 @@ def problem(evidence: Evidence) -> Problem | None:
 def _among_calls(evidence: Evidence, plain: Target) -> Target:
     """The target with another call where one has shown what is wrong."""
     if any(b.data.get("interrupted") for b in evidence.behaviours):
-        return replace(plain, between=elsewhere(evidence.subject, plain.xs))
+        return replace(plain, between=other_values(evidence.subject, plain.xs))
     if any(b.data.get("resumed") for b in evidence.behaviours):
-        return replace(plain, before=elsewhere(evidence.subject, plain.xs))
+        return replace(plain, before=other_values(evidence.subject, plain.xs))
     return plain
 
 
@@ -189,12 +190,12 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     subject = evidence.subject
     run = Run(subject, Evidence(subject))
     try:
-        base = captured(run)
+        base = captured_base(run)
     except UnusableError:
         return
-    if (point := variation.telling(run, base.point)) is not None:
+    if (point := variation.telling_point(run, base.point)) is not None:
         with contextlib.suppress(UnusableError):
-            base = based(run, point)
+            base = base_at(run, point)
     resizable = not subject.fixed
     size = sum([cast("Array", base.xs[i]).size for i in wanted(subject)])
     small = _small(run, base, _off(evidence)) if resizable else []
@@ -205,9 +206,9 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
         yield from _at(subject, point, layouts=k == 0)
     yield from _at_settings(run, base.point)
     resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
-    varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
+    varied = itertools.islice(variation.varied_points(run, base.point, base.point), VARIED_POINTS)
     if subject.only_here:
-        varied = (variation.nearby(run, base.point) for _ in range(_VARIED))
+        varied = (variation.nearby_point(run, base.point) for _ in range(VARIED_POINTS))
     sized = resizable and any(b.code == "size" for b in evidence.behaviours)
     made = (proportions.points(run, base), windows.points(run, base), windows.blocks(run, base))
     apart = itertools.chain(*made) if sized else ()
@@ -219,7 +220,7 @@ def _at_settings(run: Run, point: Point) -> Iterator[Target]:
     """The point at other settings: what makes up for a mistake at one of them is no correction."""
     for other in settings.points(run, point):
         yield from _at(run.subject, other, layouts=False)
-    for name, value in itertools.islice(settings.kept(run.subject, point.xs), _SETTINGS):
+    for name, value in itertools.islice(settings.kept(run.subject, point.xs), SETTINGS):
         made = run.subject.at_setting(name, value)
         for t in _at(made, replace(point, name=f"another {name}"), layouts=False):
             yield replace(t, setting=(name, value))
@@ -228,7 +229,7 @@ def _at_settings(run: Run, point: Point) -> Iterator[Target]:
 def _small(run: Run, base: Base, off: Mapping[int, float]) -> list[Point]:
     """A small version of the point: the first that is small enough, if what is right at the point
     is right there, and what is wrong, by so much, has the right shape; else the first one."""
-    found = list(itertools.islice(sizes.smaller(run, base), _SMALLER))
+    found = list(itertools.islice(sizes.smaller(run, base), SMALLER_POINTS))
 
     def size(point: Point) -> int:
         return sum([np.size(point.xs[i]) for i in wanted(run.subject)])
@@ -251,15 +252,15 @@ def _at(subject: Subject, point: Point, layouts: bool) -> Iterator[Target]:
         return
     every = [("contiguous", list(gs))]
     if layouts:
-        every += [*memory.layouts(gs), ("expanded", [_expanded(g) for g in gs])]
+        every += [*memory.layouts(gs), ("expanded", [_expand(g) for g in gs])]
     for k, (name, laid) in enumerate(every):
-        seconds = _FIRST if layouts and k == 0 else _OTHERS
+        seconds = SECONDS_AT_FIRST if layouts and k == 0 else SECONDS_AT_OTHERS
         found = target(f"{point.name}, {name}", subject, point.xs, laid, seconds)
         if found is not None:
             some = found.expected if point.judged is None else point.judged
             yield replace(found, expected={k: e for k, e in found.expected.items() if k in some})
 
 
-def _expanded(g: Array) -> Array:
+def _expand(g: Array) -> Array:
     """One number seen everywhere."""
     return np.broadcast_to(g.reshape(-1)[0], g.shape) if g.size else g

@@ -11,21 +11,16 @@ from time import process_time
 from typing import TypeAlias
 
 from chainrule.verify.repair.affine.newgradients import new_gradients
-from chainrule.verify.repair.affine.terms import missing
-from chainrule.verify.repair.affine.weigh import weighed
+from chainrule.verify.repair.affine.terms import missing_terms
+from chainrule.verify.repair.affine.weigh import weights
+from chainrule.verify.repair.budget import BATCH, SHARE_OF_QUICK
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at, doubts
-from chainrule.verify.repair.prior import HANDED_ON, NAMED, NO_COTANGENT, UNREAD
+from chainrule.verify.repair.prior import HANDED_ON, NAMED, NO_COTANGENT, QUICK, UNREAD
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
-
-_BATCH = 32
-_SHARE = 0.45
-"""Of the time, for what is quick to try."""
-_QUICK = 1.5
-"""Edits that cost no more are tried before terms are looked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +39,17 @@ class Proposals:
     def proposed(self) -> list[Edit]:
         """What rules propose, and weights, likely ones first; what is tried is taken off."""
         failures = self.lab.problem.failures
-        found = list(spared(failures, new_gradients, self.lab))
-        found += [] if found else spared(failures, weighed, self.lab)
+        found = list(spare_failures(failures, new_gradients, self.lab))
+        found += [] if found else spare_failures(failures, weights, self.lab)
         return self.weighted([*found, *edits(self.lab.scene)])
 
     def weighted(self, found: list[Edit]) -> list[Edit]:
         """Edits with what they cost here, likely ones first."""
         scene = self.lab.scene
         found = [e for e in found if not scene.is_of_value(e.start)]
-        return sorted([_weighted(scene, e, self.codes, self.places) for e in found], key=cost_of)
+        return sorted(
+            [_with_final_cost(scene, e, self.codes, self.places) for e in found], key=cost_of
+        )
 
     def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
         """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
@@ -60,7 +57,7 @@ class Proposals:
         now = process_time()
         until = now + share * (self.lab.problem.stop - now)
         while proposed and proposed[0].cost <= cost and process_time() <= until:
-            batch = [e for e in proposed[:_BATCH] if e.cost <= cost]
+            batch = [e for e in proposed[:BATCH] if e.cost <= cost]
             yield batch
             del proposed[: len(batch)]  # Costlier ones are for a later stage.
 
@@ -70,7 +67,9 @@ def cost_of(edit: Edit) -> float:
     return edit.cost
 
 
-def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[Doubt] = ()) -> Edit:
+def _with_final_cost(
+    scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[Doubt] = ()
+) -> Edit:
     """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
     that nothing reads; more the longer it is, where it does not stand where a value is made, and
     where the mistake cannot be."""
@@ -92,12 +91,12 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
 
 
 def _quick(proposals: Proposals) -> Iterator[list[Edit]]:
-    yield from proposals.taken(_QUICK, _SHARE)
+    yield from proposals.taken(QUICK, SHARE_OF_QUICK)
 
 
 def _terms_missing(proposals: Proposals) -> Iterator[list[Edit]]:
     failures = proposals.lab.problem.failures
-    for found in spared(failures, missing, proposals.lab, proposals.places):
+    for found in spare_failures(failures, missing_terms, proposals.lab, proposals.places):
         yield proposals.weighted(found)
 
 

@@ -11,36 +11,35 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
+from chainrule.verify.repair.budget import DEPTH, VERSIONS_COMPARED, WIDTH
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.expected.truth import truths
-from chainrule.verify.repair.prior import KEPT_LAST, KEPT_TWICE, NAMED, TRUE
+from chainrule.verify.repair.prior import (
+    KEPT_LAST,
+    KEPT_TWICE,
+    LIKELY_REPAIR,
+    NAMED,
+    NEAR,
+    SLACK,
+    SLACK_OF_SEVERAL,
+    TRUE,
+)
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
+    is_kept_twice,
     keeping_edits,
     kept_anew,
     kept_at_another_time,
     kept_copies,
     kept_functions,
     kept_others,
-    kept_twice,
 )
-from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.values.lab import laboratory
-
-DEPTH = 4
-SLACK, _APART = 0.4, 0.5
-"""Edits that cost so much more than one that repairs everything are not tried; how much more, where
-it took several for that: one that repairs all at once may be less likely than each of them."""
-LIKELY = 1.7
-"""A repair that costs no more than this is not looked for any further."""
-_NEAR, _COMPARED = 1.2, 12
-"""How much more the costliest and how many versions are compared by the values on their way."""
-WIDTH = 6
-"""Versions of one depth that are edited further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         tried, given = list[Version](), set[Version]()
         for stage in STAGES:
             tried += _stage(problem, proposed, level, stage, codes)
-            tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
+            tried += _combine(problem, at, tried) if len(start.wrong) > 1 else []
             if stage is STAGES[-1] or _enough(problem, tried):
                 tried.sort(key=lambda v: (len(v.wrong), v.cost))
                 right = [v for v in tried if v.right and v not in given]
@@ -110,9 +109,9 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
 def _enough(problem: Problem, tried: list[Version]) -> bool:
     """Whether there is a likely version that is right, not at the first target only: what turns a
     sign is right where all of an input is negative, say."""
-    likely = [v for v in tried if v.right and v.cost <= LIKELY * len(v.steps)]
+    likely = [v for v in tried if v.right and v.cost <= LIKELY_REPAIR * len(v.steps)]
     likely.sort(key=lambda v: v.cost)
-    return any(problem.right(v.draft.compiled(), set(v.mended)) for v in likely[:_COMPARED])
+    return any(problem.right(v.draft.compiled(), set(v.mended)) for v in likely[:VERSIONS_COMPARED])
 
 
 Proposed: TypeAlias = dict[Version, Proposals | None]
@@ -131,7 +130,7 @@ def _stage(
                 lab = laboratory(problem, version.draft, at)
                 proposed[version] = None if lab is None else Proposals(lab, codes)
             proposals = proposed[version]
-            found += [] if proposals is None else _tried(problem, version, proposals, stage)
+            found += [] if proposals is None else _try(problem, version, proposals, stage)
     return found
 
 
@@ -166,16 +165,16 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
         kept_functions,
         kept_at_another_time,
     )
-    proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
+    proposed = [e for rule in rules for e in spare_failures(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
     more = [
-        KEPT_TWICE * kept_twice(lab.scene, e) - KEPT_LAST * e.start / len(first.body)
+        KEPT_TWICE * is_kept_twice(lab.scene, e) - KEPT_LAST * e.start / len(first.body)
         for e in proposed
     ]
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
-        found = None if problem.over else applied(problem, at, start, edit)
+        found = None if problem.over else apply_edit(problem, at, start, edit)
         if found is not None and found.right:
             yield found
 
@@ -186,14 +185,14 @@ def _truest_first(problem: Problem, found: list[Version]) -> list[Version]:
     if len(found) < 2:
         return found
     least = min(v.cost for v in found)
-    near = [v for v in found if v.cost <= least + _NEAR][:_COMPARED]
+    near = [v for v in found if v.cost <= least + NEAR][:VERSIONS_COMPARED]
     with quiet():
         labs = [laboratory(problem, v.draft, problem.targets[0]) for v in near]
     cost = {v: v.cost - TRUE * truths(b) for v, b in zip(near, labs, strict=True) if b is not None}
     return sorted(found, key=lambda v: (v not in cost, cost.get(v, v.cost)))
 
 
-def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:
+def _combine(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:
     """Edits of one version that mend different gradients, made together: for each input the
     likeliest one."""
     best = dict[frozenset[int], Version]()
@@ -204,13 +203,13 @@ def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Ve
     for v in sorted(best.values(), key=lambda v: (-len(v.steps[-1].mended), v.cost)):
         if whole is None:
             whole = v
-        elif v.steps[-1].mended & whole.wrong and _apart(whole, v):
+        elif v.steps[-1].mended & whole.wrong and _can_follow(whole, v):
             whole = _both(problem, at, whole, v) or whole
     if whole is not None and len(whole.steps) > 1:
         yield whole
 
 
-def _apart(a: Version, b: Version) -> bool:
+def _can_follow(a: Version, b: Version) -> bool:
     """Whether the last edit of b can follow the last edits of a, at the same level."""
     return all(
         s.edit.end <= b.steps[-1].edit.start or b.steps[-1].edit.end <= s.edit.start
@@ -224,10 +223,10 @@ def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | Non
     before = [s.edit for s in a.steps if s.edit.start < edit.start]
     shift = sum([len(e.text) - (e.end - e.start) for e in before])
     moved = replace(edit, start=edit.start + shift, end=edit.end + shift)
-    return applied(problem, at, a, moved)
+    return apply_edit(problem, at, a, moved)
 
 
-def replayed(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
+def replay(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
     """The first version after some of the steps, which do not overlap with the others."""
     draft, skipped = first, list[Edit]()
     for step in steps:
@@ -255,7 +254,7 @@ def _different(found: list[Version]) -> list[Version]:
     return list({v.draft.body: v for v in found}.values())
 
 
-def _tried(
+def _try(
     problem: Problem, version: Version, proposals: Proposals, stage: Stage
 ) -> Iterator[Version]:
     """What becomes of a version by each edit of a stage that does no harm, until all that is wrong
@@ -265,12 +264,12 @@ def _tried(
         for edit in batch:
             if problem.over or edit.cost > enough + SLACK:
                 break
-            found = applied(problem, proposals.lab.target, version, edit)
+            found = apply_edit(problem, proposals.lab.target, version, edit)
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
                 if mended >= version.wrong and not _by_chance(problem, found):
-                    apart = 0.0 if found.right else _APART
+                    apart = 0.0 if found.right else SLACK_OF_SEVERAL
                     enough = min(enough, edit.cost + apart)
                 yield found
 
@@ -281,7 +280,7 @@ def _by_chance(problem: Problem, found: Version) -> bool:
     return found.right and not problem.right(found.draft.compiled(), set(found.mended))
 
 
-def applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
+def apply_edit(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
     """The version after the edit; None if it cannot be run, or harms what was right."""
     draft = version.draft.edited(edit)
     try:

@@ -14,13 +14,13 @@ Failures: TypeAlias = dict[str, str]
 """By rule: how it failed last."""
 
 
-def spared(
+def spare_failures(
     failures: Failures, rule: Callable[P, Iterable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Iterator[T]:
     """What a rule proposes until it ends or raises; edits with the rule's name."""
     try:
         for found in rule(*args, **kwargs):
-            yield cast("T", _signed(found, name_of(rule)))
+            yield cast("T", _sign(found, name_of(rule)))
     except Exception as error:
         failures[rule.__name__] = f"{type(error).__name__}: {error}"
 
@@ -30,11 +30,11 @@ def name_of(rule: Callable[..., Any]) -> str:
     return f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
 
 
-def _signed(found: Any, name: str) -> Any:
+def _sign(found: Any, name: str) -> Any:
     match found:
         case Edit(rule=""):
             return replace(found, rule=name)
         case [Edit(), *_]:
-            return [_signed(e, name) for e in found]
+            return [_sign(e, name) for e in found]
         case _:
             return found

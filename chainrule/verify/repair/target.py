@@ -143,14 +143,14 @@ def target(
             slopes = seconds / max(process_time() - start, 1e-6) / _EVALUATIONS
             most = min(WHOLE, slopes / max(1, len(wanted(subject))))
             for i in wanted(subject):
-                expected[i] = _expected(value, xs, i, rng, most, size)
+                expected[i] = _expected_gradient(value, xs, i, rng, most, size)
         except (Exception, SystemExit):
             return None
     usable = all(np.any(e.sure) or not e.sure.size for e in expected.values())
     return Target(name, tuple(xs), tuple(gs), expected) if usable else None
 
 
-def _expected(
+def _expected_gradient(
     value: Callable[[Sequence[Any]], float],
     xs: Sequence[Any],
     i: int,
@@ -163,13 +163,13 @@ def _expected(
     directions = rng.standard_normal((DIRECTIONS, x.size)) if x.size > most else None
     steps = np.eye(x.size) if directions is None else directions
     if x.dtype.kind == "c":
-        return _complex_expected(value, xs, i, directions, steps, size)
+        return _expected_complex_gradient(value, xs, i, directions, steps, size)
     values, sure = _slopes(value, xs, i, steps)
     scale = float(np.linalg.norm(values)) + size
     return Expected(x.shape, directions, values, sure, scale)
 
 
-def _complex_expected(
+def _expected_complex_gradient(
     value: Callable[[Sequence[Any]], float],
     xs: Sequence[Any],
     i: int,
@@ -218,10 +218,10 @@ def cotangents(subject: Subject, xs: Sequence[Any], seed: int) -> tuple[Array, .
         except (Exception, SystemExit):
             return None
     rng = np.random.default_rng(seed)
-    return tuple([_like(y, rng) for y in ys])
+    return tuple([_random_like(y, rng) for y in ys])
 
 
-def _like(y: Array, rng: np.random.Generator) -> Array:
+def _random_like(y: Array, rng: np.random.Generator) -> Array:
     if y.dtype.kind == "c":
         g = rng.standard_normal(y.shape) + 1j * rng.standard_normal(y.shape)
     elif y.dtype.kind == "f":

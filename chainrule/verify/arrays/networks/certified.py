@@ -43,7 +43,7 @@ def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> lis
     """The findings, of which those of a whole whose parts are right say what these do to each
     other."""
     try:
-        return interference.explained(network.whole, findings) if network.parts else findings
+        return interference.explain(network.whole, findings) if network.parts else findings
     except Exception as error:  # Ours, or that of layers which run only once.
         why = f"what its layers do to each other was not seen: {error}"
         ledger.skipped.append(Skipped(network.whole.name, why))

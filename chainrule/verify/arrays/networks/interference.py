@@ -21,7 +21,7 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
 from chainrule.verify.arrays.networks.isolation import Method, Replaced, with_copies, with_stack
 from chainrule.verify.arrays.networks.network import error_with, layers_in
-from chainrule.verify.arrays.networks.watched import Call, Watched, watched_forward
+from chainrule.verify.arrays.networks.watched import Call, Watched, watch_forward
 from chainrule.verify.diagnose.text.forward import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
@@ -42,26 +42,26 @@ class Cause:
     apart: Sequence[Replaced]
 
 
-def explained(whole: Layer, findings: Iterable[Finding]) -> list[Finding]:
+def explain(whole: Layer, findings: Iterable[Finding]) -> list[Finding]:
     """The findings, of which those of a network whose layers are all right say what these do to
     each other, if that is all that is wrong."""
     found = list(findings)
     mine = [f for f in found if f.subject == whole.name and f.level == "error"]
     for cause in causes(whole) if mine else ():
         if (error := error_with(whole, cause.apart)) is not None:
-            return [_said(f, cause, error) if f in mine else f for f in found]
+            return [_with_cause(f, cause, error) if f in mine else f for f in found]
     return found
 
 
 def causes(whole: Layer) -> Iterator[Cause]:
     """What one forward of a network shows of it."""
-    watched = watched_forward(whole)
-    yield from _overwritten(watched)
-    yield from _called_again(watched)
-    yield from _in_one_place(watched)
+    watched = watch_forward(whole)
+    yield from _overwriting(watched)
+    yield from _repeated_calls(watched)
+    yield from _shared_places(watched)
 
 
-def _said(finding: Finding, cause: Cause, error: float) -> Finding:
+def _with_cause(finding: Finding, cause: Cause, error: float) -> Finding:
     at = cause.place if cause.lines[1] else None
     correction = Correction(cause.formula, *cause.lines, at, rechecked=True, error=error)
     return replace(
@@ -76,7 +76,7 @@ def _said(finding: Finding, cause: Cause, error: float) -> Finding:
 # What a layer has kept, changed by another one.
 
 
-def _overwritten(watched: Watched) -> Iterator[Cause]:
+def _overwriting(watched: Watched) -> Iterator[Cause]:
     for kept, call in watched.written[:1]:
         cls, (forward, _) = call.cls, methods_of(call.layer) or ("forward", "backward")
         called = f"{cls.__name__}.{forward}"
@@ -86,7 +86,7 @@ def _overwritten(watched: Watched) -> Iterator[Cause]:
             "kept",
             f"let `{called}` compute a new array, and leave its argument as it is",
             found and found[0],
-            _anew(*found) if found else ("", ""),
+            _as_new_array(*found) if found else ("", ""),
             [(cls, forward, with_copies)],
         )
 
@@ -95,7 +95,7 @@ def _writes_argument(function: ast.FunctionDef, statement: ast.stmt) -> bool:
     return bool({a.arg for a in function.args.args[1:]} & set(in_place(statement)))
 
 
-def _anew(place: Place, statement: ast.stmt) -> tuple[str, str]:
+def _as_new_array(place: Place, statement: ast.stmt) -> tuple[str, str]:
     """`x *= k` as it is, and as `x = x * k`; nothing for other statements."""
     match statement:
         case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if (
@@ -111,11 +111,11 @@ def _anew(place: Place, statement: ast.stmt) -> tuple[str, str]:
 # One layer in several places, which keeps its last call.
 
 
-def _called_again(watched: Watched) -> Iterator[Cause]:
+def _repeated_calls(watched: Watched) -> Iterator[Cause]:
     found = list[tuple[list[Call], tuple[str, str], tuple[str, ...]]]()
     for way in dict.fromkeys([c.way for c in watched.calls]):
         calls = [c for c in watched.calls if c.way == way]
-        methods, kept = methods_of(calls[0].layer), _changing([c.left for c in calls])
+        methods, kept = methods_of(calls[0].layer), _changing_attributes([c.left for c in calls])
         if kept and methods is not None and not layers_in(calls[0].layer):
             found.append((calls, methods, kept))
     apart = {c[0].cls: with_stack(c[0].cls, m, k) for c, m, k in found}
@@ -128,13 +128,13 @@ def _called_again(watched: Watched) -> Iterator[Cause]:
             f"{names} of the last call only: every backward of it reads that",
             f"give each place a {cls.__name__} of its own, or let `{called}` keep {names} of each "
             "call, the last one to be read first",
-            read or _second_call(calls) or _keeping(getattr(cls, methods[0]), kept),
-            (line, _taken(line, kept)),
+            read or _second_call(calls) or _line_that_keeps(getattr(cls, methods[0]), kept),
+            (line, _with_pop(line, kept)),
             [r for some in apart.values() for r in some],
         )
 
 
-def _changing(left: list[dict[str, Any]]) -> tuple[str, ...]:
+def _changing_attributes(left: list[dict[str, Any]]) -> tuple[str, ...]:
     """Attributes that are arrays, or hold some, others after each call."""
     first, *others = left
     return tuple([k for k, x in first.items() if any(_differs(x, o.get(k)) for o in others)])
@@ -151,7 +151,7 @@ def _second_call(calls: Sequence[Call]) -> Place | None:
     return placed(next((c.line for c in calls[1:] if c.line != calls[0].line), None))
 
 
-def _keeping(forward: Method, kept: tuple[str, ...]) -> Place | None:
+def _line_that_keeps(forward: Method, kept: tuple[str, ...]) -> Place | None:
     def asked(_: ast.FunctionDef, statement: ast.stmt) -> bool:
         match statement:
             case ast.Assign(targets=[ast.Attribute(attr=name)]):
@@ -181,7 +181,7 @@ def _is_last_of(node: ast.Subscript, kept: tuple[str, ...]) -> bool:
     return named and ast.unparse(node.slice) == "-1"
 
 
-def _taken(line: str, kept: tuple[str, ...]) -> str:
+def _with_pop(line: str, kept: tuple[str, ...]) -> str:
     """The line, which takes the last one off."""
     for name in kept:
         line = line.replace(f".{name}[-1]", f".{name}.pop()")
@@ -191,7 +191,7 @@ def _taken(line: str, kept: tuple[str, ...]) -> str:
 # One place for several layers.
 
 
-def _in_one_place(watched: Watched) -> Iterator[Cause]:
+def _shared_places(watched: Watched) -> Iterator[Cause]:
     for cls, before in watched.spaces.items():
         now = cast("dict[str, Any]", vars(cls))
         names = [k for k, x in now.items() if before.get(k) is not x and not k.startswith("__")]

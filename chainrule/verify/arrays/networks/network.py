@@ -24,7 +24,7 @@ from chainrule.verify.copies import twins
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.patches import Patches
-from chainrule.verify.streams import replayed
+from chainrule.verify.streams import replay
 
 _MOST = 64
 """How many layers are told apart; the others are looked at with the whole."""
@@ -63,27 +63,29 @@ def layers_in(owner: Any) -> dict[Way, Any]:
 
 
 @contextmanager
-def told(layers: dict[Way, Any], around: Callable[[Way, Any, Any], Any]) -> Generator[None]:
+def wrap_forwards(
+    layers: dict[Way, Any], around: Callable[[Way, Any, Any], Any]
+) -> Generator[None]:
     """Within it `around(way, layer, forward)` makes what is called in place of each forward."""
     with ExitStack() as undo:
         for way, layer in layers.items():
             forward, _ = cast("tuple[str, str]", methods_of(layer))
             if forward == "__call__":
-                undo.enter_context(_class_told(type(layer), {id(layer): way}, around))
+                undo.enter_context(_wrap_class(type(layer), {id(layer): way}, around))
                 continue
             setattr(layer, forward, around(way, layer, getattr(layer, forward)))
-            undo.callback(_untell, layer, forward)
+            undo.callback(_unwrap, layer, forward)
         yield
 
 
-def _untell(layer: Any, forward: str) -> None:
+def _unwrap(layer: Any, forward: str) -> None:
     """Let the class's method show again."""
     if forward in vars(layer):
         delattr(layer, forward)
 
 
 @contextmanager
-def _class_told(
+def _wrap_class(
     cls: Any, ways: dict[int, Way], around: Callable[[Way, Any, Any], Any]
 ) -> Generator[None]:
     """The same for objects that are called themselves, which Python looks up in their class."""
@@ -102,11 +104,11 @@ def _class_told(
         cls.__call__ = call
 
 
-def run_told(whole: Layer, around: Callable[[Way, Any, Any], Any]) -> None:
-    """One forward of a copy of a network, with `told`."""
+def run_wrapped(whole: Layer, around: Callable[[Way, Any, Any], Any]) -> None:
+    """One forward of a copy of a network, with `wrap_forwards`."""
     owner = duplicate(whole.owner)
     xs = twins([x.value for x in whole.inputs[: whole.count]])
-    with replayed(whole.streams), told(layers_in(owner), around):
+    with replay(whole.streams), wrap_forwards(layers_in(owner), around):
         getattr(owner, whole.names[0])(*xs)
 
 
@@ -126,42 +128,42 @@ def error_with(
     return None if evidence.wrong or not right else max(right)
 
 
-def _ran(whole: Layer, changed: int | None = None) -> list[Seen]:
+def _calls_of_layers(whole: Layer, changed: int | None = None) -> list[Seen]:
     """The calls of the layers in one run, the result of call number `changed` being disturbed."""
     calls: list[Seen] = []
 
     def around(way: Way, layer: Any, forward: Any) -> Any:
         @functools.wraps(forward)
         def instead(*args: Any, **kwargs: Any) -> Any:
-            before = duplicate_untold(layer)
+            before = duplicate_unwrapped(layer)
             number = len(calls)
             given = inspect.signature(forward).bind(*args, **kwargs)
             calls.append(Seen(way, before, tuple(twins(given.args))))
             result = forward(*args, **kwargs)
-            return disturbed(result) if number == changed else result
+            return disturb(result) if number == changed else result
 
         return instead
 
-    run_told(whole, around)
+    run_wrapped(whole, around)
     return calls
 
 
-def duplicate_untold(layer: Any) -> Any:
-    """A copy of a layer without what `told` put in place of its own and its layers' forwards."""
+def duplicate_unwrapped(layer: Any) -> Any:
+    """A copy of a layer without what `wrap_forwards` put in place of forwards."""
     copy = duplicate(layer)
     for part in (copy, *layers_in(copy).values()):
         for name in ("forward", "loss"):
             if hasattr(cast(Any, type(part)), name):
-                _untell(part, name)
+                _unwrap(part, name)
     return copy
 
 
-def disturbed(y: Any) -> Any:
+def disturb(y: Any) -> Any:
     """`y` with every float in it changed a little."""
     if is_float(y):
         return y * np.asarray(1.01).astype(y.dtype) + np.asarray(0.01).astype(y.dtype)
     if isinstance(y, tuple):
-        return tuple([disturbed(part) for part in cast("tuple[Any, ...]", y)])
+        return tuple([disturb(part) for part in cast("tuple[Any, ...]", y)])
     return y
 
 
@@ -170,7 +172,7 @@ def network_of(owner: Any, args: Sequence[Any], **options: Any) -> Network:
     whole = subject_of_layer(owner, args, **options)
     if not layers_in(owner):
         return Network([], whole, {}, [])
-    calls = _ran(whole)[:_MOST]
+    calls = _calls_of_layers(whole)[:_MOST]
     parts: dict[int, Layer] = {}
     skipped: list[Skipped] = []
     for number, seen in enumerate(calls):
@@ -190,14 +192,14 @@ def _upstream(whole: Layer, calls: Sequence[Seen], parts: dict[int, Layer]) -> d
     """For each layer whose results flow into it, the nearest first; and the whole."""
     feeds: dict[int, list[str]] = {number: [] for number in parts}
     for number, part in parts.items():
-        moved = _ran(whole, changed=number)
+        moved = _calls_of_layers(whole, changed=number)
         for later in range(number + 1, len(calls)):
-            if later in feeds and _moved(calls[later], moved[later]):
+            if later in feeds and _has_other_arguments(calls[later], moved[later]):
                 feeds[later].insert(0, part.name)
     return {parts[n].name: [*names, whole.name] for n, names in feeds.items()}
 
 
-def _moved(a: Seen, b: Seen) -> bool:
+def _has_other_arguments(a: Seen, b: Seen) -> bool:
     """Whether two calls of a layer got different arguments."""
     pairs = zip(a.args, b.args, strict=True)
     return any(is_float(x) and not np.array_equal(x, y, equal_nan=True) for x, y in pairs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, attributes, walk
-from chainrule.verify.arrays.networks.network import layers_in, run_told
+from chainrule.verify.arrays.networks.network import layers_in, run_wrapped
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
@@ -65,7 +65,7 @@ class Watched:
             self.spaces.setdefault(cls, dict(cast("dict[str, Any]", vars(cls))))
             at, first = here(), dict(attributes(layer))
             result = forward(*args, **kwargs)
-            left = {k: _now(x) for k, x in attributes(layer).items()}
+            left = {k: _snapshot(x) for k, x in attributes(layer).items()}
             new = {k: x for k, x in attributes(layer).items() if first.get(k) is not x}
             self.calls.append(Call(way, layer, at, left, new))
             if not layers_in(layer):  # What holds layers changes what these change.
@@ -83,13 +83,13 @@ class Watched:
         self.kept += [Kept(call.way, n, x, np.array(x)) for n, x in held]
 
 
-def _now(x: Any) -> Any:
+def _snapshot(x: Any) -> Any:
     """What a list holds now, for calls may add to it; anything else as it is."""
     return list(cast("list[Any]", x)) if isinstance(x, list) else x
 
 
-def watched_forward(whole: Layer) -> Watched:
+def watch_forward(whole: Layer) -> Watched:
     """What one forward of a network shows."""
     watched = Watched()
-    run_told(whole, watched.around)
+    run_wrapped(whole, watched.around)
     return watched

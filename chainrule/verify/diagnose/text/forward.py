@@ -31,7 +31,7 @@ class Change:
     line: int
 
 
-def changed_later(case: Case) -> Iterator[Guess]:
+def later_change(case: Case) -> Iterator[Guess]:
     """A guess from the text alone: it is wrong for certain, and this is why, most likely."""
     place = case.subject.place
     for change in changes(place)[:1]:
@@ -59,13 +59,13 @@ def changes(place: Place | None) -> list[Change]:
     kept: dict[str, int] = {}
     found: list[Change] = []
     statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
-    returned = {n.id for s in statements if isinstance(s, ast.Return) for n in _loaded(s)}
+    returned = {n.id for s in statements if isinstance(s, ast.Return) for n in _names_read(s)}
     for statement in sorted(statements, key=lambda s: s.lineno):
         line, written = statement.lineno, list(in_place(statement))
         found += [Change(n, kept[n], line) for n in written if kept.get(n, line) < line]
-        for name in [*_kept(statement), *_aliased(statement, returned)]:
+        for name in [*_names_kept(statement), *_aliases(statement, returned)]:
             kept.setdefault(name, line)
-        for name in _rebound(statement):
+        for name in _names_bound(statement):
             kept.pop(name, None)
     return [*found, *_in_loops(function)]
 
@@ -83,13 +83,13 @@ def may_change(place: Place | None) -> bool:
     for statement in statements:
         if any(roots.get(name, name) in kept for name in in_place(statement)):
             return True
-        kept |= {roots.get(name, name) for name in _kept(statement)}
-        for name, other in _named_again(statement):
+        kept |= {roots.get(name, name) for name in _names_kept(statement)}
+        for name, other in _renamings(statement):
             roots[name] = roots.get(other, other)
     return False
 
 
-def _named_again(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+def _renamings(statement: ast.stmt) -> Iterator[tuple[str, str]]:
     """Names that a statement gives to what has one already, or to a part of it."""
     pairs: list[tuple[ast.expr, ast.expr]] = []
     match statement:
@@ -112,17 +112,12 @@ def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
         if not isinstance(loop, (ast.For, ast.While)):
             continue
         inside = [n for n in ast.walk(loop) if isinstance(n, ast.stmt) and n is not loop]
-        fresh = {name for s in inside for name in _rebound(s)}
-        kept = {name: s.lineno for s in inside for name in _kept(s)}
+        fresh = {name for s in inside for name in _names_bound(s)}
+        kept = {name: s.lineno for s in inside for name in _names_kept(s)}
         for statement in inside:
             for name in in_place(statement):
                 if name in kept and name not in fresh and kept[name] >= statement.lineno:
                     yield Change(name, kept[name], statement.lineno)
-
-
-def has_text(place: Place | None) -> bool:
-    """Whether the forward's text can be read."""
-    return function_at(place) is not None
 
 
 def function_at(place: Place | None) -> ast.FunctionDef | None:
@@ -138,7 +133,7 @@ def _first(function: ast.FunctionDef) -> int:
     return min([function.lineno, *[d.lineno for d in function.decorator_list]])
 
 
-def _kept(statement: ast.stmt) -> list[str]:
+def _names_kept(statement: ast.stmt) -> list[str]:
     """Arrays that get a second name: `ctx.save_for_backward(x)`, `self.x = x`, `cache = (x, y)`."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
@@ -148,7 +143,7 @@ def _kept(statement: ast.stmt) -> list[str]:
         return []
     value = statement.value
     attributes = _names([t for t in statement.targets if isinstance(t, ast.Attribute)])
-    return [*([] if _is_made(value) else attributes), *_held(statement, value)]
+    return [*([] if _is_made(value) else attributes), *_names_in_container(statement, value)]
 
 
 def _is_made(value: ast.expr) -> bool:
@@ -160,7 +155,7 @@ def _is_made(value: ast.expr) -> bool:
             return False
 
 
-def _held(statement: ast.Assign, value: ast.expr) -> list[str]:
+def _names_in_container(statement: ast.Assign, value: ast.expr) -> list[str]:
     if isinstance(value, ast.Dict):
         return _names(value.values)
     if isinstance(value, (ast.Tuple, ast.List)):
@@ -171,7 +166,7 @@ def _held(statement: ast.Assign, value: ast.expr) -> list[str]:
     return _names([value]) if held else []
 
 
-def _aliased(statement: ast.stmt, returned: set[str]) -> list[str]:
+def _aliases(statement: ast.stmt, returned: set[str]) -> list[str]:
     """`cache = y`, if what is returned has `cache` in it."""
     if not isinstance(statement, ast.Assign):
         return []
@@ -179,7 +174,7 @@ def _aliased(statement: ast.stmt, returned: set[str]) -> list[str]:
     return _names([statement.value]) if names & returned else []
 
 
-def _loaded(statement: ast.stmt) -> list[ast.Name]:
+def _names_read(statement: ast.stmt) -> list[ast.Name]:
     return [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
 
 
@@ -223,7 +218,7 @@ def _base(node: ast.expr) -> ast.expr:
     return node
 
 
-def _rebound(statement: ast.stmt) -> list[str]:
+def _names_bound(statement: ast.stmt) -> list[str]:
     """Names that stand for another array from here on."""
     if not isinstance(statement, ast.Assign):
         return []

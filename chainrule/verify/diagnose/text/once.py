@@ -36,7 +36,7 @@ class Once:
     """The value."""
 
 
-def kept_once(function: ast.FunctionDef | ast.Lambda) -> list[Once]:
+def values_kept_once(function: ast.FunctionDef | ast.Lambda) -> list[Once]:
     """All that a function keeps only where nothing is, of the values of its arguments."""
     found = [once for node in ast.walk(function) for once in _of(node)]
     lasting, read = _lasting(function), _from_arguments(function)
@@ -48,13 +48,13 @@ def kept_once(function: ast.FunctionDef | ast.Lambda) -> list[Once]:
     ]
 
 
-def kept_by_first_call(case: Case) -> Iterator[Guess]:
+def value_of_first_call(case: Case) -> Iterator[Guess]:
     """A guess from the text: it is wrong for certain, and calls that share no object share this."""
     place = case.subject.place
     function = function_at(place)
     if function is None or place is None:
         return
-    for once in kept_once(function):
+    for once in values_kept_once(function):
         if once.target.startswith(tuple([f"{name}." for name in _OWNERS])):
             continue  # It does not outlive that.
         yield guess(

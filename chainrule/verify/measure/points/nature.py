@@ -36,7 +36,7 @@ def is_symmetric(x: Array) -> bool:
     return bool(same and np.any(beside) and np.ptp(x) > 0)
 
 
-def like(x: Array, new: Array) -> Array:
+def in_the_nature_of(x: Array, new: Array) -> Array:
     """New values made what x is: rows that sum to the same, symmetric, positive definite."""
     if (axis := even_axis(x)) is not None:
         return _as_rows(x, new, axis)

@@ -8,8 +8,8 @@ from functools import cached_property
 from time import perf_counter
 
 from chainrule.verify.measure import conduct, cotangents
-from chainrule.verify.measure.captured import around
-from chainrule.verify.measure.noise import Base, based, vanished
+from chainrule.verify.measure.captured import probe_around
+from chainrule.verify.measure.noise import Base, base_at, with_vanished_outputs
 from chainrule.verify.measure.points import meant, proportions, sizes, values, windows
 from chainrule.verify.measure.points.beyond import is_beyond
 from chainrule.verify.measure.points.settling import settles
@@ -34,7 +34,7 @@ class OtherPoints:
         if self.run.subject.only_here:
             self.run.skip("other values", self.run.subject.only_here)
             return
-        for point in values.varied(self.run, small.point, base.point):
+        for point in values.varied_points(self.run, small.point, base.point):
             self._elsewhere(point, "one_sided" if point.kind == "sign" else "region", right)
 
     def _sizes(self, base: Base, right: bool) -> Base:
@@ -75,9 +75,9 @@ class OtherPoints:
         if self._late():
             return None
         try:
-            base = based(run, point)
+            base = base_at(run, point)
             usual = self.seen[0][0] if self.seen else base
-            seen = around(run, vanished(base, usual), thorough=False)
+            seen = probe_around(run, with_vanished_outputs(base, usual), thorough=False)
         except BackwardError as error:
             if _says_how_many(error):
                 run.skip(point.name, f"the backward takes a fixed number of parts: {error}")
@@ -136,7 +136,9 @@ class OtherPoints:
         first, _ = self.seen[0]
         for point in sizes.multiples(self.run, first):
             try:
-                found = probe(self.run, vanished(based(self.run, point), first), thorough=False)
+                found = probe(
+                    self.run, with_vanished_outputs(base_at(self.run, point), first), thorough=False
+                )
             except UnusableError:
                 continue
             checked = any(t.verdict == "right" for t in found.trials)
@@ -174,7 +176,7 @@ class OtherPoints:
             theirs, mine = self.run.subject.derived(base.xs, gs), self.run.pull(base.xs, gs)
         except Exception:  # as the user's code raises it
             return False
-        return theirs is not None and conduct.apart(theirs[k], mine[k]) < SAME
+        return theirs is not None and conduct.distance(theirs[k], mine[k]) < SAME
 
 
 def _says_how_many(error: BackwardError) -> bool:

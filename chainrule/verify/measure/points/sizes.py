@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.points.lengths import LARGEST, extents, free
-from chainrule.verify.measure.points.nature import like
+from chainrule.verify.measure.points.nature import in_the_nature_of
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 
@@ -194,7 +194,7 @@ def _unequal(run: Run, xs: Sequence[Any], changed: Sequence[Any]) -> tuple[Any, 
         twins = [j for j in run.wanted if j < k and is_array(x) and np.array_equal(xs[j], x)]
         if twins and inexact(x) and x.size > 1:
             moved = (new * (1 + 0.1 * signs(run.rng, new.shape))).astype(x.dtype)
-            apart[k] = like(x, moved)
+            apart[k] = in_the_nature_of(x, moved)
     return tuple(apart)
 
 
@@ -238,7 +238,7 @@ def lengthened(run: Run, x: Array, k: int, shape: tuple[int, ...]) -> Array:
     grown = _taken(x, shape)
     if grown.size > x.size and k in run.wanted:
         grown = (grown * (1 + 0.1 * signs(run.rng, grown.shape))).astype(x.dtype)
-    return like(x, grown)
+    return in_the_nature_of(x, grown)
 
 
 def _within(x: Array, renaming: Renaming) -> Array:

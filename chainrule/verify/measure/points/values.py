@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure.noise import tangent
-from chainrule.verify.measure.points.nature import even_axis, is_symmetric, like
+from chainrule.verify.measure.points.nature import even_axis, in_the_nature_of, is_symmetric
 from chainrule.verify.measure.run import Point, Run, inexact, is_array
 from chainrule.verify.subject import Array
 
@@ -28,13 +28,13 @@ _PRODUCTS = re.compile(r"\b(?:cum)?prod\(")
 """
 
 
-def nearby(run: Run, point: Point) -> Point:
+def nearby_point(run: Run, point: Point) -> Point:
     """The point moved a little, off every kink."""
-    xs = _mapped(run, point.xs, lambda x: x + tangent(run.rng, x) / 64)
+    xs = _map_inputs(run, point.xs, lambda x: x + tangent(run.rng, x) / 64)
     return Point(f"{point.name}, moved", xs, "moved", point.judged)
 
 
-def telling(run: Run, point: Point) -> Point | None:
+def telling_point(run: Run, point: Point) -> Point | None:
     """The point with other numbers where a whole input is 0, 1 or -1, as biases, gains, first
     states and temperatures are at first: a factor of it that is missing, or too much, and all that
     is multiplied by 0, cannot be told there. None if no input is like that, or all are: such a
@@ -42,7 +42,7 @@ def telling(run: Run, point: Point) -> Point | None:
     blank = [k for k in run.wanted if inexact(x := point.xs[k]) and x.size and _is_blank(x)]
     if not blank or len(blank) == len(run.wanted):
         return None
-    xs = _mapped(run, point.xs, lambda x: _told_apart(run, x), blank)
+    xs = _map_inputs(run, point.xs, lambda x: _distinct_numbers(run, x), blank)
     return Point(f"{point.name}, other numbers for zeros and ones", xs, "value", point.judged)
 
 
@@ -50,17 +50,17 @@ def _is_blank(x: Array) -> bool:
     return any(bool((x == value).all()) for value in (0, 1, -1))
 
 
-def _told_apart(run: Run, x: Array) -> Array:
+def _distinct_numbers(run: Run, x: Array) -> Array:
     """Numbers of either sign for zeros; smaller ones for others, for 1 may be the most there is."""
     return x * run.rng.uniform(0.5, 0.9, x.shape) if np.any(x) else tangent(run.rng, x)
 
 
-def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
+def varied_points(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     """The points that are tried besides `point`, of the same shapes.
 
     What the values may be is judged by the captured ones.
     """
-    free = [k for k in run.wanted if _signed(captured.xs[k])]
+    free = [k for k in run.wanted if _has_both_signs(captured.xs[k])]
     asks = _asks(run, _SIGNS)
     positive = [k for k in run.wanted if _positive(captured.xs[k], asks)]
     products = _asks(run, _PRODUCTS)
@@ -75,16 +75,16 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     ]
     for name, kind, which, change in kinds:
         if which:
-            xs = _in_order(run, captured.xs, _mapped(run, point.xs, change, which))
-            yield Point(_named(point, name), xs, kind)
+            xs = _in_order(run, captured.xs, _map_inputs(run, point.xs, change, which))
+            yield Point(_name_of(point, name), xs, kind)
     main = _main(captured, positive)
     if main:
-        xs = _in_order(run, captured.xs, _mapped(run, point.xs, lambda x: -np.abs(x), main))
-        name = _named(point, "negative where all were positive")
+        xs = _in_order(run, captured.xs, _map_inputs(run, point.xs, lambda x: -np.abs(x), main))
+        name = _name_of(point, "negative where all were positive")
         yield Point(name, xs, "sign", frozenset(main))
     if main and asks:  # What is compared with it may be larger than all of it so far.
-        xs = _in_order(run, captured.xs, _mapped(run, point.xs, lambda x: 8 * x, main))
-        name = _named(point, "8 times larger where all were positive")
+        xs = _in_order(run, captured.xs, _map_inputs(run, point.xs, lambda x: 8 * x, main))
+        name = _name_of(point, "8 times larger where all were positive")
         yield Point(name, xs, "value", frozenset(main))
 
 
@@ -99,11 +99,11 @@ def _main(captured: Point, some: Sequence[int]) -> list[int]:
     return [k for k, x in of if x.ndim == axes and _FEWER * x.size >= size]
 
 
-def _named(point: Point, name: str) -> str:
+def _name_of(point: Point, name: str) -> str:
     return name if point.kind == "captured" else f"{point.name}, {name}"
 
 
-def _mapped(
+def _map_inputs(
     run: Run,
     xs: Sequence[Any],
     change: Callable[[Array], Array],
@@ -112,7 +112,9 @@ def _mapped(
     chosen = run.wanted if which is None else which
     return tuple(
         [
-            _kept(x, np.asarray(change(x), x.dtype)) if k in chosen and is_array(x) else x
+            _symmetric_if_it_was(x, np.asarray(change(x), x.dtype))
+            if k in chosen and is_array(x)
+            else x
             for k, x in enumerate(xs)
         ]
     )
@@ -131,12 +133,12 @@ def _in_order(run: Run, before: Sequence[Any], xs: Sequence[Any]) -> tuple[Any, 
     return tuple(found)
 
 
-def _kept(x: Array, new: Array) -> Array:
+def _symmetric_if_it_was(x: Array, new: Array) -> Array:
     """New values, symmetric where they were."""
-    return like(x, new) if is_symmetric(x) else new
+    return in_the_nature_of(x, new) if is_symmetric(x) else new
 
 
-def _signed(x: Array) -> bool:
+def _has_both_signs(x: Array) -> bool:
     """Whether x takes numbers of either sign, as far as it shows."""
     if x.dtype.kind == "c" or not np.isfinite(x).all() or even_axis(x) is not None:
         return False

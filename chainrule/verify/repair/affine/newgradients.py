@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.repair.affine.synthesis import alone, fitting
+from chainrule.verify.repair.affine.synthesis import fitting, texts_of
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.prior import BETWEEN, MADE, READ
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.numbers import scalars
-from chainrule.verify.repair.values.pool import Term, named, pool, summed
+from chainrule.verify.repair.values.pool import Term, named_arrays, pool, sums_to
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 
@@ -33,7 +33,7 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
         expected, got = lab.target.expected[i], lab.x_bars[i]
         if got is None or not np.any(got):
             for term, weight in _equal(lab, expected):
-                for text, cost in alone(term, (weight,), numbers):
+                for text, cost in texts_of(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
                     yield from _by_zeros(scene, expected.shape, text, cost)
@@ -43,10 +43,10 @@ def _equal(lab: Lab, expected: Expected) -> list[tuple[Term, float]]:
     """Expressions that are a gradient, up to a weight: a named array or its sums, or else more."""
     scene, wanted = lab.scene, expected.values / _unit(lab)
     node, shape = scene.returned[-1], expected.shape
-    atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
-    plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
+    atoms = [Term(k, v, 0.0) for k, v in named_arrays(scene, node).items()]
+    plain_ones = [t for a in atoms for t in sums_to(scene, a, shape)]
     found = list(fitting(plain_ones, expected.directions, wanted))
-    terms = [] if found else pool(scene, named(scene, node), shape)
+    terms = [] if found else pool(scene, named_arrays(scene, node), shape)
     return found or list(fitting(terms, expected.directions, wanted))
 
 
@@ -62,13 +62,13 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         none = isinstance(node, ast.Constant) and node.value is None
         if none or (value is not None and not np.any(value)):
             made = MADE * isinstance(node, ast.Subscript | ast.Attribute)
-            yield scene.put(_converted(node), text, "dropped", 1.2 + made + cost)
+            yield scene.put(_before_conversion(node), text, "dropped", 1.2 + made + cost)
     if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
 
 
-def _converted(node: ast.expr) -> ast.expr:
+def _before_conversion(node: ast.expr) -> ast.expr:
     """What is returned as a tensor, or an array, of another kind: `d` of `cr.tensor(d)`."""
     match node:
         case ast.Call(func=ast.Attribute(), args=[ast.Name() as inner], keywords=[]):

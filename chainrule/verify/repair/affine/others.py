@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.affine.weigh import early
+from chainrule.verify.repair.affine.weigh import early_cost
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.values.beside import Beside, answers
@@ -84,10 +84,10 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
             text = row.format(e=atom, ax=scene.dialect.along(axes, True))
             yield scene.put(node, text, "factor", 1.4)
     summed = beside.with_sums(sorted(scene.cotangents), scene.dialect.along)
-    yield from _multiplied(lab, response, summed.with_axes)
+    yield from _products(lab, response, summed.with_axes)
 
 
-def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+def _products(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
     scene, node = lab.scene, response.node
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     limits = bounds(scene)
@@ -97,7 +97,7 @@ def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
         for row in _FACTORS:
             if _answers(lab, response, beside, row, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
-                yield scene.put(node, text, code, 1.2 + early(scene, node))
+                yield scene.put(node, text, code, 1.2 + early_cost(scene, node))
         signs = beside.each(_signed, name)
         if module is not None and signs is not None and answers(lab, response, signs):
             yield scene.put(node, f"{here} * {module}.sign({name})", "one_sided", 1.25)
@@ -105,7 +105,7 @@ def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
             value = beside.each(row_of(row.replace("{c}", repr(limits[c]))), name)
             if value is not None and answers(lab, response, value):
                 text = row.format(e=here, a=name, c=c)
-                yield scene.put(node, text, "region", 1.2 + early(scene, node))
+                yield scene.put(node, text, "region", 1.2 + early_cost(scene, node))
 
 
 def _signed(e: Array, a: Array) -> Array:
@@ -145,7 +145,7 @@ _LOOP_MASKS = ("{e} * (abs({a}) < {c})", "{e} * ({a} > {c})", "{e} * ({a} < {c})
 _LOOP_TERMS = ("{e} + {a}", "{e} + {a} * {b}", "{e} + {a} * (1 - {b})")
 
 
-def handed_on(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+def loop_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
     """Edits that multiply a value by what belongs to its turn, or add such products to it."""
     scene, node = lab.scene, response.node
     if node not in scene.roots:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from chainrule.verify.repair.budget import EXPRESSIONS
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, MUL, as_part, part
 from chainrule.verify.repair.code.syntax import is_sum
@@ -24,11 +25,10 @@ from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import LOOSE
 
-_BEST = 8
-"""Expressions that are tried, of those that fit."""
 
-
-def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]) -> Iterator[Edit]:
+def replacements(
+    lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]
+) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
     scene, node = lab.scene, response.node
     turn = 0 if len(response.values) == 1 else -1 if response.needed is None else response.needed[0]
@@ -36,11 +36,11 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
         return
     value = response.values[turn]
     terms = pool(scene, beside.arrays[turn], value.shape)
-    nothing, held = not np.any(response.flat), added_up(scene, node)
+    nothing, held = not np.any(response.flat), summands_around(scene, node)
     for columns, residual in _systems(lab, response):
         here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)
         for term, weight in fitting(terms, columns, residual + here):
-            for text, cost in alone(term, (weight,), numbers):
+            for text, cost in texts_of(term, (weight,), numbers):
                 code, base = ("dropped", 1.2) if nothing else (term.code, 1.7)
                 yield scene.put(node, text, code, base + cost)
         if nothing:
@@ -79,17 +79,17 @@ def fitting(
     weights = effects @ wanted / np.where(sizes > 0, sizes, 1.0)
     rests = np.linalg.norm(wanted - weights[:, None] * effects, axis=1)
     good = (rests <= LOOSE * np.linalg.norm(wanted)) & (weights != 0)
-    for k in sorted(np.flatnonzero(good), key=lambda k: terms[k].cost)[:_BEST]:
+    for k in sorted(np.flatnonzero(good), key=lambda k: terms[k].cost)[:EXPRESSIONS]:
         yield terms[k], float(weights[k])
 
 
-def alone(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def texts_of(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """A multiple of a term, as it stands alone."""
     for text, cost in coefficient(term.text, weight, numbers):
         yield (text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"), term.cost + cost
 
 
-def added_up(scene: Scene, node: ast.expr) -> list[Array]:
+def summands_around(scene: Scene, node: ast.expr) -> list[Array]:
     """The values of all terms of the sum that a node is part of, flat; its own if it is in none."""
     whole = node
     while is_sum(parent := scene.draft.parents[whole]) and isinstance(parent, ast.expr):

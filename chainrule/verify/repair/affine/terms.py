@@ -16,9 +16,10 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.affine.others import axes_of, handed_on, other_values, row_of
-from chainrule.verify.repair.affine.synthesis import added_up, instead, is_there
+from chainrule.verify.repair.affine.others import axes_of, loop_values, other_values, row_of
+from chainrule.verify.repair.affine.synthesis import is_there, replacements, summands_around
 from chainrule.verify.repair.affine.weigh import with_weight
+from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part, part
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at
@@ -30,8 +31,6 @@ from chainrule.verify.repair.values.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Array
 
-_PAIRS = 60
-"""Of two terms that are added at once. Where there are more, few elements tell little."""
 _SUMS = (
     "{e}.sum({ax})",
     "{a} * ({e} * {a}).sum({ax})",
@@ -40,9 +39,6 @@ _SUMS = (
 )
 """Terms of softmax and of normalisations, along an axis."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
-_NODES = 48
-_SHARE = 0.7
-"""Of the time that is left: the rest is for what rules propose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +54,14 @@ class _Term:
     cost: float
 
 
-def missing(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
+def missing_terms(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
     """Edits that add terms to an expression, multiply it, or put another one in its place: those of
     one expression after those of another. First come expressions of which one value would put right
     all that is wrong."""
     there = lab.elsewhere
     numbers = scalars(lab.scene, None if there is None else there.scene)
     now, later = process_time(), list[Response]()
-    until = now + _SHARE * (lab.problem.stop - now)
+    until = now + SHARE_OF_TERMS * (lab.problem.stop - now)
     for node in _places(lab, doubts):
         if lab.problem.over or process_time() > until:
             return
@@ -83,11 +79,11 @@ def missing(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
 def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
     beside = Beside.of(lab.scene, response)
     if np.any(response.flat):
-        yield from _terms_added(lab, response, beside, numbers)
+        yield from _additions(lab, response, beside, numbers)
         yield from other_values(lab, response, beside)
-    yield from instead(lab, response, beside, numbers)
+    yield from replacements(lab, response, beside, numbers)
     if len(response.values) > 1:
-        yield from handed_on(lab, response, beside)
+        yield from loop_values(lab, response, beside)
 
 
 def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
@@ -104,7 +100,7 @@ def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
         doubt = doubt_at(doubts, *scene.draft.span(node))
         return effect is not None and set(effect) < wrong, doubt > 0, node not in scene.roots
 
-    return sorted(nodes, key=unlikely)[:_NODES]
+    return sorted(nodes, key=unlikely)[:NODES]
 
 
 def _varies(scene: Scene, node: ast.expr) -> bool:
@@ -122,7 +118,7 @@ def _is_zero(scene: Scene, node: ast.expr) -> bool:
 # Terms.
 
 
-def _terms_added(
+def _additions(
     lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     terms = list(_terms(lab.scene, response, beside.with_products))
@@ -133,7 +129,7 @@ def _terms_added(
     if one:
         return
     two = sorted(two, key=lambda pair: sum([terms[i].cost for i in pair]))
-    for i, k in two[:_PAIRS]:
+    for i, k in two[:PAIRS]:
         if lab.problem.over:
             return
         a, b = terms[i], terms[k]
@@ -144,7 +140,7 @@ def _terms_added(
     if len(response.values) > 1:  # Else `weigh.py` has seen to it.
         for (more,) in lab.fits([own]):
             yield from with_weight(lab.scene, response.node, (1 + more,), (), numbers)
-    for k in _beside_own(lab, terms, own)[:_PAIRS]:
+    for k in _beside_own(lab, terms, own)[:PAIRS]:
         if lab.problem.over:
             return
         yield from _scaled_with(lab, response.node, terms[k], own, numbers)
@@ -169,7 +165,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                     text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
                     form = row.format(e=VALUE, a=name, ax=along)
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
-    held = added_up(scene, node) if len(response.values) == 1 else []
+    held = summands_around(scene, node) if len(response.values) == 1 else []
     for row in _TERMS:
         for name in beside.names if row == "{a}" else beside.partners:
             value = beside.each(row_of(row), name)
@@ -202,7 +198,7 @@ def _with_terms(
     cost: float,
 ) -> Iterator[Edit]:
     weights = lab.weights(node, [t.form for t in terms], here)
-    written = [list(_written(*tw, numbers))[:6] for tw in zip(terms, weights, strict=True)]
+    written = [list(_texts(*tw, numbers))[:6] for tw in zip(terms, weights, strict=True)]
     for choice in itertools.product(*written):
         text = " ".join([as_part(lab.scene.draft, node, ADD), *[c[0] for c in choice]])
         yield lab.scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
@@ -215,14 +211,14 @@ def _scaled_with(
     here = as_part(lab.scene.draft, node, ADD)
     for weight, scale in lab.fits([term.effect, own]):
         if abs(1 + scale) < 1e-6:
-            for text, cost in _written(term, (weight,), numbers):
+            for text, cost in _texts(term, (weight,), numbers):
                 whole = text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"
                 code = "missing_term" if VALUE in term.form else "wrong_value"
                 yield lab.scene.put(node, whole, code, term.cost + cost)
             continue
         if abs(scale) < 1e-6:
             continue
-        for text, cost in list(_written(term, (weight / (1 + scale),), numbers))[:3]:
+        for text, cost in list(_texts(term, (weight / (1 + scale),), numbers))[:3]:
             for factor, more in factors((abs(1 + scale),), numbers)[:4]:
                 sign = "-" if scale < -1 else ""
                 total = term.cost + 0.4 + cost + more
@@ -230,7 +226,7 @@ def _scaled_with(
                 yield lab.scene.put(node, whole, "missing_term", total)
 
 
-def _written(term: _Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def _texts(term: _Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     if term.share > 1 and abs(abs(weight[0]) * term.share - 1) < 1e-5:
         mean = term.text.replace(".sum(", ".mean(")
         yield from coefficient(mean, (1.0,) if weight[0] > 0 else (-1.0,), numbers)

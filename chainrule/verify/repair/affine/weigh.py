@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removed
+from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removal
 from chainrule.verify.repair.prior import EARLY, OF_NUMBERS, WORKED_OUT
 from chainrule.verify.repair.values.lab import NEAR, Lab, Values
-from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spelled
+from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spellings
 from chainrule.verify.repair.values.scene import Scene
 
 _IN_LOOPS = (-1.0, 2.0, 0.5)
@@ -26,7 +26,7 @@ _MOVING = re.compile(
 """Functions that move elements and compute nothing: no factor was forgotten there."""
 
 
-def weighed(lab: Lab) -> Iterator[Edit]:
+def weights(lab: Lab) -> Iterator[Edit]:
     """Edits that give each expression the weight with which a wrong gradient comes out right."""
     there = lab.elsewhere
     numbers = scalars(lab.scene, None if there is None else there.scene)
@@ -35,7 +35,7 @@ def weighed(lab: Lab) -> Iterator[Edit]:
         for (more,) in lab.fits([effect]):
             for weight in _weights(there, node, 1 + more):
                 yield from with_weight(lab.scene, node, weight, _values(lab, node), numbers)
-                yield from _divided(lab, node, weight, numbers)
+                yield from _other_divisors(lab, node, weight, numbers)
         if _values(lab, node):
             for weight in _as_divisor(lab, there, node):
                 yield from with_weight(lab.scene, node, weight, _values(lab, node), counts)
@@ -83,13 +83,13 @@ def with_weight(
     """Edits that give a node a weight."""
     cost = 1.0 + _depth(scene, node)
     if abs(weight[0] + 1) < NEAR:
-        yield from _negated(scene, node, cost)
+        yield from _negations(scene, node, cost)
     elif abs(weight[0]) < NEAR:
-        yield from _left_out(scene, node)
+        yield from _removals(scene, node)
     else:
-        cost = OF_NUMBERS if value else cost + early(scene, node)
-        yield from _scaled(scene, node, weight, numbers, cost)
-        yield from _respelled(scene, node, weight, value, numbers)
+        cost = OF_NUMBERS if value else cost + early_cost(scene, node)
+        yield from _scalings(scene, node, weight, numbers, cost)
+        yield from _respellings(scene, node, weight, value, numbers)
 
 
 def _depth(scene: Scene, node: ast.expr) -> float:
@@ -104,7 +104,7 @@ def _depth(scene: Scene, node: ast.expr) -> float:
     return away + (0.1 if term else 0.3)
 
 
-def _negated(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
+def _negations(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
     parent = scene.draft.parents[node]
     match parent:
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, right=right) if right is node:
@@ -124,7 +124,7 @@ def _negated(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
         yield scene.put(node, text, "sign", cost + 0.05)
 
 
-def _left_out(scene: Scene, node: ast.expr) -> Iterator[Edit]:
+def _removals(scene: Scene, node: ast.expr) -> Iterator[Edit]:
     match scene.draft.parents[node]:
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, left=left, right=right) as parent:
             if right is node:
@@ -135,17 +135,17 @@ def _left_out(scene: Scene, node: ast.expr) -> Iterator[Edit]:
                 text = f"-{as_part(scene.draft, right, UNARY)}"
                 yield scene.put(parent, text, "extra_term", 1.1)
         case ast.AugAssign() as parent:
-            yield removed(scene.draft, parent, "extra_term", 1.1)
+            yield removal(scene.draft, parent, "extra_term", 1.1)
         case _:
             return
 
 
-def _respelled(
+def _respellings(
     scene: Scene, node: ast.expr, weight: Values, value: Values, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     """Another number where a number stands, or where one divides."""
     if value:
-        for text, extra in spelled(_product(value, weight), numbers):
+        for text, extra in spellings(_product(value, weight), numbers):
             base = 1.05 if isinstance(node, ast.Constant) else 0.7
             cost = base + extra + WORKED_OUT * _is_new(node, text, numbers)
             yield scene.put(node, text, "factor", cost)
@@ -157,18 +157,20 @@ def _is_new(node: ast.expr, text: str, numbers: list[Scalar]) -> bool:
     return not constant and "/" not in text and text not in {s.text for s in numbers}
 
 
-def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) -> Iterator[Edit]:
+def _other_divisors(
+    lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]
+) -> Iterator[Edit]:
     """Another number where one divides: `/ d` to `/ sqrt(d)`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and weight[0] > 0:
         divisor = _values(lab, node.right)
         if divisor:
             lacking = tuple([1 / w for w in weight])
-            for text, extra in spelled(_product(divisor, lacking), numbers):
+            for text, extra in spellings(_product(divisor, lacking), numbers):
                 worked_out = WORKED_OUT * _is_new(node.right, text, numbers)
                 yield lab.scene.put(node.right, text, "factor", 0.7 + extra + worked_out)
 
 
-def _scaled(
+def _scalings(
     scene: Scene, node: ast.expr, weight: Values, numbers: list[Scalar], cost: float
 ) -> Iterator[Edit]:
     here = as_part(scene.draft, node, MUL)
@@ -177,7 +179,7 @@ def _scaled(
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
 
 
-def early(scene: Scene, node: ast.expr) -> float:
+def early_cost(scene: Scene, node: ast.expr) -> float:
     """How unlikely a factor is missing here, because the way goes on."""
     return EARLY * (1 - scene.draft.span(node)[0] / len(scene.draft.body))
 

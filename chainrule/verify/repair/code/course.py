@@ -29,7 +29,7 @@ def whole(draft: Draft) -> list[ast.expr]:
     return sorted(set(found), key=lambda n: draft.span(n))
 
 
-def returned(draft: Draft) -> list[ast.expr]:
+def returned_values(draft: Draft) -> list[ast.expr]:
     """The elements of what the function returns."""
     root = draft.root
     if isinstance(root, ast.Lambda):
@@ -51,14 +51,14 @@ def flowing(draft: Draft, cotangents: set[str], of_value: Sequence[ast.stmt]) ->
         found = {name for t in targets for name in gives(t)}
     for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
         for n in draft.nodes:
-            for target, value in _given(n):
+            for target, value in _assignments(n):
                 if mentions(value) & found:
                     found |= gives(target)
-            found |= filled(n, found)
+            found |= names_filled(n, found)
     return found
 
 
-def _given(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What a statement gives a value, and that, of `a, b = x, y` one by one."""
     match node:
         case ast.For(target=target, iter=value):
@@ -73,7 +73,7 @@ def _given(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             return
 
 
-def filled(node: ast.AST, flowing: set[str]) -> set[str]:
+def names_filled(node: ast.AST, flowing: set[str]) -> set[str]:
     """Names of what a statement changes in place by something that flows: `d += g`, `d[i] = g`,
     `np.add.at(d, i, g)`, `d.index_add_(0, i, g)`, `ds.append(g)`."""
     match node:

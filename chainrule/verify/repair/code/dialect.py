@@ -11,7 +11,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from chainrule.engine.source_text import definition_text
-from chainrule.verify.repair.code.draft import Draft, UnreadableError, plain_function
+from chainrule.verify.repair.budget import FUNCTIONS_READ
+from chainrule.verify.repair.code.draft import Draft, UnreadableError, python_function
 from chainrule.verify.repair.code.fit import ATOM, part
 from chainrule.verify.repair.values.watch import is_torch
 from chainrule.verify.subject import Source
@@ -31,7 +32,7 @@ class Dialect:
 
     def module(self, *names: str) -> str | None:
         """What the code calls one of these modules."""
-        function = plain_function(self.draft.source.function)
+        function = python_function(self.draft.source.function)
         for k, v in function.__globals__.items():
             if isinstance(v, ModuleType) and v.__name__ in names:
                 return k
@@ -67,8 +68,6 @@ class Dialect:
         return f"{text}.transpose(-2, -1)" if self.torch else f"{text}.swapaxes(-1, -2)"
 
 
-_MOST = 8
-"""Functions that are read, besides the forward."""
 ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid", "relu")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 
@@ -96,11 +95,11 @@ def forward_texts(source: Source) -> tuple[str, ...]:
 def called_by(code: Source) -> Iterator[FunctionType]:
     """Functions of the same file that some code calls by their names, or that these call."""
     try:
-        first = plain_function(code.function)
+        first = python_function(code.function)
     except UnreadableError:
         return
     known, waiting = {first}, [first]
-    while waiting and len(known) <= _MOST:
+    while waiting and len(known) <= FUNCTIONS_READ:
         f = waiting.pop(0)
         for name in _names(f.__code__):
             other = f.__globals__.get(name)

@@ -16,7 +16,7 @@ from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
-from chainrule.verify.repair.code.endless import guarded, limit
+from chainrule.verify.repair.code.endless import limit, with_limit
 from chainrule.verify.subject import Source
 
 Def: TypeAlias = ast.FunctionDef | ast.Lambda
@@ -55,7 +55,7 @@ class Draft:
     @staticmethod
     def of(source: Source) -> Draft:
         """The version that the user wrote."""
-        plain_function(source.function)
+        python_function(source.function)
         draft = Draft(source, "", source.text.rstrip("\n") + "\n", "", False)
         if source.function.__name__ == "<lambda>":
             return _lambda_of(source)
@@ -156,7 +156,7 @@ class Draft:
     ) -> Callable[..., Any]:
         """The function of this version. `names` are further names that it can read, `change` a last
         change of its tree, made before it is compiled."""
-        original, rewritten = plain_function(self.source.function), self.source.rewritten
+        original, rewritten = python_function(self.source.function), self.source.rewritten
         as_it_is = not names and change is None and rewritten is None
         if as_it_is and (code := _code_of_text(original, self)) is not None:
             return self._function(code, {})
@@ -168,12 +168,12 @@ class Draft:
             root = cast("Def", rewritten(root))
         if any(isinstance(n, ast.While) for n in ast.walk(root)):
             extra["__turn__"] = limit()
-            root = guarded(root)
+            root = with_limit(root)
         return self._function(_code_of(root, original, extra, self), extra)
 
     def _function(self, code: CodeType, extra: Mapping[str, object]) -> Callable[..., Any]:
         """Code as a function that stands where the original stands."""
-        original = plain_function(self.source.function)
+        original = python_function(self.source.function)
         cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
         closure = tuple([CellType(extra[n]) if n in extra else cells[n] for n in code.co_freevars])
         made = FunctionType(
@@ -185,7 +185,7 @@ class Draft:
         return MethodType(made, asked.__self__) if isinstance(asked, MethodType) else made
 
 
-def plain_function(function: Callable[..., Any]) -> FunctionType:
+def python_function(function: Callable[..., Any]) -> FunctionType:
     """The Python function under methods and decorators."""
     inner = inspect.unwrap(function)
     inner = inner.__func__ if isinstance(inner, MethodType) else inner
@@ -252,12 +252,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 def _lambda_of(source: Source) -> Draft:
     """The lambda among the source's lines whose code is the function's."""
-    text, wanted = source.text, plain_function(source.function).__code__
+    text, wanted = source.text, python_function(source.function).__code__
     start = text.find("lambda")
     while start >= 0:
         for end in range(len(text), start + 6, -1):
             if (draft := _as_lambda(source, start, end)) is not None:
-                made = plain_function(draft.compiled()).__code__
+                made = python_function(draft.compiled()).__code__
                 if (made.co_code, made.co_names) == (wanted.co_code, wanted.co_names):
                     return draft
                 break

@@ -10,7 +10,7 @@ TURNS = 20_000
 """Turns that a `while` loop of a changed function may take."""
 
 
-def guarded(root: ast.AST) -> Any:
+def with_limit(root: ast.AST) -> Any:
     """A function's tree, each turn of whose `while` loops asks `__turn__` (see `limit`)."""
     return _Guard().visit(root)
 

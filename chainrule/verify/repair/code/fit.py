@@ -111,7 +111,7 @@ def called(node: ast.Call) -> str:
             return ""
 
 
-def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
+def replacement(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
     """The edit that puts `text` where `node` stands."""
     start, end = enclosed(draft, node)
     says = f"`{draft.src(node)}` becomes `{text}`"
@@ -123,7 +123,7 @@ def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.
     return Edit(start, end, text, code, cost, says)
 
 
-def removed(draft: Draft, statement: ast.stmt, code: str, cost: float) -> Edit:
+def removal(draft: Draft, statement: ast.stmt, code: str, cost: float) -> Edit:
     """The edit that takes a statement away, with its lines if nothing else stands on them."""
     start, end = draft.span(statement)
     says = f"`{draft.src(statement)}` is left out"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import MUL, UNARY, as_part, called, needs, replaced
+from chainrule.verify.repair.code.fit import MUL, UNARY, as_part, called, needs, replacement
 from chainrule.verify.repair.code.syntax import (
     are_parts,
     is_literal,
@@ -57,7 +57,7 @@ def at_home(draft: Draft, changed: Draft, edit: Edit, doubtful: Asked) -> Edit |
     text = _text(draft, changed, maker, *pairs[0])
     if text is None:
         return None
-    moved = replaced(draft, maker.value, text, edit.code, edit.cost)
+    moved = replacement(draft, maker.value, text, edit.code, edit.cost)
     return replace(
         moved, says=moved.says if len(pairs) > 1 else edit.says or moved.says, rule=edit.rule
     )

@@ -80,20 +80,22 @@ def bases(target: ast.expr) -> set[str]:
 
 def mentions(node: ast.AST) -> set[str]:
     """Names that a node mentions, and what they hold by name: of `self.w`, `self` and that."""
-    return names_in(node) | {_held(n) for n in ast.walk(node)} - {""}
+    return names_in(node) | {_attribute_name(n) for n in ast.walk(node)} - {""}
 
 
 def gives(target: ast.expr) -> set[str]:
     """What an assignment gives or changes, in these words: `d` of `d[i]`, `self.grads` of
     `self.grads["W"]`."""
-    while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred) and not _held(target):
+    while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred) and not _attribute_name(
+        target
+    ):
         target = target.value
     if isinstance(target, ast.Tuple | ast.List):
         return {name for e in target.elts for name in gives(e)}
-    return {_held(target)} if _held(target) else names_in(target)
+    return {_attribute_name(target)} if _attribute_name(target) else names_in(target)
 
 
-def _held(node: ast.AST) -> str:
+def _attribute_name(node: ast.AST) -> str:
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr=attr):
             return f"{name}.{attr}"
@@ -139,7 +141,7 @@ def loops_around(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> list[ast.
     return found
 
 
-def made(draft: Draft) -> set[str]:
+def names_computed(draft: Draft) -> set[str]:
     """Names that are computed: an edit belongs there, not where the name is read."""
     found = set[str]()
     for n in draft.nodes:
@@ -178,7 +180,7 @@ def only_reads(draft: Draft, names: set[str] | None = None) -> set[tuple[int, in
 def read_once(draft: Draft) -> set[tuple[int, int]]:
     """Where a name that is computed once is read for the only time, other than by a call that is
     made for what it does."""
-    found = only_reads(draft, made(draft) & stored_once(draft))
+    found = only_reads(draft, names_computed(draft) & stored_once(draft))
     calls = [n.value for n in draft.nodes if isinstance(n, ast.Expr)]
     done = [a for c in calls if isinstance(c, ast.Call) for a in c.args]
     return found - {draft.span(a) for a in done if isinstance(a, ast.Name)}

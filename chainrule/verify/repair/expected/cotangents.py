@@ -14,20 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.repair.budget import SECONDS_FOR_FORWARD
 from chainrule.verify.repair.code.course import statements_of_value
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.target import Target, quiet
-from chainrule.verify.repair.values.response import at_turn, moved
+from chainrule.verify.repair.values.response import adding, at_turn
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
 
 DIRECTIONS = 3
 _STEP = 1e-4
-_SECONDS = 0.4
-"""For the forward's expressions; those that it does not suffice for are not known."""
 
 
 def products(value: Array) -> Array:
@@ -46,11 +45,11 @@ def forward_of(problem: Problem, target: Target) -> Forward:
     key = id(target)
     if key not in problem.forwards:
         with quiet():
-            problem.forwards[key] = _measured(problem, target)
+            problem.forwards[key] = _measure(problem, target)
     return problem.forwards[key]
 
 
-def _measured(problem: Problem, target: Target) -> Forward:
+def _measure(problem: Problem, target: Target) -> Forward:
     by_shape, inputs = dict[Shape, list[Array]](), dict[int, Array]()
     for i in target.expected:
         inputs[i] = _by_input(problem.subject, target, i)
@@ -66,11 +65,11 @@ def _measured(problem: Problem, target: Target) -> Forward:
     except (Exception, SystemExit):  # Of a forward that cannot be watched no more is known.
         return Forward(by_shape, {}, inputs)
     scene = Scene(draft, watched, (), ())
-    stop = process_time() + _SECONDS
+    stop = process_time() + SECONDS_FOR_FORWARD
     by_name, measured = dict[str, list[Array]](), Counter[str]()
     stored = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
     of_value = None if source.separate_forward is not None else statements_of_value(draft.root)
-    for node in sorted(_made(scene, of_value), key=lambda n: n not in scene.roots):
+    for node in sorted(_makers_of_values(scene, of_value), key=lambda n: n not in scene.roots):
         found = list(_moved_by(scene, node, subject, target, stop))
         for shape, cotangent in found:
             by_shape.setdefault(shape, []).append(cotangent)
@@ -81,13 +80,13 @@ def _measured(problem: Problem, target: Target) -> Forward:
     by_name = {k: v for k, v in by_name.items() if measured[k] == stored[k]}
     given = {problem.subject.inputs[i].name.split(".")[-1]: v for i, v in inputs.items()}
     by_name |= {k: [v] for k, v in given.items() if np.any(v) and k not in stored}
-    made = set(watched.names) if of_value is None else _given(draft, of_value)
+    made = set(watched.names) if of_value is None else _names_given(draft, of_value)
     named = {k: plain(v) for k, v in watched.names.items() if k in made}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
     return Forward(by_shape, floats, inputs, by_name)
 
 
-def _given(draft: Draft, statements: Sequence[ast.stmt]) -> set[str]:
+def _names_given(draft: Draft, statements: Sequence[ast.stmt]) -> set[str]:
     """Names that some statements give, and the function's parameters."""
     names = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)]
     return {*draft.parameters, *[n.id for n in names if is_stored(n)]}
@@ -127,7 +126,7 @@ def _name_in(statement: ast.AST, values: ast.Tuple, node: ast.expr) -> str:
             return ""
 
 
-def _made(scene: Scene, of_value: Sequence[ast.stmt] | None) -> list[ast.expr]:
+def _makers_of_values(scene: Scene, of_value: Sequence[ast.stmt] | None) -> list[ast.expr]:
     """Expressions that make a value, not those that read one by its name: it may be read again. Of
     a function that computes gradients as well, those `of_value`."""
     made = [
@@ -166,7 +165,7 @@ def _by_input(subject: Subject, target: Target, i: int) -> Array:
         ends = list[float]()
         for s in (h, -h):
             xs = [x + s * t.reshape(x.shape) if j == i else v for j, v in enumerate(target.xs)]
-            ends.append(_paired(subject, xs, target))
+            ends.append(_value_of(subject, xs, target))
         slopes[k] = (ends[0] - ends[1]) / (2 * h)
     return slopes if np.all(np.isfinite(slopes)) else np.zeros(DIRECTIONS)
 
@@ -175,7 +174,7 @@ def _width(value: Array) -> float:
     return _STEP * max(float(np.sqrt(np.mean(value**2))), 1e-3)
 
 
-def _paired(subject: Subject, xs: Sequence[Any], target: Target) -> float:
+def _value_of(subject: Subject, xs: Sequence[Any], target: Target) -> float:
     """<g, y>, for the g that the backward's code has; NaN if the forward fails."""
     try:
         ys = subject.forward(xs)
@@ -200,9 +199,9 @@ def _moved_by(
         for k, t in enumerate(_directions(value.shape)):
             ends = list[float]()
             for s in (h, -h):
-                change = at_turn(turn, moved(s * t, value.shape))
+                change = at_turn(turn, adding(s * t, value.shape))
                 scene.watched.changes = {scene.draft.index[node]: change}
-                ends.append(_paired(subject, target.xs, target))
+                ends.append(_value_of(subject, target.xs, target))
             slopes[k] = (ends[0] - ends[1]) / (2 * h)
         scene.watched.changes = {}
         if np.all(np.isfinite(slopes)) and np.linalg.norm(slopes) > 1e-9:

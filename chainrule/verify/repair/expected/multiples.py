@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.code.course import filled
+from chainrule.verify.repair.code.course import names_filled
 from chainrule.verify.repair.code.syntax import undone
 from chainrule.verify.repair.expected.cotangents import DIRECTIONS, forward_of, given_name, products
 from chainrule.verify.repair.problem import Forward
@@ -121,7 +121,7 @@ def _ratios(lab: Lab, node: ast.expr, value: Array, forward: Forward) -> Iterato
             every = meant  # `dz` is no cotangent of `-z`, though it may be a multiple of that.
         same = [(seen, p) for p in (every if own is None else [own])]
     else:
-        named = [forward.names[n] for n in called(scene, node) if n in forward.names]
+        named = [forward.names[n] for n in names_of(scene, node) if n in forward.names]
         same = [(value.reshape(-1), v.reshape(-1)) for v in named if v.shape == value.shape]
     yield from [c for c in (_ratio(a, b) for a, b in same) if c is not None]
 
@@ -131,7 +131,7 @@ def _returned_for(scene: Scene, node: ast.expr, forward: Forward) -> Array | Non
     it: right for another input, it would be wrong for this one."""
     made = [n for n in scene.returned if not (isinstance(n, ast.Constant) and n.value is None)]
     names = [n.id if isinstance(n, ast.Name) else "" for n in made]
-    given = [name for name in called(scene, node) if names.count(name) == 1]
+    given = [name for name in names_of(scene, node) if names.count(name) == 1]
     order = sorted(forward.inputs)
     if not given or isinstance(node, ast.Name) or len(names) != len(order):
         return None
@@ -139,7 +139,7 @@ def _returned_for(scene: Scene, node: ast.expr, forward: Forward) -> Array | Non
     return found if np.any(found) else None
 
 
-def called(scene: Scene, node: ast.expr) -> list[str]:
+def names_of(scene: Scene, node: ast.expr) -> list[str]:
     """The name that a value has, or is given."""
     match node, scene.draft.parents[node]:
         case ast.Name(id=name), _:
@@ -174,7 +174,7 @@ def _filled(scene: Scene, made: ast.expr, node: ast.Name) -> bool:
     """Whether a name is changed in place by what flows, between where it is made and read."""
     first, last = scene.draft.span(made)[1], scene.draft.span(node)[0]
     between = [n for n in scene.draft.statements if first < scene.draft.span(n)[0] < last]
-    return any(node.id in filled(n, scene.flowing) for n in between)
+    return any(node.id in names_filled(n, scene.flowing) for n in between)
 
 
 def _ratio(seen: Array, true: Array) -> float | None:

@@ -17,6 +17,7 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.budget import SECONDS_FOR_SUSPECTS
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.expected.cotangents import given_name
 from chainrule.verify.repair.expected.truth import Wrong, first_wrong, is_true
@@ -25,18 +26,16 @@ from chainrule.verify.repair.values.beside import LARGEST
 from chainrule.verify.repair.values.lab import Lab, laboratory
 from chainrule.verify.repair.values.response import (
     Effect,
+    adding,
     at_turn,
     in_turns,
     is_in_span,
-    moved,
-    solved,
+    solve,
 )
 from chainrule.verify.repair.values.scene import Shape
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import ROUGH
 
-_SECONDS = 2.0
-"""For looking at all expressions; the last ones of a text are looked at first."""
 _SPARE = 5
 """Numbers that cannot be brought about, and are right all the same: by chance they would not be."""
 _NEWS = 0.75
@@ -49,7 +48,7 @@ def suspect(lab: Lab) -> tuple[ast.expr, str] | None:
     if fixed is not None and _parts(fixed) > min(map(_parts, _beside(lab, wrong, fixed))):
         says = "would make it right, the same one for every cotangent"
         return fixed, f"{_another(lab, fixed)} {says}"
-    least = _least(lab) if wrong is None or wrong.by_name else None
+    least = _least_likely(lab) if wrong is None or wrong.by_name else None
     if wrong is not None and (least is None or not least.all_at_once):
         return wrong.node, wrong.says
     if least is None:
@@ -64,7 +63,7 @@ def _another(lab: Lab, node: ast.expr) -> str:
 def _of_no_cotangent(lab: Lab) -> ast.expr | None:
     """The first value that is made of no cotangent, and of which one other value would mend all
     that is wrong, for two cotangents."""
-    there, stop = _for_another_cotangent(lab), process_time() + _SECONDS
+    there, stop = _for_another_cotangent(lab), process_time() + SECONDS_FOR_SUSPECTS
     if there is None:
         return None
     labs = (lab, there)
@@ -79,7 +78,7 @@ def _of_no_cotangent(lab: Lab) -> ast.expr | None:
         found = [(b.residuals, _columns(b, node)) for b in labs]
         rows = [(c[i], r) for rs, c in found if c is not None for i, r in rs.items() if i in c]
         if rows and len(rows) == sum([len(b.residuals) for b in labs]) and _is_explained(rows):
-            step, _ = solved(*zip(*rows, strict=True))
+            step, _ = solve(*zip(*rows, strict=True))
             if all(_brings_about(b, node, step) for b in labs):
                 return node
     return None
@@ -112,7 +111,7 @@ def _parts(node: ast.expr) -> int:
 def _for_another_cotangent(lab: Lab) -> Lab | None:
     subject, xs = lab.problem.subject, lab.target.xs
     gs = cotangents(subject, xs, 2)
-    made = None if gs is None else target(lab.target.name, subject, xs, gs, _SECONDS)
+    made = None if gs is None else target(lab.target.name, subject, xs, gs, SECONDS_FOR_SUSPECTS)
     return None if made is None else laboratory(lab.problem, lab.scene.draft, made)
 
 
@@ -136,10 +135,10 @@ class _Least:
     """Whether one other value mends all that is wrong, which is more than one gradient."""
 
 
-def _least(lab: Lab) -> _Least | None:
+def _least_likely(lab: Lab) -> _Least | None:
     """The expression of which another value would mend most, and that can bring about least."""
     found = list[_Least]()
-    stop = process_time() + _SECONDS
+    stop = process_time() + SECONDS_FOR_SUSPECTS
     for node in reversed(lab.scene.roots):
         if process_time() > stop:
             break
@@ -180,7 +179,7 @@ def _effects(lab: Lab, node: ast.expr, shapes: list[Shape]) -> Iterator[Effect]:
         for k in range(_size(shape)):
             step = np.zeros(_size(shape))
             step[k] = 1.0
-            yield lab.effect(node, at_turn(turn, moved(step, shape))) or {}
+            yield lab.effect(node, at_turn(turn, adding(step, shape))) or {}
 
 
 def _size(shape: Shape | None) -> int:

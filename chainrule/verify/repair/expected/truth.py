@@ -19,25 +19,19 @@ from chainrule.verify.repair.code.syntax import names_in, replaces_unread, undon
 from chainrule.verify.repair.expected.cotangents import forward_of, given_name
 from chainrule.verify.repair.expected.multiples import (
     Known,
-    called,
     flows,
     is_one,
     is_turned,
     multiples,
+    names_of,
     turn_of,
 )
+from chainrule.verify.repair.prior import AFTER, BEFORE, CALLED_SO, HERE, TURNED, VICTIM
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.tolerances import CLOSE
-
-_VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05
-"""What a place costs where wrong values come in; where what comes out is right; where what comes
-out is only read for what is right; where right values come in and a multiple of the right one comes
-out; where another one comes out than the name says."""
-_TURNED = 0.5
-"""How much less it says that a value is minus a cotangent: what is subtracted may be kept so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +55,10 @@ def doubts(lab: Lab) -> list[Doubt]:
     known = multiples(lab)
     returned = set(lab.scene.returned)  # Right for another value, it may be wrong for its input.
     costs = {n: c for n in lab.scene.roots if (c := _cost(lab, n, known)) is not None}
-    costs = {n: c for n, c in costs.items() if c != _AFTER or n not in returned}
+    costs = {n: c for n, c in costs.items() if c != AFTER or n not in returned}
     for node in lab.scene.roots:
         if node not in costs and _feeds_right(lab.scene, node, costs):
-            costs[node] = _BEFORE
+            costs[node] = BEFORE
     return [_doubt(lab.scene, node, cost) for node, cost in costs.items()]
 
 
@@ -84,25 +78,27 @@ def first_wrong(lab: Lab) -> Wrong | None:
     known = multiples(lab)
     forward = forward_of(lab.problem, lab.target)
     other = next((n for n in lab.scene.roots if _differs(lab, n, forward)), None)
-    is_wrong = (_HERE, _TURNED * _HERE, _CALLED_SO)
+    is_wrong = (HERE, TURNED * HERE, CALLED_SO)
     wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in is_wrong]
     wrong = [n for n in wrong if not lab.spoils(n)]
     if other is not None and not (wrong and _precedes(lab.scene, wrong[0], other)):
-        name = called(lab.scene, other)[0]
+        name = names_of(lab.scene, other)[0]
         return Wrong(other, f"`{name}` has not the value that `{name}` has in the forward")
     if not wrong:
         return None
     carried = turn_of(lab, wrong[0]) > 0
-    node = _shared(lab.scene, wrong, known, carried) or wrong[0]
+    node = _shared_source(lab.scene, wrong, known, carried) or wrong[0]
     c = known[wrong[0]]
-    return Wrong(node, _said(lab.scene, wrong[0], c), by_name=not isfinite(c))
+    return Wrong(node, _in_words(lab.scene, wrong[0], c), by_name=not isfinite(c))
 
 
 def _precedes(scene: Scene, a: ast.expr, b: ast.expr) -> bool:
     return scene.draft.span(a)[0] < scene.draft.span(b)[0]
 
 
-def _shared(scene: Scene, wrong: list[ast.expr], known: Known, carried: bool) -> ast.expr | None:
+def _shared_source(
+    scene: Scene, wrong: list[ast.expr], known: Known, carried: bool
+) -> ast.expr | None:
     """Where several values go wrong at once: the value that all of them read, of which nothing is
     known; if they are right at first, the one that the turn before hands on."""
     read = [{n.id for n in _read(node) if n not in known} & scene.flowing for node in wrong]
@@ -114,7 +110,7 @@ def _shared(scene: Scene, wrong: list[ast.expr], known: Known, carried: bool) ->
     return max(made, key=lambda r: scene.draft.span(r)[0], default=None)
 
 
-def _said(scene: Scene, node: ast.expr, c: float) -> str:
+def _in_words(scene: Scene, node: ast.expr, c: float) -> str:
     if isfinite(c):
         return f"`{scene.draft.src(node)}` is {c:.4g} times what it should be"
     name = given_name(scene, node)
@@ -148,7 +144,7 @@ def _differs(lab: Lab, node: ast.expr, forward: Forward) -> bool:
     if scene.watched.turns[scene.draft.index[node]] != 1:  # Turns need not come in the same order.
         return False
     value = plain(scene.value(node))
-    same = [forward.names[n] for n in called(scene, node) if n in forward.names]
+    same = [forward.names[n] for n in names_of(scene, node) if n in forward.names]
     return value is not None and any(
         v.shape == value.shape and not np.allclose(v, value, rtol=CLOSE) for v in same
     )
@@ -162,18 +158,18 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
     if spoiled and here is not None and _scales(spoiled, here):
         return None
     if here == inf or any(not is_turned(c) for c in spoiled):
-        return _VICTIM
+        return VICTIM
     if spoiled:
-        return _TURNED * _VICTIM
+        return TURNED * VICTIM
     if here is None:
         return None
     if is_one(here):
-        return None if _is_handed_on(lab.scene, node) else _AFTER
+        return None if _is_handed_on(lab.scene, node) else AFTER
     if isnan(here):
-        return _CALLED_SO
+        return CALLED_SO
     if isinstance(node, ast.Name):
-        return _VICTIM
-    return _TURNED * _HERE if is_turned(here) else _HERE
+        return VICTIM
+    return TURNED * HERE if is_turned(here) else HERE
 
 
 def _is_handed_on(scene: Scene, node: ast.expr) -> bool:
@@ -219,9 +215,9 @@ def _feeds_right(scene: Scene, node: ast.expr, costs: dict[ast.expr, float]) -> 
         case _:
             return False
     readers = [r for r in scene.roots if scene.draft.span(r)[0] > line and name in names_in(r)]
-    again = [r for r in readers if name in called(scene, r)]
+    again = [r for r in readers if name in names_of(scene, r)]
     last = readers.index(again[0]) + 1 if again else len(readers)
-    return bool(readers) and all(costs.get(r) == _AFTER for r in readers[:last])
+    return bool(readers) and all(costs.get(r) == AFTER for r in readers[:last])
 
 
 def _doubt(scene: Scene, node: ast.expr, cost: float) -> Doubt:

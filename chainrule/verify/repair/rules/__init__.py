@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.prior import EVERYWHERE
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
@@ -21,12 +22,10 @@ from chainrule.verify.repair.rules import (
     products,
     statements,
 )
-from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count
 
-_IN_ONE, _EVERYWHERE = 0.0, 0.3
-"""How much less likely an edit is that is needed in all places of a statement, of the code."""
 _PLACES = 5
 _NAME = re.compile(r"[\w.]+(\[\w+\])?")
 """What is put in several places at once: what has a name. Who computes more does so in one."""
@@ -36,37 +35,33 @@ Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 RULES: tuple[Rule, ...] = (
     patterns.patterns,
     atoms.other_array,
-    atoms.other_number,
-    atoms.other_constant,
     atoms.other_size,
     atoms.other_order,
-    atoms.unread,
-    calls.without,
+    atoms.unread_values,
+    calls.unwrapped,
     calls.counterparts,
     calls.in_functions,
     products.other_products,
     products.einsum_letters,
-    products.transposed,
+    products.transpositions,
     axes.other_axis,
-    axes.reduced,
-    axes.summed_within,
-    axes.backwards,
+    axes.missing_reductions,
+    axes.sums_within_terms,
+    axes.opposite_order,
     indices.other_turns,
     indices.other_index,
     cases.comparisons,
     cases.masks,
-    cases.sigmoids,
     forward.as_in_forward,
     forward.with_operand,
     forward.number_of_forward,
-    letting.let_in,
-    statements.added,
-    statements.left_out,
-    statements.discarded,
-    statements.scattered,
-    statements.moved_out,
+    letting.missing_cotangent,
+    statements.assignment_signs,
+    statements.statements_too_much,
+    statements.equal_indices,
+    statements.before_the_loop,
     memory.own_copy,
-    memory.contiguous,
+    memory.contiguous_cotangents,
 )
 """In no particular order: each edit says how likely it is."""
 
@@ -78,18 +73,18 @@ def edits(
     likely ones first."""
     found = dict[tuple[int, int, str], Edit]()
     for rule in RULES if rules is None else rules:
-        for e in spared(scene.failures, rule, scene):
+        for e in spare_failures(scene.failures, rule, scene):
             unasked = codes is not None and e.code not in codes
             if unasked or scene.draft.body[e.start : e.end] == e.text:
                 continue
             key = (e.start, e.end, e.text)
             if key not in found or found[key].cost > e.cost:
                 found[key] = e
-    some = [*found.values(), *throughout(scene, list(found.values()))]
+    some = [*found.values(), *in_all_places(scene, list(found.values()))]
     return sorted(some, key=lambda e: (e.cost, len(e.text)))
 
 
-def throughout(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
+def in_all_places(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
     """Each edit of a part that stands in several places, made in all places of one statement, and
     in all there are: `u * (1 - u)` to `s * (1 - s)`, or one wrong name in two lines."""
     spans = dict[str, dict[ast.AST, list[tuple[int, int]]]]()
@@ -102,11 +97,11 @@ def throughout(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
         around = spans.get(scene.draft.body[e.start : e.end], {})
         alone = [some for some in around.values() if (e.start, e.end) in some]
         every = [place for some in around.values() for place in some]
-        for places, more in [*[(some, _IN_ONE) for some in alone], (every, _EVERYWHERE)]:
+        for places, more in [*[(some, 0.0) for some in alone], (every, EVERYWHERE)]:
             key = (tuple(sorted(set(places))), e.text)
             if 1 < len(key[0]) <= _PLACES and key not in done:
                 done.add(key)
-                yield _joined(scene, e, key[0], more)
+                yield _join(scene, e, key[0], more)
 
 
 def _statement(scene: Scene, node: ast.AST) -> ast.AST:
@@ -115,7 +110,7 @@ def _statement(scene: Scene, node: ast.AST) -> ast.AST:
     return node
 
 
-def _joined(scene: Scene, e: Edit, places: Sequence[tuple[int, int]], more: float) -> Edit:
+def _join(scene: Scene, e: Edit, places: Sequence[tuple[int, int]], more: float) -> Edit:
     """The edit made in several places, which do not overlap."""
     body, text, at = scene.draft.body, "", places[0][0]
     for start, end in places:

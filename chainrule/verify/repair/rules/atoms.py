@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import called, number
+from chainrule.verify.repair.code.fit import called
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
@@ -49,41 +48,6 @@ def _code(scene: Scene, node: ast.expr, name: str) -> str:
         return "wrong_value"
     ones = isinstance(node, ast.Call) and called(node).endswith("_like")
     return "not_linear" if name in inside and not ones else "ignores_cotangent"
-
-
-def other_number(scene: Scene) -> Iterator[Edit]:
-    """Another number, or another answer to a question, that the same object holds, or a local
-    name: `self.kh` to `self.kw`, `kernel` to `stride`, `if need_x` to `if need_b`."""
-    for node in scene.expressions:
-        here, held, owner = scene.value(node), dict[str, Any](), ""
-        match node:
-            case ast.Attribute(value=inner) if scene.shape(node) == ():
-                held = getattr(scene.value(inner), "__dict__", held)
-                owner = f"{scene.draft.src(inner)}."
-            case ast.Name() if scene.shape(node) == ():
-                held = scene.watched.names
-            case _:
-                continue
-        text = scene.draft.src(node).removeprefix(owner)
-        for name, value in held.items():
-            same = type(value) is type(here) or (is_count(value) and is_count(here))
-            if same and name != text and shape_of(value) == () and name not in scene.flowing:
-                yield scene.put(node, owner + name, "wrong_value", USUAL)
-
-
-def other_constant(scene: Scene) -> Iterator[Edit]:
-    """Another constant near the one that is there."""
-    for node in scene.expressions:
-        if not (isinstance(node, ast.Constant) and isinstance(node.value, int | float)):
-            continue
-        parent = scene.draft.parents[node]
-        if isinstance(parent, ast.keyword | ast.Tuple | ast.Call | ast.Compare):
-            continue  # An axis, a shape, a bound: other rules know them.
-        c = float(node.value)
-        others = [c + 1, c - 1, 1.0, 0.0, 2.0, 0.5, c * 2, c / 2, c * 3, c / 3, -c]
-        for other in dict.fromkeys(others):
-            if other != c and (not isinstance(node.value, int) or other == int(other) or c <= 3):
-                yield scene.put(node, number(other), "factor", FAR)
 
 
 def other_size(scene: Scene) -> Iterator[Edit]:
@@ -136,10 +100,10 @@ def other_order(scene: Scene) -> Iterator[Edit]:
                     continue
             case _:
                 continue
-        yield from _exchanged(scene, group.elts, code, cost)
+        yield from _exchanges(scene, group.elts, code, cost)
 
 
-def _exchanged(scene: Scene, parts: list[ast.expr], code: str, cost: float) -> Iterator[Edit]:
+def _exchanges(scene: Scene, parts: list[ast.expr], code: str, cost: float) -> Iterator[Edit]:
     texts = [scene.draft.src(e) for e in parts]
     spans = [scene.draft.span(e) for e in parts]
     for i, k in itertools.combinations(range(min(len(texts), 8)), 2):
@@ -153,7 +117,7 @@ def _exchanged(scene: Scene, parts: list[ast.expr], code: str, cost: float) -> I
             yield Edit(spans[0][0], spans[2][1], text, code, cost, f"the order becomes {text}")
 
 
-def unread(scene: Scene) -> Iterator[Edit]:
+def unread_values(scene: Scene) -> Iterator[Edit]:
     """What is computed, or taken out of what was saved, and never read, combined with what it fits
     to: `p * dp` to `p * (dp - inner)`."""
     names = {k: scene.watched.names.get(k) for k in sorted(scene.unread)}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from types import FunctionType
 
-from chainrule.verify.repair.code.draft import Edit, plain_function
+from chainrule.verify.repair.code.draft import Edit, python_function
 from chainrule.verify.repair.code.fit import ATOM, as_part, called
 from chainrule.verify.repair.code.syntax import origin
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
@@ -37,7 +37,7 @@ def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
 
 def _asks_for_axis(scene: Scene, node: ast.Call) -> bool:
     """Whether it is a call of a function of the user's that has an argument called so."""
-    names = plain_function(scene.draft.source.function).__globals__
+    names = python_function(scene.draft.source.function).__globals__
     function = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
     if not isinstance(function, FunctionType):
         return False
@@ -99,7 +99,7 @@ def _with_argument(scene: Scene, node: ast.Call, text: str) -> Edit:
     return Edit(end, end, comma + text, "wrong_axis", RARE, says)
 
 
-def reduced(scene: Scene) -> Iterator[Edit]:
+def missing_reductions(scene: Scene) -> Iterator[Edit]:
     """A sum at the end of a gradient that has more axes than its input, or longer ones; another
     shape for as many elements; repeated elements for fewer."""
     for node in scene.roots:
@@ -144,7 +144,7 @@ def _spread(scene: Scene, node: ast.expr, atom: str, name: str, wanted: Shape) -
                 yield scene.put(node, text, "wrong_shape", RARE)
 
 
-def summed_within(scene: Scene) -> Iterator[Edit]:
+def sums_within_terms(scene: Scene) -> Iterator[Edit]:
     """A sum, or a mean, that is missing within a term: `y * g` to `y * g.sum(axis=-1,
     keepdims=True)`; one that is too much."""
     for node in scene.expressions:
@@ -165,7 +165,7 @@ def summed_within(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, here, "ignores_cotangent" if comes_in else "wrong_axis", RARE)
 
 
-def backwards(scene: Scene) -> Iterator[Edit]:
+def opposite_order(scene: Scene) -> Iterator[Edit]:
     """An array in the opposite order: the kernel of a convolution, a sum that runs from the end,
     a slice."""
     over = dict(_calls(scene))
@@ -176,19 +176,19 @@ def backwards(scene: Scene) -> Iterator[Edit]:
         if isinstance(node, ast.Call) and called(node) in ("cumsum", "cumprod") and node in over:
             operand, (offset, _) = over[node], scene.draft.span(node)
             start, end = scene.draft.span(operand)
-            turned = _flipped(scene, as_part(scene.draft, operand, ATOM), ndim, 1)
+            turned = _flip(scene, as_part(scene.draft, operand, ATOM), ndim, 1)
             whole = scene.draft.src(node)
             whole = whole[: start - offset] + turned + whole[end - offset :]
-            yield scene.put(node, _flipped(scene, whole, ndim, 1), "transposed", USUAL)
+            yield scene.put(node, _flip(scene, whole, ndim, 1), "transposed", USUAL)
         elif isinstance(node, ast.Subscript) or (
             isinstance(parent, ast.Call) and node in parent.args
         ):
             text = as_part(scene.draft, node, ATOM)
             for last in range(1, min(ndim, 3) + 1):
-                yield scene.put(node, _flipped(scene, text, ndim, last), "transposed", FAR)
+                yield scene.put(node, _flip(scene, text, ndim, last), "transposed", FAR)
 
 
-def _flipped(scene: Scene, text: str, ndim: int, last: int) -> str:
+def _flip(scene: Scene, text: str, ndim: int, last: int) -> str:
     """An expression with its last axes in the opposite order."""
     if scene.dialect.torch:
         return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"

@@ -1,4 +1,4 @@
-"""Calls and operators: one too many, one for its counterpart, one that is missing."""
+"""Calls and factors: one too many, one for its counterpart, one that is missing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 
 from chainrule.verify.repair.code.dialect import ELEMENTWISE, elementwise_calls, forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ATOM, MUL, as_part
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 
 _CASTS = ("astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32")
@@ -34,15 +33,9 @@ COUNTERPARTS: Final = (
     (("view", "reshape"), "contiguity", LIKELY),
 )
 """Functions that are taken for one another, what that is called, and how unlikely it is."""
-_OPERATORS: Final[dict[type[ast.operator], tuple[str, str]]] = {
-    ast.Add: ("+", "-"),
-    ast.Sub: ("-", "+"),
-    ast.Mult: ("*", "/"),
-    ast.Div: ("/", "*"),
-}
 
 
-def without(scene: Scene) -> Iterator[Edit]:
+def unwrapped(scene: Scene) -> Iterator[Edit]:
     """A factor, a divisor or a call too much: `g * g` for `g`, `np.sign(g)` for `g`."""
     for node in scene.expressions:
         match node:
@@ -72,8 +65,8 @@ def _code(function: str) -> str:
 
 
 def counterparts(scene: Scene) -> Iterator[Edit]:
-    """A function that is easily taken for another, or for one that the forward calls; an operator
-    for its inverse; `True` for `False`."""
+    """A function that is easily taken for another, or for one that the forward calls; `True` for
+    `False`."""
     said = [c.rpartition(".")[2] for t in forward_texts(scene.draft.source) for c in
             elementwise_calls(t)]  # fmt: skip
     for node in scene.expressions:
@@ -87,12 +80,6 @@ def counterparts(scene: Scene) -> Iterator[Edit]:
                     says = f"`{here}` becomes `{other}`"
                     yield Edit(end - len(here), end, other, code, cost, says)
                 yield from _flags(scene, node)
-            case ast.BinOp(op=op) if type(op) in _OPERATORS:
-                sign, other = _OPERATORS[type(op)]
-                end, start = scene.draft.span(node.left)[1], scene.draft.span(node.right)[0]
-                at = scene.draft.body.index(sign, end, start)
-                code = "sign" if sign in "+-" else "factor"
-                yield Edit(at, at + 1, other, code, USUAL, f"`{sign}` becomes `{other}`")
             case _:
                 continue
 
@@ -105,17 +92,12 @@ def _flags(scene: Scene, call: ast.Call) -> Iterator[Edit]:
 
 
 def in_functions(scene: Scene) -> Iterator[Edit]:
-    """A function or a sign that is missing around a value that is made of no cotangent: gradients
-    are not affine in it, so that no weight can be solved for."""
+    """A function that forward or backward call, around a value that is made of no cotangent:
+    gradients are not affine in it, so that no weight can be solved for."""
     texts = [scene.draft.body, *forward_texts(scene.draft.source)]
     calls = dict.fromkeys([c for t in texts for c in elementwise_calls(t)])
     for node in scene.expressions:
-        if scene.flows(node) or not scene.is_array(node) or isinstance(node, ast.Constant):
-            continue
-        here, atom = scene.draft.src(node), as_part(scene.draft, node, ATOM)
-        for call in calls:
-            name = call.rpartition(".")[2]
-            yield scene.put(node, f"{call}({here})", _code(name), RARE)
-        forms = (f"1 - {as_part(scene.draft, node, MUL)}", f"1 / {atom}", f"{atom} ** 2")
-        yield from [scene.put(node, text, "wrong_value", FAR) for text in forms]
-        yield scene.put(node, f"-{as_part(scene.draft, node, MUL)}", "sign", RARE)
+        if not scene.flows(node) and scene.is_array(node):
+            for call in calls:
+                text = f"{call}({scene.draft.src(node)})"
+                yield scene.put(node, text, _code(call.rpartition(".")[2]), RARE)

@@ -110,7 +110,7 @@ def masks(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", FAR)
         match node:
             case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
-                yield from [e for case in (a, b) for e in _signed(scene, node, case, module)]
+                yield from [e for case in (a, b) for e in _with_sign(scene, node, case, module)]
             case _:
                 pass
     for node in scene.roots:
@@ -125,35 +125,6 @@ def masks(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node.right, f"({name} > 0)", "region", FAR)
 
 
-def sigmoids(scene: Scene) -> Iterator[Edit]:
-    """A sigmoid of a size, right for one sign of what has that size: `1 / (1 + exp(-abs(z)))`."""
-    module = scene.dialect.library
-    for node in scene.expressions:
-        if module is None or not isinstance(node, ast.BinOp) or not _is_half(scene, node):
-            continue
-        sides = scene.draft.src(node), f"1 - {as_part(scene.draft, node, MUL)}"
-        for name, value in scene.arrays_at(node).items():
-            if scene.shape(node) != tuple(value.shape) or not _has_both_signs(value):
-                continue
-            for one, other in (sides, sides[::-1]):
-                text = f"{module}.where({name} >= 0, {one}, {other})"
-                yield scene.put(node, text, "one_sided", USUAL)
-
-
-def _has_both_signs(value: Any) -> bool:
-    x = plain(value)
-    return x is not None and x.dtype.kind == "f" and bool(np.any(x > 0) and np.any(x < 0))
-
-
-def _is_half(scene: Scene, node: ast.expr) -> bool:
-    """Whether values are shares, all of them above a half, or all below."""
-    value = plain(scene.value(node))
-    if value is None or not value.size or value.dtype.kind != "f":
-        return False
-    low, high = float(value.min()), float(value.max())
-    return 0 < low < high < 1 and (low >= 0.5 or high <= 0.5)
-
-
 def _coincide(a: Any, b: Any) -> bool:
     """Whether two arrays of one shape are equal in some places, and not in others."""
     one, other = plain(a), plain(b)
@@ -163,7 +134,7 @@ def _coincide(a: Any, b: Any) -> bool:
     return bool(np.any(same) and not np.all(same) and np.any(one[same]))
 
 
-def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
+def _with_sign(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
     """A number that one case of a `where` gives for both signs: of `abs`, of a clipped value."""
     if scene.shape(case) != ():
         return

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeAlias
 
+from chainrule.verify.repair.budget import NUMBERS_IN_PLACE
 from chainrule.verify.repair.code.dialect import ELEMENTWISE, forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called
@@ -22,8 +23,6 @@ _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _BY_SIGN = re.compile(r"[<>]=? 0(?![\w.])|\babs\(")
 _POWERS, _NEAR = (2, 3, 4), 0.1
 """What the derivative of a power brings with it, and how near a multiple has to come."""
-_MOST = 12
-"""Numbers that are tried in one place."""
 
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
@@ -80,7 +79,7 @@ def number_of_forward(scene: Scene) -> Iterator[Edit]:
                 others = [k for k, v in known.items() if v != here]
                 pairs = [(n, k) for n in _POWERS for k in others]
                 near = [(n, k) for n, k in pairs if abs(n * known[k] / here - 1) < _NEAR]
-                for text in [*[f"{n} * {k}" for n, k in near], *others][:_MOST]:
+                for text in [*[f"{n} * {k}" for n, k in near], *others][:NUMBERS_IN_PLACE]:
                     yield scene.put(node, text, "wrong_value", USUAL)
                     if 0 < here < SMALL:  # Below it a series may be used.
                         yield scene.put(node, text, "precision", RARE)

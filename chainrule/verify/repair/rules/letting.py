@@ -16,7 +16,7 @@ from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import plain, shape_of
 
 
-def let_in(scene: Scene) -> Iterator[Edit]:
+def missing_cotangent(scene: Scene) -> Iterator[Edit]:
     """A factor that is the cotangent, in the right shape, for each value on the way to a gradient
     that it has no part in."""
     if all(scene.flows(n) for n in _gradients(scene)):

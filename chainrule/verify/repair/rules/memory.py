@@ -63,7 +63,7 @@ def _output_arguments(scene: Scene) -> Iterator[Edit]:
                 continue
 
 
-def contiguous(scene: Scene) -> Iterator[Edit]:
+def contiguous_cotangents(scene: Scene) -> Iterator[Edit]:
     """Cotangents laid out in memory as the code takes for granted, before anything else."""
     body = scene.draft.root.body
     if not isinstance(body, list):

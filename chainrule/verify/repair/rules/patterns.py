@@ -1,9 +1,9 @@
 """Slips as data: what stands in the code, and what was meant, in Python's own syntax.
 
-In a row, letters stand for parts of the user's code: `A B` for arrays, `C D` for numbers, `S` for
-small ones, `N K` for whole numbers, `M` for masks, `Z` for complex arrays, `O` for orders of
-memory, `X Y` for anything. `lib` is the library of the arrays. A letter that comes twice stands for
-the same text.
+In a row, letters stand for parts of the user's code: `A B` for arrays, `U` for those made of no
+cotangent, `C D` for numbers, `S` for small ones, `N K` for whole numbers, `M` for masks, `Z` for
+complex arrays, `O` for orders of memory, `X Y` for anything. `lib` is the library of the arrays. A
+letter that comes twice stands for the same text.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ ROWS: Final = (
     Pattern("A[0]", ("A.sum(0)",), "not_summed", USUAL),
     Pattern("A[-1]", ("A.sum(0)",), "not_summed", USUAL),
     Pattern("A[..., 0]", ("A.sum(-1)",), "not_summed", USUAL),
+    Pattern("X + Y", ("X - Y",), "sign", USUAL),
+    Pattern("X - Y", ("X + Y",), "sign", USUAL),
+    Pattern("X * Y", ("X / Y",), "factor", USUAL),
+    Pattern("X / Y", ("X * Y",), "factor", USUAL),
+    Pattern("U", ("-U",), "sign", RARE),
+    Pattern("U", ("1 - U", "1 / U", "U ** 2"), "wrong_value", FAR),
     Pattern("A ** 2", ("A", "A ** 3"), "wrong_value", RARE),
     Pattern("A ** N", ("A ** (N - 1)", "A ** (N + 1)"), "wrong_value", RARE),
     Pattern("A / B", ("A / B ** 2", "A / B ** 3", "A / B ** 0.5"), "wrong_value", RARE),
@@ -134,6 +140,7 @@ def _dtype(scene: Scene, node: ast.expr) -> str:
 
 _KINDS: Final[dict[str, Callable[[Scene, ast.expr], bool]]] = {
     **dict.fromkeys("AB", lambda s, n: s.is_array(n)),
+    "U": lambda s, n: s.is_array(n) and not s.flows(n),
     **dict.fromkeys("CD", lambda s, n: s.shape(n) == () and not s.is_array(n)),
     **dict.fromkeys("NK", lambda s, n: is_count(s.value(n))),
     "S": lambda s, n: isinstance(v := s.value(n), float) and 0 < v < SMALL,

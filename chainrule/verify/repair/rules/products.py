@@ -39,7 +39,7 @@ def other_products(scene: Scene) -> Iterator[Edit]:
 def _forms(scene: Scene, node: ast.expr) -> list[tuple[int, str]]:
     """A matrix as it is (0) and transposed (1); a transposition that is there is taken away."""
     here = scene.draft.src(node)
-    if (inner := _untransposed(node)) is not None:
+    if (inner := _inside_transposition(node)) is not None:
         return [(0, here), (1, scene.draft.src(inner))]
     ndim = len(scene.shape(node) or ())
     return [(0, here), (1, scene.dialect.transposed(here, ndim))] if ndim >= 2 else [(0, here)]
@@ -55,7 +55,7 @@ def _product(scene: Scene, node: ast.expr, a: str, b: str) -> str:
     return f"{part(a, 15)}.{called(node)}({b})"
 
 
-def _untransposed(node: ast.expr) -> ast.expr | None:
+def _inside_transposition(node: ast.expr) -> ast.expr | None:
     """What a transposition of the last two axes is applied to."""
     match node:
         case ast.Attribute(attr="T" | "mT"):
@@ -110,10 +110,10 @@ def _variants(spec: str) -> Iterator[str]:
             yield spec[:i] + c + spec[i + 1 :]
 
 
-def transposed(scene: Scene) -> Iterator[Edit]:
+def transpositions(scene: Scene) -> Iterator[Edit]:
     """A transposition too much, or one that is missing, anywhere but in a product."""
     for node in scene.expressions:
-        if (inner := _untransposed(node)) is not None:
+        if (inner := _inside_transposition(node)) is not None:
             yield scene.put(node, scene.draft.src(inner), "transposed", USUAL)
     handed = [a for n in scene.expressions if isinstance(n, ast.Call) for a in n.args]
     sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and is_sum(n)]
@@ -121,7 +121,7 @@ def transposed(scene: Scene) -> Iterator[Edit]:
     square = [a for a in [*handed, *_factors(scene)] if _is_square(scene.shape(a) or ())]
     for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
         ndim = len(scene.shape(node) or ())
-        if ndim >= 2 and _untransposed(node) is None:
+        if ndim >= 2 and _inside_transposition(node) is None:
             yield scene.put(
                 node, scene.dialect.transposed(scene.draft.src(node), ndim), "transposed", USUAL
             )

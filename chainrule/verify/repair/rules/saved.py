@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from chainrule.verify.diagnose.text.once import Once, kept_once
+from chainrule.verify.diagnose.text.once import Once, values_kept_once
 from chainrule.verify.repair.code.draft import Draft, Edit
 from chainrule.verify.repair.code.fit import ATOM, UNARY, as_part, part
 from chainrule.verify.repair.code.syntax import names_in
@@ -52,8 +52,10 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
     """Another array of the same shape in place of each that is kept: `cache = (z,)` to
     `cache = (p,)`."""
     for node in scene.expressions:
-        here, shape = scene.draft.src(_uncopied(node)), scene.shape(node)
-        if not shape or not isinstance(_uncopied(node), ast.Name | ast.Attribute | ast.Subscript):
+        here, shape = scene.draft.src(_without_copy(node)), scene.shape(node)
+        if not shape or not isinstance(
+            _without_copy(node), ast.Name | ast.Attribute | ast.Subscript
+        ):
             continue
         if _is_kept(scene, node) or isinstance(scene.draft.parents[node], ast.Assign):
             for name, value in scene.arrays_at(node).items():
@@ -64,16 +66,16 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, scene.draft.src(other), "wrong_value", RARE)
 
 
-def _uncopied(node: ast.expr) -> ast.expr:
+def _without_copy(node: ast.expr) -> ast.expr:
     """What an expression is a copy of; itself, if of nothing."""
     match node:
         case ast.Call(func=ast.Attribute(value=value, attr="copy" | "clone" | "detach")):
-            return _uncopied(value)
+            return _without_copy(value)
         case _:
             return node
 
 
-def kept_twice(scene: Scene, edit: Edit) -> bool:
+def is_kept_twice(scene: Scene, edit: Edit) -> bool:
     """Whether an edit keeps what is kept already, beside it: not what is returned with the output,
     for that may be the output."""
     for node in scene.expressions:
@@ -217,7 +219,7 @@ def _is_kept(scene: Scene, node: ast.expr) -> bool:
 def kept_anew(scene: Scene) -> Iterator[Edit]:
     """`if self.m is None: self.m = f(x)` becomes `self.m = f(x)`, and so does
     `self.m = f(x) if self.m is None else self.m`; `d.setdefault(k, v)` becomes `d[k] = v`."""
-    for once in kept_once(scene.draft.root):
+    for once in values_kept_once(scene.draft.root):
         text = _always(scene, once)
         if text:
             start, end = scene.draft.span(once.node)

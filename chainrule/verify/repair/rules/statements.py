@@ -1,4 +1,4 @@
-"""Slips of whole statements: `=` for `+=`, results that go nowhere, indices that come twice."""
+"""Slips of whole statements: `=` for `+=`, one too many, indices that come twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, as_part, removed
+from chainrule.verify.repair.code.fit import ADD, as_part, removal
 from chainrule.verify.repair.code.syntax import (
     bases,
     elements,
@@ -20,7 +20,7 @@ from chainrule.verify.repair.code.syntax import (
 )
 from chainrule.verify.repair.prior import LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
-from chainrule.verify.repair.values.watch import is_torch, plain, shape_of
+from chainrule.verify.repair.values.watch import is_torch, plain
 
 SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -31,7 +31,7 @@ SIGNS: dict[type[ast.operator], str] = {
 """How `+=` and its like are written without an assignment."""
 
 
-def added(scene: Scene) -> Iterator[Edit]:
+def assignment_signs(scene: Scene) -> Iterator[Edit]:
     """`=` to `+=` and back, `+=` to `-=`."""
     assigned = set[str]()
     for node in scene.draft.statements:
@@ -69,49 +69,26 @@ def _names(target: ast.expr) -> set[str]:
     }
 
 
-def left_out(scene: Scene) -> Iterator[Edit]:
+def statements_too_much(scene: Scene) -> Iterator[Edit]:
     """A statement too much: one that changes a value once more, or throws it away."""
     for node in scene.draft.statements:
         match node:
             case ast.AugAssign(op=ast.Mult() | ast.Div() | ast.Pow()):
-                yield removed(scene.draft, node, "factor", USUAL)
+                yield removal(scene.draft, node, "factor", USUAL)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if scene.is_array(value):
                 inside = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
                 held = plain(scene.value(value))
                 if name in inside:
                     nothing = held is not None and not np.any(held)
                     bent = "not_linear" if name in scene.cotangents else "wrong_value"
-                    yield removed(scene.draft, node, "dropped" if nothing else bent, USUAL)
+                    yield removal(scene.draft, node, "dropped" if nothing else bent, USUAL)
             case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
-                yield removed(scene.draft, node, "region", RARE)
+                yield removal(scene.draft, node, "region", RARE)
             case _:
                 continue
 
 
-def discarded(scene: Scene) -> Iterator[Edit]:
-    """A result that goes nowhere: `layer.backward(dh)` for `dx += layer.backward(dh)`,
-    `d.index_add(0, i, g)` for `d.index_add_(0, i, g)`."""
-    for node in scene.draft.statements:
-        match node:
-            case ast.Expr(value=ast.Call() as call) if scene.is_array(call) and scene.shape(call):
-                shape, (start, _) = scene.shape(call), scene.draft.span(node)
-            case _:
-                continue
-        says = f"what `{scene.draft.src(call)}` gives is used"
-        for name, value in scene.arrays_at(call).items():
-            if name.isidentifier() and shape_of(value) == shape:
-                code = "missing_term" if np.any(plain(value)) else "dropped"
-                for sign in ("+=", "="):
-                    yield Edit(start, start, f"{name} {sign} ", code, LIKELY, says)
-        match call.func:
-            case ast.Attribute(attr=name) if not name.endswith("_"):
-                end = scene.draft.span(call.func)[1]
-                yield Edit(end, end, "_", "dropped", LIKELY, says)
-            case _:
-                continue
-
-
-def moved_out(scene: Scene) -> Iterator[Edit]:
+def before_the_loop(scene: Scene) -> Iterator[Edit]:
     """What a loop hands on from turn to turn, set before the loop and not anew in every turn."""
     body = scene.draft.body
     for loop in [n for n in scene.draft.statements if isinstance(n, ast.For)]:
@@ -125,7 +102,7 @@ def moved_out(scene: Scene) -> Iterator[Edit]:
                 case _:
                     continue
             if again and len(loop.body) > 1:
-                start, gone = scene.draft.span(loop)[0], removed(scene.draft, node, "", 0.0)
+                start, gone = scene.draft.span(loop)[0], removal(scene.draft, node, "", 0.0)
                 text, indent = scene.draft.src(node), " " * loop.col_offset
                 whole = f"{text}\n{indent}{body[start : gone.start]}"
                 says = f"`{text}` comes before the loop"
@@ -143,7 +120,7 @@ def _operator(
     return Edit(start + first, start + sign + 1, text, code, cost, says)
 
 
-def scattered(scene: Scene) -> Iterator[Edit]:
+def equal_indices(scene: Scene) -> Iterator[Edit]:
     """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
     numpy = scene.dialect.module("numpy")
     for node, target, value in writes(scene.draft.statements):

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.values.lab import Lab
-from chainrule.verify.repair.values.pool import fills, named, with_axes
+from chainrule.verify.repair.values.pool import fills, named_arrays, with_axes
 from chainrule.verify.repair.values.response import (
     Response,
     in_turns,
     is_in_span,
     solvable,
-    solved,
+    solve,
     unit,
 )
 from chainrule.verify.repair.values.scene import Scene, Shape
@@ -40,7 +40,7 @@ class Beside:
     @staticmethod
     def of(scene: Scene, response: Response) -> Beside:
         """What stands beside a node when it is evaluated."""
-        arrays = [named(scene, response.node, visit) for visit in response.visits]
+        arrays = [named_arrays(scene, response.node, visit) for visit in response.visits]
         return Beside(response.values, tuple(arrays))
 
     @cached_property
@@ -146,17 +146,17 @@ def response_of(lab: Lab, node: ast.expr) -> Response | None:
     )
     if not affine or not after:
         return None
-    return found if len(values) == 1 else _put_right(lab, found)
+    return found if len(values) == 1 else _with_right_turns(lab, found)
 
 
-def _put_right(lab: Lab, response: Response) -> Response:
+def _with_right_turns(lab: Lab, response: Response) -> Response:
     """The same, the values and names of each turn being those of a run in which the node is
     put right, if it can be: what one turn hands on to the next is right as well, then."""
     mended = mendable(lab, response)
     if not mended:
         return response
     residuals = [lab.residuals[i] for i in mended]
-    step, sure = solved([response.columns[i] for i in mended], residuals)
+    step, sure = solve([response.columns[i] for i in mended], residuals)
     at, watched = lab.scene.draft.index[response.node], lab.scene.watched
     watched.noted = {at: []}
     lab.run({at: in_turns(response.parts(step))})

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.repair.budget import BOUNDS, FACTORS, NUMBERS
 from chainrule.verify.repair.code.dialect import forward_texts
-from chainrule.verify.repair.code.draft import plain_function
+from chainrule.verify.repair.code.draft import python_function
 from chainrule.verify.repair.code.fit import ADD, MUL, part
 from chainrule.verify.repair.values.lab import NEAR, Values
 from chainrule.verify.repair.values.scene import Scene
@@ -27,10 +28,6 @@ from chainrule.verify.trees import tree_of
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
 _CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel", "sum", "count_nonzero", "max")
-_MOST = 60
-_BOUNDS = 12
-_BEST = 6
-"""Texts for one factor."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,9 @@ def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
     """Numbers within reach: what stands in the text, named ones, sizes, small constants, roots."""
     scenes = [scene] if other is None else [scene, other]
     found = [Scalar(str(c), (float(c),) * len(scenes), 0.3) for c in PLAIN]
-    found += _derived(scene, [*_literals(scenes), *_named(scenes), *_extents(scenes)])
+    found += _roots_and_squares(
+        scene, [*_literals(scenes), *_named_numbers(scenes), *_extents(scenes)]
+    )
     found += [Scalar(_root(scene, str(c)), (math.sqrt(c),) * len(scenes), 0.6) for c in (2, 3)]
     gelu = math.sqrt(2 / math.pi)
     found += [Scalar(repr(gelu), (gelu,) * len(scenes), 0.9), *_standing(scenes)]
@@ -58,7 +57,7 @@ def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
     return [s for s in best.values() if any(v not in (0.0, 1.0) for v in s.value)]
 
 
-def _derived(scene: Scene, base: list[Scalar]) -> Iterator[Scalar]:
+def _roots_and_squares(scene: Scene, base: list[Scalar]) -> Iterator[Scalar]:
     """Numbers, their roots and squares, and what they are when one is taken off."""
     for s in base:
         yield s
@@ -74,7 +73,7 @@ def _derived(scene: Scene, base: list[Scalar]) -> Iterator[Scalar]:
             yield Scalar(f"(1 - {s.text})", rest, s.cost + 0.3)
 
 
-def _named(scenes: list[Scene]) -> Iterator[Scalar]:
+def _named_numbers(scenes: list[Scene]) -> Iterator[Scalar]:
     every = [{k: plain(v) for k, v in s.numbers.items()} for s in scenes]
     for k in every[0]:
         values = [n.get(k) for n in every]
@@ -118,7 +117,7 @@ def bounds(scene: Scene) -> dict[str, float]:
     named = {k: plain(v) for k, v in scene.numbers.items()}
     found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
     finite = [(k, v) for k, v in found.items() if math.isfinite(v)]
-    return dict(finite[:_BOUNDS])
+    return dict(finite[:BOUNDS])
 
 
 def _of_circles(scene: Scene, count: int) -> Iterator[Scalar]:
@@ -158,8 +157,8 @@ def _standing(scenes: list[Scene]) -> Iterator[Scalar]:
     for said in forward_texts(draft.source):
         for text in _numbers_of(said):
             texts.setdefault(text, 0.04)
-    for text, cost in list(texts.items())[:_MOST]:
-        values = [_evaluated(s, text) for s in scenes]
+    for text, cost in list(texts.items())[:NUMBERS]:
+        values = [_evaluate(s, text) for s in scenes]
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
             yield Scalar(text, tuple([float(v) for v in values]), cost)
 
@@ -183,9 +182,9 @@ def _is_plain(node: ast.expr) -> bool:
     return plain_kinds and all(known) and (sizes or bool(calls))
 
 
-def _evaluated(scene: Scene, text: str) -> Any:
+def _evaluate(scene: Scene, text: str) -> Any:
     """What such an expression is where the function ends; None if that is not known."""
-    function = plain_function(scene.draft.source.function)
+    function = python_function(scene.draft.source.function)
     names = {**function.__globals__, **scene.watched.names}
     try:
         return eval(text, {"__builtins__": {"len": len, "float": float, "int": int}}, names)
@@ -196,7 +195,7 @@ def _evaluated(scene: Scene, text: str) -> Any:
 def factors(weight: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
     """`* s` and `/ s` for every s that gives the weight, and how far-fetched each is; the best."""
     found = list(_single(weight, numbers)) or list(_ratios(weight, numbers))
-    return sorted(found, key=lambda f: f[1])[:_BEST]
+    return sorted(found, key=lambda f: f[1])[:FACTORS]
 
 
 def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
@@ -222,12 +221,12 @@ def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
             yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", cost
 
 
-def spelled(value: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
+def spellings(value: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
     """Texts of a number that stands alone."""
-    return sorted(_spelled(value, numbers), key=lambda f: f[1])[:_BEST]
+    return sorted(_spellings(value, numbers), key=lambda f: f[1])[:FACTORS]
 
 
-def _spelled(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def _spellings(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     for s in numbers:
         if _is(s.value, value):
             yield s.text, s.cost

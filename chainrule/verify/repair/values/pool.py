@@ -35,7 +35,7 @@ class Term:
     """The mistake of having anything else in its place."""
 
 
-def named(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str, Array]:
+def named_arrays(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str, Array]:
     """Named arrays within reach of a node as NumPy arrays, bools as numbers; in a loop, also what
     belongs to its turn."""
     given = scene.arrays_at(node) if visit is None else scene.arrays_in(visit[1])
@@ -62,7 +62,7 @@ def pool(scene: Scene, every: dict[str, Array], shape: Shape) -> list[Term]:
     arrays = _nearest_first(every, shape)
     key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
     if key not in scene.pool:
-        formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
+        formed = [*_products_and_sums(scene, arrays, shape), *_projections(scene, arrays, shape)]
         formed += [*_outer(arrays, shape), *_reshaped(scene, arrays, shape)]
         scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
     return scene.pool[key]
@@ -99,7 +99,7 @@ def with_axes(name: str, shape: Shape, most: int) -> Iterator[tuple[str, Shape, 
             yield f"{name}[{', '.join(marks)}]", tuple(made), 0.1
 
 
-def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+def _projections(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
     """Products less their projections, as in the gradients of a softmax and of norms."""
     same = {k: v for k, v in arrays.items() if v.shape == shape}
     for a, b in itertools.permutations(same, 2):
@@ -114,23 +114,23 @@ def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator
             yield Term(text, x - y * mean, 0.5, "missing_term")
 
 
-def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+def _products_and_sums(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
     atoms = [Term(k, v, 0.0) for k, v in arrays.items()]
-    for term in _combined(scene, atoms):
-        yield from summed(scene, term, shape)
+    for term in _pairs(scene, atoms):
+        yield from sums_to(scene, term, shape)
     atoms = atoms[:8]
     atoms += [Term(f"(1 - {a.text})", 1 - a.value, 0.1) for a in atoms]
     atoms += [Term(f"(1 + {a.text})", 1 + a.value, 0.2) for a in atoms[:8]]
     atoms += [Term(f"{a.text} ** 2", a.value**2, 0.1) for a in atoms[:8]]
     atoms += _differences(atoms[:8])
-    yield from [t for a in atoms[8:] for t in summed(scene, a, shape)]
+    yield from [t for a in atoms[8:] for t in sums_to(scene, a, shape)]
     for a, b in itertools.combinations(atoms, 2):
         if (two := _times(a, b)) is not None:
-            yield from summed(scene, two, shape)
+            yield from sums_to(scene, two, shape)
     atoms = [a for a in atoms if a.value.shape == shape][:14]
     for a, b, c in itertools.combinations(atoms, 3):
         if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
-            yield from summed(scene, three, shape)
+            yield from sums_to(scene, three, shape)
 
 
 def _reshaped(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
@@ -171,7 +171,7 @@ def _broadcasts(small: Term, large: Term) -> bool:
         return False
 
 
-def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:
+def _pairs(scene: Scene, atoms: list[Term]) -> Iterator[Term]:
     yield from atoms
     for a, b in itertools.combinations_with_replacement(atoms, 2):
         if (product := _times(a, b)) is not None:
@@ -224,7 +224,7 @@ def _forms(scene: Scene, a: Term) -> list[Term]:
     return [a, Term(text, np.swapaxes(a.value, -1, -2), a.cost + 0.05)]
 
 
-def summed(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
+def sums_to(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
     """The term itself, or its sums over axes, where that has the right shape."""
     here = term.value.shape
     if here == shape:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chainrule.verify.repair.code.draft import Draft, plain_function
+from chainrule.verify.repair.budget import NAMED_ARRAYS
+from chainrule.verify.repair.code.draft import Draft, python_function
 from chainrule.verify.repair.values.watch import plain, shape_of
-
-MOST = 20
-"""Named arrays that are considered, and scalars of one kind."""
 
 
 def atoms(
@@ -26,7 +24,7 @@ def atoms(
     yield from simple
     for k, v in local.items():
         yield from _parts(k, v)
-    function, known = plain_function(draft.source.function), _known_outside(draft)
+    function, known = python_function(draft.source.function), _known_outside(draft)
     for k, v in function.__globals__.items():
         if isinstance(v, int | float) and (k.isupper() or k in known):
             yield k, v
@@ -50,7 +48,7 @@ def _known_outside(draft: Draft) -> set[str]:
     """Names that the forward or the backward uses: of the others that a file has, a loop's counter
     say, neither knows anything."""
     codes = [s.function for s in (draft.source, draft.source.forward) if s is not None]
-    return {name for f in codes for name in plain_function(f).__code__.co_names}
+    return {name for f in codes for name in python_function(f).__code__.co_names}
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -60,7 +58,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             for k, v in cast("dict[Any, Any]", value).items():
                 yield from [(f"{name}[{k!r}]", v)] if isinstance(k, str) else []
         case tuple() | list():
-            for i, v in enumerate(cast("list[Any]", value)[:MOST]):
+            for i, v in enumerate(cast("list[Any]", value)[:NAMED_ARRAYS]):
                 yield f"{name}[{i}]", v
         case _ if shape_of(value) is None and hasattr(value, "__dict__"):
             of_class = cast("dict[str, Any]", vars(cast(Any, type(value))))

@@ -49,7 +49,7 @@ class Response:
         return {i: c @ step.reshape(-1) for i, c in self.columns.items()}
 
 
-def solved(columns: Sequence[Array], residuals: Sequence[Array]) -> tuple[Array, Array]:
+def solve(columns: Sequence[Array], residuals: Sequence[Array]) -> tuple[Array, Array]:
     """The least step that brings about what is missing, and how far each of its elements is the
     only one that does: 1 if it is, 0 if it does not matter."""
     left, sizes, right = np.linalg.svd(np.concatenate(columns), full_matrices=False)
@@ -81,7 +81,7 @@ def at_turn(turn: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def in_turns(steps: Sequence[Array]) -> Callable[[Any], Any]:
     """What adds a step to a value in every turn, one after the other."""
-    changes = itertools.cycle([moved(s, s.shape) for s in steps])
+    changes = itertools.cycle([adding(s, s.shape) for s in steps])
     return lambda value: next(changes)(value)
 
 
@@ -91,13 +91,13 @@ def unit(values: Sequence[Array], k: int) -> Callable[[Any], Any]:
         if k < value.size:
             step = np.zeros(value.size)
             step[k] = 1.0
-            change = moved(step, value.shape)
+            change = adding(step, value.shape)
             return change if len(values) == 1 else at_turn(turn, change)
         k -= value.size
     raise IndexError(k)
 
 
-def moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+def adding(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
     """What adds a step to a value, be it an array or a tensor."""
     more = step.reshape(shape)
 

@@ -11,14 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.repair.budget import NAMED_ARRAYS
 from chainrule.verify.repair.code import course, syntax
 from chainrule.verify.repair.code.course import statements_of_value
 from chainrule.verify.repair.code.dialect import Dialect
-from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, plain_function
-from chainrule.verify.repair.code.fit import replaced
+from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, python_function
+from chainrule.verify.repair.code.fit import replacement
 from chainrule.verify.repair.code.syntax import is_simple, mentions, names_in
 from chainrule.verify.repair.sparing import Failures
-from chainrule.verify.repair.values.reach import MOST, atoms, is_number, owner
+from chainrule.verify.repair.values.reach import atoms, is_number, owner
 from chainrule.verify.repair.values.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
 
 Shape = tuple[int, ...]
@@ -100,7 +101,7 @@ class Scene:
     @cached_property
     def returned(self) -> list[ast.expr]:
         """The elements of what the function returns."""
-        return course.returned(self.draft)
+        return course.returned_values(self.draft)
 
     def visits(self, node: ast.AST) -> list[Visit]:
         """What a node was, and the local names then, in each turn; none if some are not kept."""
@@ -112,7 +113,7 @@ class Scene:
         """What an expression over names within reach of a node is there; None if it fails."""
         scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
         value, scope = visit or (self.value(node), scope)
-        names = {**plain_function(self.draft.source.function).__globals__, **scope}
+        names = {**python_function(self.draft.source.function).__globals__, **scope}
         try:
             with np.errstate(all="ignore"):
                 return eval(text, {**names, VALUE: value})
@@ -123,7 +124,7 @@ class Scene:
     def arrays(self) -> dict[str, Any]:
         """Named arrays within reach, by the text that names them; the function's own first."""
         found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
-        return dict(list(found.items())[:MOST])
+        return dict(list(found.items())[:NAMED_ARRAYS])
 
     def arrays_at(self, node: ast.AST) -> dict[str, Any]:
         """Named arrays within reach of a node, as they were when it was last evaluated."""
@@ -139,13 +140,13 @@ class Scene:
         are."""
         scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
         found = {k: scope.get(k, v) for k, v in self._atoms() if owner(k) in scope}
-        return [k for k, v in found.items() if shape_of(v) == self.shape(node)][:MOST]
+        return [k for k, v in found.items() if shape_of(v) == self.shape(node)][:NAMED_ARRAYS]
 
     def arrays_in(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Named arrays, as they are among some local names."""
         found = {k: scope.get(k, v) for k, v in self._atoms() if owner(k) in scope}
         found = {k: v for k, v in found.items() if shape_of(v)}
-        return dict(list(found.items())[:MOST])
+        return dict(list(found.items())[:NAMED_ARRAYS])
 
     def rows_at(self, node: ast.AST, visit: Visit | None = None) -> dict[str, Any]:
         """What a turn of a loop reads of what holds something for every turn: `a[t]`."""
@@ -163,14 +164,14 @@ class Scene:
         texts = [f"{a}[{i}]" for a in self.arrays_in(scope) for i in self.counters]
         found = {**scope, **{text: self.evaluated(node, text, visit) for text in texts}}
         names = [k for k, v in found.items() if isinstance(v, float | np.floating)]
-        return {k: found[k] for k in names[:MOST]}
+        return {k: found[k] for k in names[:NAMED_ARRAYS]}
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """Named numbers within reach that are not 0 or 1."""
         found = {k: v for k, v in self._atoms() if shape_of(v) == ()}
         found = {k: v for k, v in found.items() if not isinstance(v, bool) and is_number(v)}
-        return dict(list(found.items())[:MOST])
+        return dict(list(found.items())[:NAMED_ARRAYS])
 
     @cached_property
     def lists(self) -> list[str]:
@@ -178,7 +179,7 @@ class Scene:
         held = dict(self.watched.names)
         held |= {self.draft.src(n): self.value(n) for n in self._evaluated if is_simple(n)}
         found = {k: cast("list[Any]", v) for k, v in held.items() if isinstance(v, list | tuple)}
-        return [k for k, v in found.items() if v and shape_of(v[0])][:MOST]
+        return [k for k, v in found.items() if v and shape_of(v[0])][:NAMED_ARRAYS]
 
     @cached_property
     def counters(self) -> list[str]:
@@ -225,7 +226,7 @@ class Scene:
         if forward is None:
             return ()
         try:
-            code = plain_function(forward.function).__code__
+            code = python_function(forward.function).__code__
         except UnreadableError:
             return ()
         return code.co_varnames[: code.co_argcount]
@@ -249,7 +250,7 @@ class Scene:
     @cached_property
     def made(self) -> set[str]:
         """Local names that are computed (see `syntax.made`)."""
-        return syntax.made(self.draft)
+        return syntax.names_computed(self.draft)
 
     @cached_property
     def assigned_once(self) -> set[str]:
@@ -296,4 +297,4 @@ class Scene:
 
     def put(self, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
         """The edit that puts an expression where a node stands."""
-        return replaced(self.draft, node, text, code, cost)
+        return replacement(self.draft, node, text, code, cost)

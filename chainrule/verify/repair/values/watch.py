@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from chainrule.verify.repair.budget import VISITS
 from chainrule.verify.repair.code.draft import Def, Draft
 from chainrule.verify.subject import Array
 
@@ -28,8 +29,6 @@ SEE = "__see__"
 VALUE = "__value__"
 """What a node's own value is called in code that is evaluated beside it."""
 _SMALL = 4096
-_VISITS = 12
-"""Of a loop's turns so many are kept, the first ones."""
 
 
 @dataclass(eq=False)
@@ -80,15 +79,15 @@ class Watched:
         self.shapes.setdefault(i, []).append(shape_of(value))
         visit = self._visit(value, inspect.currentframe())
         self.scopes[i] = visit[1]
-        if self.turns[i] <= _VISITS:
+        if self.turns[i] <= VISITS:
             self.visits.setdefault(i, []).append(visit)
         return value
 
     def _visit(self, value: Any, frame: FrameType | None) -> Visit:
         caller = None if frame is None else frame.f_back
         names = {} if caller is None else caller.f_locals
-        scope = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
-        return _kept(value), scope
+        scope = {k: _snapshot(v) for k, v in names.items() if not k.startswith("__")}
+        return _snapshot(value), scope
 
     def _named(self, names: dict[str, Any], value: Any = None) -> Any:
         if not self.changes:
@@ -106,10 +105,10 @@ class _Watch(ast.NodeTransformer):
     def rewritten(self, root: Def) -> Def:
         self._index = {n: i for i, n in enumerate(ast.walk(root))}
         if isinstance(root, ast.Lambda):
-            root.body = _called("__names__", _locals(), self.visit(root.body))
+            root.body = _call_of("__names__", _locals(), self.visit(root.body))
         else:
             body = [self.visit(s) for s in root.body]
-            end = ast.Expr(_called("__names__", _locals()))
+            end = ast.Expr(_call_of("__names__", _locals()))
             root.body = [ast.copy_location(ast.Try(body, [], [], [end]), root.body[0])]
         return ast.fix_missing_locations(root)
 
@@ -133,14 +132,14 @@ class _Watch(ast.NodeTransformer):
         if not isinstance(node, ast.expr) or isinstance(node, ast.Tuple | ast.List):
             return node
         at = ast.Constant(self._index[node])
-        return ast.copy_location(_called(SEE, at, node), node)
+        return ast.copy_location(_call_of(SEE, at, node), node)
 
     def _arguments(self, node: ast.Call) -> None:
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
 
 
-def _kept(value: Any) -> Any:
+def _snapshot(value: Any) -> Any:
     """A copy of an array that code to come may write into, unless it is large."""
     if isinstance(value, np.ndarray):
         array = cast("Array", value)
@@ -156,7 +155,7 @@ def _locals() -> ast.expr:
     return ast.Call(ast.Name("locals", ast.Load()), [], [])
 
 
-def _called(name: str, *arguments: ast.expr) -> ast.Call:
+def _call_of(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 

@@ -74,7 +74,7 @@ class TorchFunctions(FunctionsObserver):
 
     def start(self) -> None:
         """Capture from now on."""
-        from chainrule.verify.pytorch.observe import capturing
+        from chainrule.verify.pytorch.observing.observe import capturing
         from chainrule.verify.script.backwards.graphs import Graphs
 
         self._capture = capture = self._stack.enter_context(capturing())

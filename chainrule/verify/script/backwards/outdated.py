@@ -1,9 +1,9 @@
 """Backwards that read a value outside which has changed since their forward ran.
 
 A replay has one value for both, and finds nothing. So what was noted while the script ran (see
-`pytorch/outside.py`) is put back: the forward runs with the value that it had, the backward with
-the one that it found. It counts only if the gradient is right with the first one in both places,
-and wrong so.
+`pytorch/observing/outside.py`) is put back: the forward runs with the value that it had, the
+backward with the one that it found. It counts only if the gradient is right with the first one in
+both places, and wrong so.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.applied import KIND, FunctionSubject
-from chainrule.verify.pytorch.observe import Captured
-from chainrule.verify.pytorch.outer import Outer, backward_code
-from chainrule.verify.pytorch.outside import Changed, Noted
-from chainrule.verify.pytorch.places import defined, source
+from chainrule.verify.pytorch.observing.observe import Captured
+from chainrule.verify.pytorch.observing.outer import Outer, backward_code
+from chainrule.verify.pytorch.observing.outside import Changed, Noted
 from chainrule.verify.pytorch.sources import backward_of, having, saves_of
+from chainrule.verify.reading import place_of as defined
+from chainrule.verify.reading import text_of as source
 from chainrule.verify.repair.code.draft import UnreadableError
 from chainrule.verify.repair.ontoctx import kept
 from chainrule.verify.subject import Array

@@ -83,8 +83,8 @@ class Unseen:
             self._add("the training step", STEP, what, because, place)
 
     def _report_kept(self, k: _Kept) -> None:
-        from chainrule.verify.pytorch.places import defined
         from chainrule.verify.pytorch.sources import saves_of
+        from chainrule.verify.reading import place_of as defined
 
         because = (
             f"ctx.{k.name} was set in forward and has other values when backward reads it: "

@@ -42,13 +42,13 @@ class Kept:
 
     def at(self, args: Sequence[Any]) -> Any:
         """Another one of the same values."""
-        return _apart(self.was)
+        return _copy_tensors(self.was)
 
 
 _HOLDERS: Final = (dict, list, tuple)
 
 
-def holding(args: Sequence[Any]) -> list[Any]:
+def with_holders(args: Sequence[Any]) -> list[Any]:
     """The arguments, with what stands for the modules that hold some of them, and for what holds
     other tensors.
 
@@ -62,7 +62,7 @@ def holding(args: Sequence[Any]) -> list[Any]:
         if held:
             found.append(Holding(_copy(x), held))
         else:
-            found.append(Kept(_apart(x)) if _has_tensors(x) else x)
+            found.append(Kept(_copy_tensors(x)) if _has_tensors(x) else x)
     return found
 
 
@@ -70,7 +70,7 @@ def _has_tensors(x: Any) -> bool:
     return isinstance(x, _HOLDERS) and any(isinstance(v, Tensor) for v in pytree.tree_leaves(x))
 
 
-def _apart(x: Any) -> Any:
+def _copy_tensors(x: Any) -> Any:
     def copied(t: Tensor) -> Tensor:
         return t.detach().clone().requires_grad_(t.requires_grad)
 

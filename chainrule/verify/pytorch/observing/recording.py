@@ -18,7 +18,6 @@ from chainrule.verify.pytorch.convert import elements
 from chainrule.verify.pytorch.flat import floats_in
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seen import Seen
-from chainrule.verify.pytorch.tapped import op_name
 
 MAX_OPS = 24
 MAX_ELEMENTS = 20_000
@@ -123,6 +122,23 @@ class _Ops(Seen):
         if noted and not any(y.requires_grad for y in floats_in(out)):
             self._recording.forget()
         return out
+
+
+def op_name(func: Any) -> str:
+    """The name of an op without its spelling: "mul" for `a * b`, "T" for `a.T`.
+
+    >>> op_name(Tensor.__mul__), op_name(Tensor.__imul__), op_name(Tensor.T.__get__)
+    ('mul', 'mul', 'T')
+    """
+    name: str = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        return str(func.__self__.__name__)
+    bare = name.strip("_")
+    if name.startswith("__i") and bare not in ("invert", "iter", "index", "int"):
+        return bare[1:]
+    if name.startswith("__r") and bare not in ("repr", "rshift"):
+        return bare[1:]
+    return bare
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.flat import call_of
-from chainrule.verify.pytorch.holding import holding
-from chainrule.verify.pytorch.outside import Notes, Outside
+from chainrule.verify.pytorch.observing.holding import with_holders
+from chainrule.verify.pytorch.observing.outside import Notes, Outside
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
@@ -53,7 +53,7 @@ class Captured:
     def subjects(self) -> list[Subject]:
         """The call, and the derivative of its gradient if the program takes that."""
         from chainrule.verify.pytorch.calls import CallSubject  # which looks for calls
-        from chainrule.verify.pytorch.cropped import cropped
+        from chainrule.verify.pytorch.cropped import crop
 
         if not self.keeps_graph:
             return [self.subject()]
@@ -62,7 +62,7 @@ class Captured:
             call = call_of(self.apply, args, name=self.function.__name__)
             return CallSubject(replace(call, replay=self.replay), 2, "reverse")
 
-        return [self.subject(), cropped(self.args, made)]
+        return [self.subject(), crop(self.args, made)]
 
     @property
     def apply(self) -> Any:
@@ -72,12 +72,12 @@ class Captured:
     def subject(self, name: str | None = None) -> Subject:
         """The call, to be verified; a part of it if it is large."""
         from chainrule.verify.pytorch.applied import FunctionSubject  # which looks for calls
-        from chainrule.verify.pytorch.cropped import cropped
+        from chainrule.verify.pytorch.cropped import crop
 
         def made(args: Sequence[Any]) -> Subject:
             return FunctionSubject(self.function, args, name=name, replay=self.replay)
 
-        return cropped(self.args, made)
+        return crop(self.args, made)
 
 
 @dataclass(eq=False)
@@ -129,7 +129,7 @@ class Capture:
             return
         self.bytes += size
         replay = Replay.of(args)
-        copies = tuple([_copy(x) for x in holding(args)])
+        copies = tuple([_copy(x) for x in with_holders(args)])
         number = len(self.calls)
         call = Captured(function, copies, replay, where.place(), self.owner(), number)
         self.calls.append(call)
@@ -183,7 +183,7 @@ def capturing(
     with _lock:
         _active.append(capture)
         if len(_active) == 1:
-            _LEVEL.apply = classmethod(_applied)
+            _LEVEL.apply = classmethod(_apply)
     try:
         yield capture
     finally:
@@ -194,11 +194,11 @@ def capturing(
                 del _LEVEL.apply
 
 
-def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     compiled = cast("Any", super(_LEVEL, cls))
     if cls.__module__.startswith(_NOT_USERS):
         return compiled.apply(*args, **kwargs)
-    rows = [(capture, _noted(capture, cls, args)) for capture in tuple(_active)]
+    rows = [(capture, _note(capture, cls, args)) for capture in tuple(_active)]
     out = compiled.apply(*args, **kwargs)
     for capture, notes in rows:
         with suppress(Exception):  # it is then not compared
@@ -208,7 +208,7 @@ def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return out
 
 
-def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> Notes:
+def _note(capture: Capture, function: type[Function], args: Sequence[Any]) -> Notes:
     """Our failure is not the program's."""
     try:
         capture.note(function, args)

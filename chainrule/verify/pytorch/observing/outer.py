@@ -17,8 +17,8 @@ from typing import Any, cast
 import torch
 from torch.autograd import Function
 
-from chainrule.verify.pytorch.places import plainest, source
 from chainrule.verify.pytorch.sources import backward_of, states
+from chainrule.verify.reading import function_of, text_of
 from chainrule.verify.trees import tree_of
 
 MISSING: Any = object()
@@ -110,7 +110,7 @@ class Outer:
 
 def backward_code(function: type[Function]) -> Any:
     """The function that a user wrote as the backward."""
-    return plainest(getattr(function, backward_of(function)))
+    return function_of(getattr(function, backward_of(function)))
 
 
 @lru_cache(maxsize=256)
@@ -122,11 +122,12 @@ def outers(function: type[Function]) -> tuple[Outer, ...]:
 
 
 def _read_by(f: Callable[..., Any]) -> Sequence[Outer]:
-    f, text = plainest(f), source(f)
-    if text is None or not hasattr(f, "__code__"):
+    function = function_of(f)
+    text = text_of(f)
+    if text is None or function is None:
         return ()
     nodes = [n for n in ast.walk(tree_of(text[0])) if isinstance(n, ast.expr)]
-    found = [o for n in nodes if (o := _outer(f, n)) is not None]
+    found = [o for n in nodes if (o := _outer(function, n)) is not None]
     return list(dict.fromkeys(found))
 
 

@@ -20,7 +20,7 @@ from torch.autograd import Function
 
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.nested import tensors_in
-from chainrule.verify.pytorch.outer import Outer, backward_code, outers
+from chainrule.verify.pytorch.observing.outer import Outer, backward_code, outers
 
 _LARGEST = 1 << 18
 """Elements of a tensor that is copied at each call."""
