@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+import chainrule.ops.special.incomplete  # its rows are in the table, too
 from chainrule.ops.families import Partial, elementwise, rows
 from chainrule.ops.networks import activations, composite
 from chainrule.ops.special import table as special

@@ -12,6 +12,7 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule import nn, verify
+from chainrule.engine.op import Op
 from chainrule.errors import ConfigError, GradientError
 from chainrule.random import default_generator
 from chainrule.scalar import Value
@@ -107,7 +108,7 @@ class Cubed(cr.Function):
         return 3 * x * g
 
 
-class Curved(cr.op.Op):
+class Curved(Op):
     """exp, whose rule is right but cannot be differentiated rightly: it takes y off the graph."""
 
     @property
@@ -157,7 +158,7 @@ def test_a_derivative_that_the_engine_refuses_is_skipped_and_not_wrong():
     assert any("cannot be differentiated twice" in s.why for s in report.ledger.skipped)
 
 
-class Leaning(cr.op.Op):
+class Leaning(Op):
     """A right vjp and a wrong jvp."""
 
     @property

@@ -140,8 +140,9 @@ def test_its_steps_are_seen_and_its_functions_verified(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
 def test_nothing_is_left_after_three_steps(tmp_path, name):
-    here = "print(hasattr(cr.functional._Run.__init__, '__wrapped__'));"
-    outcome, printed = run(tmp_path, START + LOOPS[name].replace("print(", here + "print("))
+    runs = "from chainrule.transforms.functional import _Run\n"
+    here = "print(hasattr(_Run.__init__, '__wrapped__'));"
+    outcome, printed = run(tmp_path, runs + START + LOOPS[name].replace("print(", here + "print("))
     assert printed.splitlines()[::2] == ["True"] * 3 + ["False"] * 5
     assert not any("ended after" in why for why in why_not(outcome))
 

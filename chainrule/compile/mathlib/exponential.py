@@ -132,19 +132,42 @@ def exp_twofold(x: Two, low: float = RANGE[64][0]) -> tuple[Two, Bits]:
     return quick_total(s.hi, s.lo + e.lo), k
 
 
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Expm1:
+    """p = e^r - 1 in float64, to twice the digits, and n of x = n ln 2 + r: what exp(x) - 1 and
+    exp(x) have in common."""
+
+    p: Two
+    n: Bits
+
+    @classmethod
+    def of(cls, x: Real) -> Expm1:
+        """That of x."""
+        r, n = _reduce(x.clamp(*RANGE[64]))
+        return cls(expm1_near_0(r), n)
+
+    def twofold(self) -> tuple[Two, Bits]:
+        """y and k where exp(x) - 1 = y 2^k."""
+        k = self.n.less(-100).choose(self.n.at.int(-100), self.n)
+        small = k.less(100).choose(k, 100)
+        s = total(1.0 - power_of_two(k.at.int(0) - small), self.p.hi)
+        return quick_total(s.hi, s.lo + self.p.lo), k
+
+    def exp(self) -> Real:
+        """exp(x)."""
+        return scale(1.0 + self.p.value(), self.n)
+
+
 def expm1_twofold(x: Real) -> tuple[Two, Bits]:
     """y and k where exp(x) - 1 = y 2^k (float64)."""
-    r, k = _reduce(x.clamp(*RANGE[64]))  # as for exp, which its derivative is
-    k = k.less(-100).choose(k.at.int(-100), k)
-    e = expm1_near_0(r)
-    small = k.less(100).choose(k, 100)
-    s = total(1.0 - power_of_two(x.at.int(0) - small), e.hi)
-    return quick_total(s.hi, s.lo + e.lo), k
+    return Expm1.of(x).twofold()
 
 
 def exp(x: Real) -> Real:
-    """e^x."""
-    return scale(*exp_parts(x))
+    """e^x. Beside exp(x) - 1, most of it has been computed."""
+    known: Expm1 | Expm1F32 | None = x.at.beside("expm1", x)
+    return scale(*exp_parts(x)) if known is None else known.exp()
 
 
 def exp2_parts(x: Real) -> tuple[Real, Bits]:
@@ -164,20 +187,43 @@ def exp2(x: Real) -> Real:
 
 def expm1(x: Real) -> Real:
     """e^x - 1, without cancellation near 0."""
-    y, k = expm1_twofold(x)
+    parts = x.at.shared("expm1", x, lambda: Expm1.of(x))
+    y, k = parts.twofold()
     return scale(y.value(), k).copysign(x)
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Expm1F32:
+    """`Expm1` of float32, computed in float64: p and 2^n."""
+
+    p: Real
+    power: Real
+
+    @classmethod
+    def of(cls, x: Real) -> Expm1F32:
+        """That of x, in float64 already."""
+        r, n = _reduce(x.clamp(-120.0, 200.0))
+        return cls(expm1_near_0(r).value(), power_of_two(n))
+
+    def expm1(self) -> Real:
+        """exp(x) - 1 in float64."""
+        return self.p.multiply_add(self.power, self.power - 1.0)
+
+    def exp(self) -> Real:
+        """exp(x)."""
+        return self.p.multiply_add(self.power, self.power).narrowed()
 
 
 def expm1_wide(x: Real) -> Real:
     """e^x - 1 in float64 for a result in float32."""
-    r, k = _reduce(x.clamp(-60.0, 200.0))
-    power = power_of_two(k)
-    return expm1_near_0(r).value().fma(power, power - 1.0)
+    return Expm1F32.of(x).expm1()
 
 
 def expm1_f32(x: Real) -> Real:
     """`expm1` of float32, computed in float64."""
-    return expm1_wide(x.widened()).narrowed().copysign(x)
+    parts = x.at.shared("expm1", x, lambda: Expm1F32.of(x.widened()))
+    return parts.expm1().narrowed().copysign(x)
 
 
 def exp_diff(a: Real, b: Real) -> Real:
