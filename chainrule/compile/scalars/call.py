@@ -323,7 +323,8 @@ def _kind(x: Any) -> Any:
 
 
 def _short(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-    """A key that is quickly had, and the leaves, of arguments that are numbers or lists of ints."""
+    """A key that is quickly had, and the leaves, of arguments that are numbers, or lists or
+    tuples of ints."""
     key: list[Any] = []
     leaves: list[Any] = []
     for x in args:
@@ -331,8 +332,8 @@ def _short(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
         if kind is int or kind is float:
             key.append(kind)
             leaves.append(x)
-        elif kind is list and set(map(type, x)) == {int}:
-            key.append(len(x))
+        elif (kind is list or kind is tuple) and set(map(type, x)) == {int}:
+            key += kind, len(x)
             leaves += x
         else:
             return None

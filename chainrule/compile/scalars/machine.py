@@ -25,7 +25,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
-from chainrule.compile.cpu.word_guards import add_word_guard
+from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.scalars.formulas import NUMBERS, Number, arity, computed, partial, value
@@ -203,7 +203,7 @@ class Loops:
         module.triple = llvm.get_process_triple()
         _loop(module, "forward", _ahead)
         _loop(module, "backward", _back)
-        add_word_guard(module)
+        add_row_guard(module)
         add_dict_guard(module)
         code = compile_object(str(module))
         llvm.add_symbol(LOOKUP, _address_in_python(LOOKUP))
@@ -215,7 +215,7 @@ class Loops:
         self.backward = kind(self._engine.get_function_address("backward"))
         # called with the lock of the interpreter, which keeps what they look at as it is
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-        self.unchanged = asking(self._engine.get_function_address("unchanged"))
+        self.unchanged = asking(self._engine.get_function_address(OF_ROWS))
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
         self.guarded = asking(self._engine.get_function_address("guarded"))
 

@@ -5,7 +5,8 @@
     int64 write(slots, count, numbers)           *slots[i] = numbers[i]
     int64 fill(slots, count, thing)              *slots[i] = thing
     int64 same(list, items, count)               whether list[i] is items[i], for all i
-    int64 put(list, items, count, numbers)       list[i] = items[i] = numbers[i]
+    int64 put(list, items, count, numbers)       list[i] = items[i] = numbers[i]; how many objects
+                                                 it made for that, -1 if it cannot
 
 A slot is the address of a reference to a float: within a Value, or in the memory of a list; `items`
 is the memory of another list. All look into the objects, where CPython keeps what a slot holds and
@@ -29,6 +30,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from chainrule.compile.cpu.equal_words import equal_words
 from chainrule.compile.cpu.object_layout import ITEMS, KIND, LENGTH, word
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.llvm.serial_loops import count_up
@@ -75,11 +77,8 @@ class Code:
         _write_add(_Function(module, "add", [_PTR, _I64, _PTR, _F64]), api)
         _write_write(_Function(module, "write", [_PTR, _I64, _PTR]), api)
         _write_fill(_Function(module, "fill", [_PTR, _I64, _PTR]), api)
-        _write_same(_Function(module, "same", [_PTR, _PTR, _I64]))
-        _write_put(_Function(module, "put", [_PTR, _PTR, _I64, _PTR]), api)
-        for name in ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef"):
-            f = getattr(ctypes.pythonapi, name)
-            llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
+        add_lists(module, api)
+        link(*_API)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
         self._engine.finalize_object()
@@ -94,6 +93,22 @@ class Code:
         self.same = kind(self._engine.get_function_address("same"))
         kind = ctypes.PYFUNCTYPE(count, pointer, pointer, count, pointer)
         self.put = kind(self._engine.get_function_address("put"))
+
+
+def add_lists(module: Any, api: _Api | None = None) -> None:
+    """Add `same` and `put` to a module."""
+    _write_same(_Function(module, "same", [_PTR, _PTR, _I64]))
+    _write_put(_Function(module, "put", [_PTR, _PTR, _I64, _PTR]), api or _Api(module))
+
+
+def link(*names: str) -> None:
+    """Let machine code find functions of CPython's."""
+    for name in names:
+        f = getattr(ctypes.pythonapi, name)
+        llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
+
+
+_API = ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef")
 
 
 @cache
@@ -217,43 +232,24 @@ def _write_fill(s: _Function, api: _Api) -> None:
 
 
 def _write_same(s: _Function) -> None:
-    """Several words are compared without a branch."""
     thing, other, count = s.args
     b = s.b
-    no, nothing, block = (ir.Constant(_I64, n) for n in (0, 0, _BLOCK))
-    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), no)
-    one = s.held(thing, ITEMS, _PTR)
-
-    def differ(i: Any) -> Any:
-        return b.xor(*[b.load(s.element(a, i, _PTR), typ=_I64) for a in (one, other)])
-
-    blocks = b.udiv(count, block)
-    with count_up(b, blocks) as k:
-        start = b.mul(k, block)
-        found = differ(start)
-        for n in range(1, _BLOCK):
-            found = b.or_(found, differ(b.add(start, ir.Constant(_I64, n))))
-        s.end_if(b.icmp_unsigned("!=", found, nothing), no)
-    start = b.mul(blocks, block)
-    with count_up(b, b.sub(count, start)) as k:
-        s.end_if(b.icmp_unsigned("!=", differ(b.add(start, k)), nothing), no)
-    b.ret(ir.Constant(_I64, 1))
-
-
-_BLOCK = 16
+    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), ir.Constant(_I64, 0))
+    b.ret(b.call(equal_words(s.module), [s.held(thing, ITEMS, _PTR), other, count]))
 
 
 def _write_put(s: _Function, api: _Api) -> None:
     thing, other, count, numbers = s.args
     b = s.b
-    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), ir.Constant(_I64, 0))
-    one = s.held(thing, ITEMS, _PTR)
+    failed, one = (ir.Constant(_I64, n) for n in (-1, 1))
+    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), failed)
+    items = s.held(thing, ITEMS, _PTR)
+    made = b.alloca(_I64)
+    b.store(ir.Constant(_I64, 0), made)
     with count_up(b, count) as i:
-        slot = s.element(one, i, _PTR)
-        second = s.element(other, i, _PTR)
+        slots = [s.element(a, i, _PTR) for a in (items, other)]
         x = b.load(s.element(numbers, i, _F64), typ=_F64)
-        old = b.load(slot, typ=_PTR)
-        also = b.load(second, typ=_PTR)
+        old, also = (b.load(slot, typ=_PTR) for slot in slots)
         is_float = s.is_(s.held(old, KIND, _I64), id(float))
         both = b.and_(s.is_(s.held(old, 0, _I64), 2), b.icmp_unsigned("==", old, also))
         with b.if_else(b.and_(is_float, both)) as (here, anew):
@@ -261,10 +257,11 @@ def _write_put(s: _Function, api: _Api) -> None:
                 b.store(x, s.place(old, _NUMBER))
             with anew:
                 new = b.call(api.make, [x])
-                s.end_if(s.is_(new, 0), i)
+                s.end_if(s.is_(new, 0), failed)
+                b.store(b.add(b.load(made, typ=_I64), one), made)
                 b.call(api.keep, [new])
-                b.store(new, slot)
-                b.store(new, second)
-                b.call(api.forget, [old])
-                b.call(api.forget, [also])
-    b.ret(count)
+                for slot in slots:
+                    b.store(new, slot)
+                for thing in (old, also):
+                    b.call(api.forget, [thing])
+    b.ret(b.load(made, typ=_I64))

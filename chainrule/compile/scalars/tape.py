@@ -10,7 +10,7 @@ were done, so that the numbers are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, final
 
@@ -49,7 +49,8 @@ class Tape:
         known = {id(v) for v in (*given, *made)}
         state = [v for v in order if v._made is None and id(v) not in known]
         apart = (("", 1), (0,))  # what stands nowhere stays in the order of its use
-        self.state = sorted(state, key=lambda v: in_order(where.get(id(v), apart)))
+        order_of = ranked(where)
+        self.state = sorted(state, key=lambda v: order_of(where.get(id(v), apart)))
         leaves = [*given, *self.state]
         self.arrays: list[Stand] = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(leaves)]
         self.leaves = len(leaves)
@@ -210,7 +211,8 @@ def _spots(
     """Where leaves lie among all Values that stand in the containers of the state, and how many
     these are."""
     names = {where[id(v)][0] for v in state if id(v) in where}
-    there = sorted([(in_order(s), i) for i, s in where.items() if s[0] in names])
+    order_of = ranked(where)
+    there = sorted([(order_of(s), i) for i, s in where.items() if s[0] in names])
     if len(there) > SPARSE * len(state):
         return np.arange(given + len(state)), given + len(state)
     spot = {i: given + n for n, (_, i) in enumerate(there)}
@@ -225,7 +227,9 @@ def _spots(
     return np.array(spots, np.int64), room
 
 
-def in_order(stand: Stand) -> Any:
-    """What Values are sorted by: container by container, row by row."""
-    names, at = stand
-    return tuple(map(str, names)), at
+def ranked(where: Mapping[int, Stand]) -> Callable[[Stand], Any]:
+    """What Values are sorted by: container by container, as they are met, and row by row."""
+    ranks: dict[Any, int] = {}
+    for names, _ in where.values():
+        ranks.setdefault(names, len(ranks))
+    return lambda stand: (ranks.get(stand[0], -1), stand[1])

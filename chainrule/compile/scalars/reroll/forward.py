@@ -3,7 +3,7 @@ added up in the program's order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from math import inf
 
 from chainrule.compile.loops.expressions import Local, Var
@@ -33,6 +33,36 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
         body, y = [], computed(family.op, [read[0](s) for s in slots]).e
     body = nested(loops, [*body, Store(w.values[number], at, y)], lanes)
     w.kernel(f"f{number}", body, f"{family.op}, {family.units} times")
+
+
+def write_together(
+    w: Writer, members: Sequence[int], families: Sequence[Family], stored: Container[int]
+) -> None:
+    """The kernel of families that are computed in one loop, of which some are `stored`."""
+    p = w.point(families[members[0]])
+    loops, lanes = over_lanes(p.loops, [], neighbours(p.loops, p.own(families[members[0]])))
+    here: dict[int, Local] = {}
+    body: list[Stmt] = []
+
+    def read(slot: Slot, q: Point) -> Written:
+        local = here.get(slot.source)
+        return w.load(slot, q) if local is None else Written(w.make, w.make.local(local))
+
+    for number in members:
+        family = families[number]
+        total = here[number] = Local(f"s{number}", F64)
+        points = [w.repeated(p, run) for run in family.runs]
+        if family.op == SUM:
+            readers = [lambda slot, q=q: read(slot, q) for q in points]
+            body += _fold(w, family, points, readers, total)
+        else:
+            (slots,) = family.runs[0].terms
+            y = computed(family.op, [read(s, points[0]) for s in slots])
+            body.append(Let(total, y.e))
+        if number in stored:
+            body.append(Store(w.values[number], p.own(family), w.make.local(total)))
+    ops = ", ".join(dict.fromkeys(families[i].op for i in members))
+    w.kernel(f"f{members[0]}", nested(loops, body, lanes), f"{ops} of {p.loops[0].extent}")
 
 
 def _reader(w: Writer, name: str, p: Point, lanes: Var | None) -> Callable[[Slot], Written]:

@@ -3,7 +3,7 @@
 A list has no slots that could be empty: who reads an item reads the memory of the list. So its
 floats are always there. Those that were written are kept in a second list. As long as both lists
 hold the same objects the array is what they say: it need not be read again. A float that nobody
-else refers to is changed in its place.
+else refers to is changed in its place. So floats are made once, as neighbours in memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from chainrule.compile.scalars.steps.memory import LIST, Memory
 from chainrule.compile.scalars.steps.plan import Places
 from chainrule.op import Array
 
+MOST = 8
+"""How often floats are made as neighbours: not if somebody keeps them at every step."""
+_CHOICE = 4
+"""Of how many times as many floats the closest are taken."""
+
 
 @final
 class FloatList:
@@ -31,7 +36,10 @@ class FloatList:
         self._code = None if self._layout is None else code()
         self._known: list[Any] = []
         """The objects whose numbers the array has."""
-        self._items = 0
+        self._packings = MOST
+        """How often its floats may be made anew."""
+        self.scattered = True
+        self.items = 0
         """Where the memory of that list is."""
         self.numbers: Array = np.zeros(len(holder))
         self._address = self.numbers.ctypes.data
@@ -55,10 +63,21 @@ class FloatList:
             return
         self.numbers[:] = numbers
         n = len(self.numbers)
-        done = self._code.put(id(self.holder), self._items, n, self._address)
-        if done < n:
-            self._memory.write(self.numbers)
+        if self.scattered and len(self.holder) == n:
+            self._packings -= 1
+            self.scattered = False
+            self.holder[:] = _neighbours(n)
+        if not self._is_known():
             self._note()
+        self.note_made(self._code.put(id(self.holder), self.items, n, self._address))
+
+    def note_made(self, count: int) -> None:
+        """So many floats had to be made when the numbers of the array were written; -1: not all
+        could be."""
+        self.scattered = 2 * count > len(self.numbers) and self._packings > 0
+        if count < 0:
+            self._memory.write(self.numbers)
+            self._known = []
 
     def fill(self, thing: Any, among: Places | None) -> None:
         """Let this very object be there."""
@@ -66,12 +85,21 @@ class FloatList:
         self._known = []
 
     def _note(self) -> None:
+        """Keep the objects that are in the list."""
         self._known = list(self.holder)
         if self._layout is not None:
-            self._items = word(id(self._known) + self._layout.items)
+            self.items = word(id(self._known) + self._layout.items)
 
     def _is_known(self) -> bool:
         x, y = self.holder, self._known
         if self._code is None or not y:
             return len(x) == len(y) and all(map(is_, x, y))
-        return bool(self._code.same(id(x), self._items, len(y)))
+        return bool(self._code.same(id(x), self.items, len(y)))
+
+
+def _neighbours(n: int) -> list[float]:
+    """New floats that lie close together: of many those with the least memory between them."""
+    many = sorted(np.zeros(_CHOICE * n).tolist(), key=id)
+    places = np.array(list(map(id, many)), np.int64)
+    best = int(np.argmin(places[n - 1 :] - places[: len(places) - n + 1]))
+    return many[best : best + n]

@@ -21,7 +21,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
-from chainrule.compile.scalars.steps.plan import Plan, index
+from chainrule.compile.scalars.steps.plan import Outputs, Plan, index
 from chainrule.op import Array
 from chainrule.scalar import Value
 
@@ -116,20 +116,28 @@ class Leaves:
                 if kind in self._memories:
                     self._memories[kind].read(self.numbers[kind])
 
-    def store(self, plan: Plan, found: Array) -> None:
+    def follows(self, plan: Plan) -> bool:
+        """Whether they are hollow, and were written by this plan last."""
+        return plan is self._plan and self.hollow
+
+    def count_step(self) -> None:
+        """Note that a step has written to the arrays."""
+        self._steps += 1
+
+    def store(self, plan: Plan, found: Outputs) -> None:
         """Do what a plan says, with the outputs of an update."""
         self._steps += 1
         new = plan is not self._plan
         for w in plan.writes:
             if w.kind in self.numbers:
-                self.numbers[w.kind][index(w.among)] = found[w.start : w.stop]
+                self.numbers[w.kind][index(w.among)] = found(w.start, w.stop)
         if self.hollow:
             if new:
                 self._mark(plan)
             return
         for w in plan.writes:
             if w.kind in self.numbers:
-                self._memories[w.kind].write(found[w.start : w.stop], w.among)
+                self._memories[w.kind].write(found(w.start, w.stop), w.among)
         for f in plan.fills:
             if f.kind in self.numbers:
                 self._memories[f.kind].fill(f.thing, f.among)

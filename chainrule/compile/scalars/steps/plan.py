@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.op import Array
+
 Places = NDArray[np.int64]
+Outputs = Callable[[int, int], Array]
+"""The outputs of an update from a number to another one."""
 
 
 @final

@@ -23,7 +23,7 @@ from chainrule.compile.scalars.steps.numbers import (
 )
 from chainrule.compile.scalars.steps.outcome import FLOAT, RESULT, SLOPE, Outcome, RecordedStep
 from chainrule.compile.scalars.steps.state import State
-from chainrule.compile.scalars.tape import Tape, in_order
+from chainrule.compile.scalars.tape import Tape, ranked
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.errors import TraceError
@@ -58,7 +58,8 @@ class StepRecorder:
         self._state = State([f])
         self._where = where = stands({"function": f})
         apart = (("", 1), (0,))
-        self._state.values.sort(key=lambda v: in_order(where.get(id(v), apart)))
+        order_of = ranked(where)
+        self._state.values.sort(key=lambda v: order_of(where.get(id(v), apart)))
         self._seen: Reads | None = None
         self._symbolic = symbolic
         self._written: list[int] = []

@@ -26,7 +26,8 @@ from chainrule.compile.scalars.steps.outcome import (
     Outcome,
     RecordedStep,
 )
-from chainrule.compile.scalars.steps.plan import Fill, Places, Plan, Write, index
+from chainrule.compile.scalars.steps.plan import Fill, Outputs, Places, Plan, Write, index
+from chainrule.compile.scalars.steps.steady import Steady, steady
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.errors import TraceError
@@ -63,6 +64,7 @@ class Step:
         kinds = self.update.tape.kinds
         self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
         self._moved = False
+        self._steady: Steady | None = None
         self._zeros = np.zeros(len(state.values))
 
     def _room_in_order(self) -> int:
@@ -92,16 +94,41 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         with LOCK:
-            given = self._storage.load(self._needed)
-            results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
-            found = self.update.run(self._inputs(given, floats, chosen, results, slope))
-            self._storage.store(self._plan, found)
-            if not self._moved and self.update.loops is not None:
-                self._move()
+            done = None if self._steady is None else self._steady.run(floats, chosen)
+            if done is None:
+                return self._call_slowly(floats, chosen)
+            outputs = self.update.outputs
+            return self._result([done[0]], [Slopes(done[1], self._places)], outputs)
+
+    def _call_slowly(self, floats: Sequence[float], chosen: Chosen) -> Any:
+        """The same, command by command; everything has its place afterwards."""
+        given = self._storage.load(self._needed)
+        results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
+        outputs = self.update.run(self._inputs(given, floats, chosen, results, slope))
+        self._storage.store(self._plan, outputs)
+        y = self._result(results, slopes, outputs)
+        self._steady = self._commands(chosen)
+        return y
+
+    def _commands(self, chosen: Chosen) -> Steady | None:
+        """The step as commands, if it can be said by them."""
+        loops, straight = self.runs.loops, self.update.loops
+        if loops is None or straight is None or not self._room:
+            return None
+        if not self._moved:
+            self._move()
+        if not self._storage.leaves.hollow:
+            return None
+        sizes = self._floats, self._room, self._scalars
+        of = (self.update.tape, straight), sizes, chosen
+        return steady(self._storage, self._plan, loops, *of)
+
+    def _result(self, results: Sequence[float], slopes: Sequence[Slopes], outputs: Outputs) -> Any:
+        """What the step returns."""
         out: list[Any] = []
         for kind, i in self._returned:
             if kind == "number":
-                out.append(float(found[i]))
+                out.append(float(outputs(i, i + 1)[0]))
             else:
                 v = result_of_state(float(results[i]), self.runs.state, slopes[i])
                 v._g = 1 if i == 0 else 0

@@ -67,7 +67,7 @@ class Guards:
                 if p.entries:
                     items = layout.word(start + layout.items)
                     rows += [start + layout.items, items]
-                    for i, e in p.entries.items():
+                    for i, e in sorted(p.entries.items()):
                         rows += [items + 8 * i, id(e.value())]
             elif isinstance(p, Closure):
                 found = p.expected.value()
