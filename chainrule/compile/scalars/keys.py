@@ -16,7 +16,7 @@ def kind_of(x: Any) -> Any:
 
 def short_key(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
     """A key that is quickly had, and the leaves, of arguments that are numbers, or lists or
-    tuples of ints."""
+    tuples of nothing but ints or floats."""
     key: list[Any] = []
     leaves: list[Any] = []
     for x in args:
@@ -24,9 +24,12 @@ def short_key(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
         if kind is int or kind is float:
             key.append(kind)
             leaves.append(x)
-        elif (kind is list or kind is tuple) and set(map(type, x)) == {int}:
-            key += kind, len(x)
+        elif (kind is list or kind is tuple) and (kinds := set(map(type, x))) in _ALIKE:
+            key += kind, *kinds, len(x)
             leaves += x
         else:
             return None
     return key, leaves
+
+
+_ALIKE = ({int}, {float})

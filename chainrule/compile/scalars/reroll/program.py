@@ -145,7 +145,7 @@ class Straight:
         outputs |= {LEAVES: self._arrays[0], CONSTANTS: constants}
         self._results = made.results
         self._sources = outputs
-        self._rows: dict[tuple[int, int], Any] = {}
+        self._rows: dict[tuple[int, int], Callable[[], Array]] = {}
         self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
     def run(self, fill: Callable[[Array], None]) -> None:
@@ -156,18 +156,17 @@ class Straight:
 
     def results(self, start: int, stop: int) -> Array:
         """Results of the latest run; the next one may write over them."""
-        row = self._rows.get((start, stop))
-        if row is None:
-            row = self._rows[start, stop] = self._row(start, stop)
-        return row() if callable(row) else row
+        if (start, stop) not in self._rows:
+            self._rows[start, stop] = self._row(start, stop)
+        return self._rows[start, stop]()
 
-    def _row(self, start: int, stop: int) -> Any:
-        """The memory of results, if they lie in a row; else what collects them."""
+    def _row(self, start: int, stop: int) -> Callable[[], Array]:
+        """Gives results: their memory, if they lie in a row; else it collects them."""
         wanted = self._results[start:stop]
         sources = {source for source, _ in wanted}
         if len(sources) == 1:
             array, places = self._sources[sources.pop()], _in_a_row([at for _, at in wanted])
-            return array[places] if isinstance(places, slice) else lambda: array[places]
+            return lambda: array[places]
         parts = [(self._sources[s], *_places(wanted, s)) for s in sources]
 
         def collected() -> Array:
