@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import code
+from chainrule.compile.scalars.steps.effects import Places
 from chainrule.compile.scalars.steps.memory import LIST, Memory
-from chainrule.compile.scalars.steps.plan import Places
 from chainrule.op import Array
 
 MOST = 8

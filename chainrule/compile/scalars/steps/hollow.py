@@ -20,8 +20,8 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.scalars.steps.effects import Effects, Outputs, index
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
-from chainrule.compile.scalars.steps.plan import Outputs, Plan, index
 from chainrule.op import Array
 from chainrule.scalar import Value
 
@@ -92,7 +92,7 @@ class Leaves:
         """Steps since they were emptied, or since they were filled."""
         self._wait = 0
         """Steps that have to pass before they are emptied."""
-        self._plan: Plan | None = None
+        self._effects: Effects | None = None
         self._objects: dict[Any, list[Any]] = {}
         """What was in the slots when they were emptied."""
         self._marks: dict[Any, Array] = {}
@@ -116,29 +116,29 @@ class Leaves:
                 if kind in self._memories:
                     self._memories[kind].read(self.numbers[kind])
 
-    def follows(self, plan: Plan) -> bool:
-        """Whether they are hollow, and were written by this plan last."""
-        return plan is self._plan and self.hollow
+    def follows(self, effects: Effects) -> bool:
+        """Whether they are hollow, and were written by a step with these effects last."""
+        return effects is self._effects and self.hollow
 
     def count_step(self) -> None:
         """Note that a step has written to the arrays."""
         self._steps += 1
 
-    def store(self, plan: Plan, found: Outputs) -> None:
-        """Do what a plan says, with the outputs of an update."""
+    def store(self, effects: Effects, found: Outputs) -> None:
+        """Write what a step with these effects writes: outputs of its update."""
         self._steps += 1
-        new = plan is not self._plan
-        for w in plan.writes:
+        new = effects is not self._effects
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self.numbers[w.kind][index(w.among)] = found(w.start, w.stop)
         if self.hollow:
             if new:
-                self._mark(plan)
+                self._mark(effects)
             return
-        for w in plan.writes:
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self._memories[w.kind].write(found(w.start, w.stop), w.among)
-        for f in plan.fills:
+        for f in effects.fills:
             if f.kind in self.numbers:
                 self._memories[f.kind].fill(f.thing, f.among)
 
@@ -147,14 +147,14 @@ class Leaves:
         if self._steps > self._wait and not self.hollow:
             self._empty()
 
-    def _mark(self, plan: Plan) -> None:
+    def _mark(self, effects: Effects) -> None:
         """Note where numbers of the arrays stand for what the program has, and where it has the
-        very object of a plan."""
-        self._plan = plan
-        for w in plan.writes:
+        very object that a step writes."""
+        self._effects = effects
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self._marks[w.kind][index(w.among)] = _NUMBER
-        for f in plan.fills:
+        for f in effects.fills:
             if f.kind in self.numbers:
                 self.numbers[f.kind][index(f.among)] = f.thing
                 self._marks[f.kind][index(f.among)] = len(self._things)
@@ -170,7 +170,7 @@ class Leaves:
             self.numbers[kind][:] = found
         self._objects = objects
         self._marks = {kind: np.full(len(values), _AS_IT_WAS) for kind in objects}
-        self._things, self._plan = [], None
+        self._things, self._effects = [], None
         self._steps = 0
         try:
             _each(_OWNER.__set__, values, repeat(self))

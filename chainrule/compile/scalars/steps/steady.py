@@ -24,10 +24,10 @@ from chainrule.compile.scalars.steps.commands import (
     WORDS,
     player,
 )
+from chainrule.compile.scalars.steps.effects import Effects, Write
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.memory import DATA, LIST
 from chainrule.compile.scalars.steps.outcome import FLOAT, INT, RESULT, SLOPE
-from chainrule.compile.scalars.steps.plan import Plan, Write
 from chainrule.compile.scalars.steps.storage import Storage
 from chainrule.compile.scalars.steps.update import UpdateTape
 from chainrule.op import Array
@@ -39,20 +39,20 @@ class _UnsteadyError(Exception):
 
 @final
 class Steady:
-    """The commands of a step that writes `plan`. Its loops read `floats`, then so many numbers of
+    """The commands of a step with these `effects`. Its loops read `floats`, then so many numbers of
     the state, the first; the last of what is `chosen` are so many ints. These three are `sizes`."""
 
     def __init__(
         self,
         storage: Storage,
-        plan: Plan,
+        effects: Effects,
         loops: Rolled,
         update: tuple[UpdateTape, Straight],
         sizes: tuple[int, int, int],
         chosen: Chosen,
     ) -> None:
         self._floats, self._room, self._scalars = sizes
-        self._storage, self._plan, self._version = storage, plan, storage.version
+        self._storage, self._effects, self._version = storage, effects, storage.version
         self._loops, self._update = loops, update[1]
         self._chosen = chosen.copy()
         self._rows: list[int] = []
@@ -85,8 +85,8 @@ class Steady:
     def _lists(self, tape: UpdateTape) -> list[FloatList]:
         """Ask whether the lists that are read or written are as they were; those that are
         written."""
-        written = [w.kind for w in self._plan.writes if w.kind[0] == LIST]
-        if any(f.kind[0] == LIST for f in self._plan.fills):
+        written = [w.kind for w in self._effects.writes if w.kind[0] == LIST]
+        if any(f.kind[0] == LIST for f in self._effects.fills):
             raise _UnsteadyError
         for kind in self._storage.kinds():
             if kind[0] == LIST and (kind in tape.kinds or kind in written):
@@ -132,7 +132,7 @@ class Steady:
 
     def _writes(self) -> None:
         """Where the outputs go."""
-        for w in sorted(self._plan.writes, key=lambda w: w.kind[0] == LIST):
+        for w in sorted(self._effects.writes, key=lambda w: w.kind[0] == LIST):
             self._copy(self._target(w), self._source(w))
             if w.kind[0] == LIST:
                 x = self._storage.list_of(w.kind)
@@ -158,7 +158,7 @@ class Steady:
     def run(self, floats: Sequence[float], chosen: Chosen) -> tuple[float, Array] | None:
         """The result and its derivatives, if everything is in its place: then the step is done."""
         leaves, loops = self._storage.leaves, self._loops
-        if not leaves.follows(self._plan) or self._storage.version != self._version:
+        if not leaves.follows(self._effects) or self._storage.version != self._version:
             return None
         if floats:
             loops.numbers[: self._floats] = floats

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, final
 
+from chainrule.compile.scalars.steps.effects import Effects, Outputs
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
 from chainrule.compile.scalars.steps.memory import LIST
-from chainrule.compile.scalars.steps.plan import Outputs, Plan
 from chainrule.compile.scalars.steps.state import State
 from chainrule.op import Array
 
@@ -23,7 +23,7 @@ class Storage:
     def __init__(self, state: State) -> None:
         self.leaves = Leaves(state.values)
         self.lists: list[FloatList] = [FloatList(x) for x in state.lists]
-        self._plans: dict[Any, Plan] = {}
+        self._effects_by_key: dict[Any, Effects] = {}
         self.version = 0
         """Another one after each change of where the numbers are."""
 
@@ -36,9 +36,9 @@ class Storage:
         lists = [x.holder for x in self.lists]
         return _same(self.leaves.values, state.values) and _same(lists, state.lists)
 
-    def plan(self, plan: Plan) -> Plan:
+    def effects(self, effects: Effects) -> Effects:
         """An equal one that it knows, or this."""
-        return self._plans.setdefault(plan.key, plan)
+        return self._effects_by_key.setdefault(effects.key, effects)
 
     def count(self, kind: Any) -> int:
         """How many numbers of a kind there are."""
@@ -68,13 +68,13 @@ class Storage:
                 self.list_of(kind).load()
         return {kind: self.numbers(kind) for kind in kinds}
 
-    def store(self, plan: Plan, found: Outputs) -> None:
-        """Do what a plan says, with the outputs of an update."""
-        self.leaves.store(plan, found)
-        for w in plan.writes:
+    def store(self, effects: Effects, found: Outputs) -> None:
+        """Write what a step with these effects writes: outputs of its update."""
+        self.leaves.store(effects, found)
+        for w in effects.writes:
             if w.kind[0] == LIST:
                 self.list_of(w.kind).store(found(w.start, w.stop), w.among)
-        for f in plan.fills:
+        for f in effects.fills:
             if f.kind[0] == LIST:
                 self.list_of(f.kind).fill(f.thing, f.among)
         self.leaves.rest()

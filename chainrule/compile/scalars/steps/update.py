@@ -17,8 +17,8 @@ from chainrule.compile.scalars.machine import all_codes, loops
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Straight
+from chainrule.compile.scalars.steps.effects import Outputs
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
-from chainrule.compile.scalars.steps.plan import Outputs
 from chainrule.op import Array
 
 Kind = tuple[Any, ...]
