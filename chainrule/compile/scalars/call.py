@@ -26,7 +26,7 @@ from chainrule.compile.scalars.steps.record import StepRecorder
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
-from chainrule.compile.scalars.variants import KINDS, Kind, Variant
+from chainrule.compile.scalars.variants import Kind, Variant, forget_oldest
 from chainrule.compile.trace.guards.reach import names_in
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.compile.trace.variant import MISFIT
@@ -167,8 +167,7 @@ class Scalars:
             kind.why = str(why)
             return self._as_it_is(kind, *given)
         self._remember(variant, key, *given)
-        if len(self._kinds) > KINDS:
-            del self._kinds[next(iter(self._kinds))]
+        forget_oldest(self._kinds)
         chosen = variant.chosen(ints)
         assert chosen is not None, "the ints of a recording meet its conditions"
         return variant.call(leaves, chosen), True

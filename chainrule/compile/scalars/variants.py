@@ -19,7 +19,7 @@ from chainrule.tree import Structure
 
 _KEPT = 15
 """How many older tapes are remembered for arguments of one kind."""
-KINDS = 100
+_KINDS = 100
 """How many kinds of arguments are remembered: each document of a training run may be one."""
 
 
@@ -100,11 +100,16 @@ class Kind:
         key = self.key(ints)
         before = self.variants.get(key, ())
         self.variants[key] = [variant, *[v for v in before if v.read.alive][:_KEPT]]
-        if len(self.variants) > KINDS:
-            del self.variants[next(iter(self.variants))]
+        forget_oldest(self.variants)
 
     def take_apart(self) -> None:
         """Let all ints stay what they are."""
         self.symbolic = False
         self.fixed = tuple(range(self.ints))
         self.variants = {}
+
+
+def forget_oldest(by_kind: dict[Any, Any]) -> None:
+    """Keep no more than so many kinds."""
+    if len(by_kind) > _KINDS:
+        del by_kind[next(iter(by_kind))]

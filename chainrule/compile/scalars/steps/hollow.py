@@ -27,7 +27,7 @@ from chainrule.scalar import Value
 
 LOCK = RLock()
 """For all hollow leaves: held while a step computes, and while leaves are filled."""
-WORTH = 16
+WORTH = 32
 """Steps without a look that are worth emptying all leaves once and filling them again."""
 MOST = 256
 """Steps after which it is tried again, however often somebody looked."""
@@ -163,11 +163,10 @@ class Leaves:
     def _empty(self) -> None:
         """Make them hollow."""
         values = self.values
-        objects = {kind: [slot.__get__(v) for v in values] for kind, slot in _by_kind()}
-        if not all(map(_is_plain, values)):
+        self.load(self.numbers)  # fills those of another step
+        if set(map(type, values)) != {Value}:
             return
-        for kind, found in objects.items():
-            self.numbers[kind][:] = found
+        objects = {kind: list(map(slot.__get__, values)) for kind, slot in _by_kind()}
         self._objects = objects
         self._marks = {kind: np.full(len(values), _AS_IT_WAS) for kind in objects}
         self._things, self._effects = [], None
@@ -194,11 +193,15 @@ class Leaves:
 
     def _now(self, kind: Any) -> list[Any]:
         """What the program has there."""
-        out = self.numbers[kind].tolist()
         marks = self._marks[kind]
-        for i in np.flatnonzero(marks != _NUMBER).tolist():
-            mark = int(marks[i])
-            out[i] = self._objects[kind][i] if mark == _AS_IT_WAS else self._things[mark]
+        first = int(marks[0])
+        if first >= 0 and (marks == first).all():
+            return [self._things[first]] * len(marks)
+        out = self.numbers[kind].tolist()
+        if not (marks == _NUMBER).all():
+            for i, mark in enumerate(marks.tolist()):
+                if mark != _NUMBER:
+                    out[i] = self._objects[kind][i] if mark == _AS_IT_WAS else self._things[mark]
         return out
 
 
@@ -207,10 +210,6 @@ _AS_IT_WAS, _NUMBER = -2, -1
 
 def _by_kind() -> Iterable[tuple[Any, Any]]:
     return [((k,), slot) for k, slot in _SLOTS.items()]
-
-
-def _is_plain(v: Value) -> bool:
-    return type(v) is Value
 
 
 def _each(f: Callable[..., Any], *xs: Iterable[Any]) -> None:
