@@ -166,7 +166,10 @@ class Leaves:
         self.load(self.numbers)  # fills those of another step
         if set(map(type, values)) != {Value}:
             return
-        objects = {kind: list(map(slot.__get__, values)) for kind, slot in _by_kind()}
+        objects: dict[Any, list[Any]] = {}
+        for kind, slot in _by_kind():
+            found: Iterable[Any] = map(slot.__get__, values)
+            objects[kind] = list(found)
         self._objects = objects
         self._marks = {kind: np.full(len(values), _AS_IT_WAS) for kind in objects}
         self._things, self._effects = [], None
