@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import final
 
 from chainrule.compile.scalars.slots import code, value_slots
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
 

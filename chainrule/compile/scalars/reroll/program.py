@@ -32,7 +32,7 @@ from chainrule.compile.scalars.reroll.forward import write_forward, write_togeth
 from chainrule.compile.scalars.reroll.fusion import Groups
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 llvm: Any = llvmlite.binding
 

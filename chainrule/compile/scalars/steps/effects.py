@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 Places = NDArray[np.int64]
 Outputs = Callable[[int, int], Array]

@@ -17,7 +17,7 @@ from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import code
 from chainrule.compile.scalars.steps.effects import Places
 from chainrule.compile.scalars.steps.memory import LIST, Memory
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 MOST = 8
 """How often floats are made as neighbours: not if somebody keeps them at every step."""

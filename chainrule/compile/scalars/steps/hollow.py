@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.compile.scalars.steps.effects import Effects, Outputs, index
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
 LOCK = RLock()

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import Addresses, code, value_slots
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 DATA, GRADIENT, LIST = "data", "gradient", "list"
 

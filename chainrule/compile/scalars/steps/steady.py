@@ -30,7 +30,7 @@ from chainrule.compile.scalars.steps.memory import DATA, LIST
 from chainrule.compile.scalars.steps.outcome import FLOAT, INT, RESULT, SLOPE
 from chainrule.compile.scalars.steps.storage import Storage
 from chainrule.compile.scalars.steps.update import UpdateTape
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 
 class _UnsteadyError(Exception):

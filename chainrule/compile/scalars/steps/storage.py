@@ -10,7 +10,7 @@ from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
 from chainrule.compile.scalars.steps.memory import LIST
 from chainrule.compile.scalars.steps.state import State
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 _MOST = 4
 """Storages of a function that are remembered: there is mostly one."""
