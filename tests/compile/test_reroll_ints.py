@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scalars import call, runs
+from chainrule.compile.scalars import runs, variants
 from chainrule.compile.scalars.reroll import families
 from chainrule.scalar import Value
 from tests.compile import scalar_ints
@@ -110,7 +110,7 @@ def test_a_branch_on_an_int_that_came_late() -> None:
 
 
 def test_only_so_many_kinds_of_arguments_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "_KINDS", 3)
+    monkeypatch.setattr(variants, "_KINDS", 3)
     xs = [Value(0.1 * i) for i in range(9)]
 
     def f(i: int) -> Any:

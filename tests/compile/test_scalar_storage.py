@@ -26,6 +26,7 @@ import chainrule as cr
 from chainrule.compile.scalars import runs
 from chainrule.compile.scalars.reroll import families
 from chainrule.compile.scalars.steps import hollow, update
+from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import HollowLeaf
 from chainrule.scalar import Value
 from tests.compile.test_scalar_steps import adam
@@ -307,6 +308,33 @@ def test_looks_at_every_step_leave_them_as_they_are(
         emptied += type(world.params[0]) is HollowLeaf
         repr(world.params[0])
     assert 1 <= emptied <= 8
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 64, 70])
+def test_a_list_that_differs_anywhere_is_read_again(n: int) -> None:
+    """One object in the place of an equal one, at each place; another length."""
+    holder = [i + 0.5 for i in range(n)]
+    numbers = FloatList(holder)
+    numbers.load()
+    for i in range(n):
+        numbers.numbers[:] = -1.0
+        numbers.load()
+        assert set(numbers.numbers.tolist()) <= {-1.0}, "it was as it is"
+        holder[i] = float(f"{i}.25")
+        numbers.load()
+        assert numbers.numbers.tolist() == holder
+
+
+def test_a_float_that_lies_where_one_before_it_did() -> None:
+    """No address tells that an item is the same: it may be that of a new float."""
+    holder = [i + 0.5 for i in range(40)]
+    numbers = FloatList(holder)
+    numbers.load()
+    for i in range(200):
+        holder[3] = i + 0.125
+        holder[3] = i + 0.25
+        numbers.load()
+        assert numbers.numbers[3] == i + 0.25
 
 
 def test_what_a_dead_program_trained_is_collected() -> None:

@@ -8,26 +8,25 @@ arguments with the same one share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.scalars.explained import explained
-from chainrule.compile.scalars.gathers import NONE, Chosen
-from chainrule.compile.scalars.ints.symbolic import Check
+from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.ints.failures import OnSymbolsError
+from chainrule.compile.scalars.keys import kind_of, short_key
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.proof import proven, proven_step
-from chainrule.compile.scalars.record import DependsOnDataError, Recorder, indices, is_number
+from chainrule.compile.scalars.record import DependsOnDataError, Recorder, indices
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
-from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import StepRecorder
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
-from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.scalars.variants import Kind, Variant, forget_oldest
 from chainrule.compile.trace.guards.reach import names_in
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.compile.trace.variant import MISFIT
@@ -35,12 +34,6 @@ from chainrule.engine.tensors import Tensor
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
 from chainrule.tree import Structure, flatten
-
-_KEPT = 15
-"""How many older tapes are remembered for arguments of one kind."""
-_KINDS = 100
-"""How many kinds of arguments are remembered: each document of a training run may be one."""
-
 
 _MET = 10_000
 """How many kinds of arguments that came once are remembered."""
@@ -50,100 +43,13 @@ come twice to be recorded: that takes as long as many runs of the program."""
 
 
 @final
-@dataclass(slots=True)
-class Variant:
-    """What runs for one structure of arguments, and the structure of what it returns."""
-
-    runs: Runs
-    structure: Structure
-    read: Guards
-    """What the function can read beside Values."""
-    stays: Callable[[], bool]
-    """Whether all of that is certainly as it was: asked by machine code."""
-    ints: tuple[int, ...]
-    """Those of the recording."""
-    check: Check | None
-    proven: bool
-    """Whether it gave what f gives for other ints than those of the recording."""
-    step: Step | None = None
-    """What runs if it is a whole step."""
-
-    def chosen(self, ints: Sequence[int]) -> Chosen | None:
-        """The indices of its gathers for these ints, None if it does something else for them."""
-        if self.check is None:
-            return NONE if tuple(ints) == self.ints else None
-        found = self.check(ints)
-        try:
-            return None if found is None else np.array(found, np.int64)
-        except OverflowError:  # an int that is larger than all indices
-            return None
-
-    def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
-        """The function's value for arguments with these leaves."""
-        if self.step is not None:
-            return self.step.call([x for x in leaves if type(x) is float], chosen)
-        traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
-        numbers = [x.data if isinstance(x, Value) else x for x in traced]
-        data, slopes = self.runs.run(numbers, chosen)
-        given = [x for x in traced if isinstance(x, Value)]
-        if len(given) < len(traced):  # floats have no gradients
-            places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
-            places += range(len(traced), self.runs.tape.leaves)
-            slopes = slopes.take(places, axis=1)
-        state = self.runs.state
-        out = [result_of(y, given, state, d) for y, d in zip(data.tolist(), slopes, strict=True)]
-        return self.structure.unflatten(out)
-
-
-@final
-@dataclass(slots=True)
-class _Kind:
-    """The variants for arguments of one kind, by the ints that have to stay; `fixed` are the
-    numbers of these. Where ints are not `symbolic`, these are all."""
-
-    ints: int
-    symbolic: bool = True
-    why: str = ""
-    """Why the function runs as it is for these, if it does."""
-    fixed: tuple[int, ...] = ()
-    variants: dict[tuple[int, ...], list[Variant]] = field(
-        default_factory=dict[tuple[int, ...], list[Variant]]
-    )
-
-    def key(self, ints: Sequence[int]) -> tuple[int, ...]:
-        """Those that have to stay."""
-        return tuple([ints[i] for i in self.fixed])
-
-    def of(self, ints: Sequence[int]) -> list[Variant]:
-        """The variants for these ints."""
-        return self.variants.get(self.key(ints), [])
-
-    def add(self, variant: Variant, ints: Sequence[int], fixed: frozenset[int]) -> None:
-        """Remember a variant that these ints led to."""
-        if not fixed <= set(self.fixed):  # what was recorded before is found by other ints now
-            self.fixed = tuple(sorted({*self.fixed, *fixed}))
-            self.variants = {}
-        key = self.key(ints)
-        before = self.variants.get(key, ())
-        self.variants[key] = [variant, *[v for v in before if v.read.alive][:_KEPT]]
-        if len(self.variants) > _KINDS:
-            del self.variants[next(iter(self.variants))]
-
-    def take_apart(self) -> None:
-        """Let all ints stay what they are."""
-        self.symbolic = False
-        self.fixed = tuple(range(self.ints))
-        self.variants = {}
-
-
-@final
 class Scalars:
     """The compiled forms of a function `f` of Values, by structure and static arguments."""
 
     def __init__(self, f: Callable[..., Any], name: str, retraces: Any) -> None:
         self._f = f
         self._name = name
-        self._kinds: dict[Any, _Kind] = {}
+        self._kinds: dict[Any, Kind] = {}
         self._retraces = retraces
         self._known = Known()
         self._updates = Updates()
@@ -165,14 +71,14 @@ class Scalars:
         variant = self._latest
         if variant is None or not variant.proven or not variant.stays():
             return MISFIT
-        short = _short(args)
+        short = short_key(args)
         if short is not None:
             key, leaves = short
             if key != self._short:
                 return MISFIT
         else:
             leaves, structure = flatten((list(args), {}))
-            if (structure, tuple([_kind(x) for x in leaves])) != self._key:
+            if (structure, tuple([kind_of(x) for x in leaves])) != self._key:
                 return MISFIT
         chosen = variant.chosen([x for x in leaves if type(x) is int])
         return MISFIT if chosen is None else variant.call(leaves, chosen)
@@ -206,10 +112,10 @@ class Scalars:
         """The value of f, and whether it was traced for it."""
         leaves, structure = flatten((list(args), kwargs))
         self._short = None
-        key = structure, tuple([_kind(x) for x in leaves])
+        key = structure, tuple([kind_of(x) for x in leaves])
         ints = [x for x in leaves if type(x) is int]
         try:
-            kind = self._kinds.setdefault(key, _Kind(len(ints)))
+            kind = self._kinds.setdefault(key, Kind(len(ints)))
         except TypeError as cause:
             raise TraceError(
                 f"jit: {self._name} is given an argument that is neither a Value, a number nor "
@@ -223,13 +129,7 @@ class Scalars:
             chosen = variant.chosen(ints)
             if chosen is None or not (variant.stays() or variant.read.changed() is None):
                 continue
-            if variant.proven:
-                self._remember(variant, key, args, kwargs)
-                return variant.call(leaves, chosen), False
-            proof = proven if variant.step is None else proven_step
-            found = proof(
-                self._f, args, kwargs, variant, lambda v=variant, c=chosen: v.call(leaves, c)
-            )
+            found = self._known_one(variant, leaves, chosen, (args, kwargs))
             if variant.proven:
                 self._remember(variant, key, args, kwargs)
                 return found, False
@@ -241,14 +141,33 @@ class Scalars:
             return self._f(*args, **kwargs), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
+        return self._new(kind, (leaves, structure, ints), key, (args, kwargs))
+
+    def _known_one(
+        self, variant: Variant, leaves: Sequence[Any], chosen: Chosen, given: tuple[Any, Any]
+    ) -> Any:
+        """What a variant gives; if it is not proven, it may be now."""
+        if variant.proven:
+            return variant.call(leaves, chosen)
+        proof = proven if variant.step is None else proven_step
+        return proof(self._f, *given, variant, lambda: variant.call(leaves, chosen))
+
+    def _new(
+        self,
+        kind: Kind,
+        of: tuple[Sequence[Any], Structure, Sequence[int]],
+        key: Any,
+        given: tuple[Any, Any],
+    ) -> tuple[Any, bool]:
+        """The value of f for arguments that no variant is for."""
+        leaves, structure, ints = of
         try:
             variant = self._record(kind, leaves, ints, structure)
         except DependsOnDataError as why:
             kind.why = str(why)
-            return self._as_it_is(kind, args, kwargs)
-        self._remember(variant, key, args, kwargs)
-        if len(self._kinds) > _KINDS:
-            del self._kinds[next(iter(self._kinds))]
+            return self._as_it_is(kind, *given)
+        self._remember(variant, key, *given)
+        forget_oldest(self._kinds)
         chosen = variant.chosen(ints)
         assert chosen is not None, "the ints of a recording meet its conditions"
         return variant.call(leaves, chosen), True
@@ -256,10 +175,10 @@ class Scalars:
     def _remember(self, variant: Variant, key: Any, args: Any, kwargs: Any) -> None:
         """Let the next call that is like this one go the short way."""
         self._latest, self._key = variant, key
-        short = None if kwargs else _short(args)
+        short = None if kwargs else short_key(args)
         self._short = None if short is None else short[0]
 
-    def _as_it_is(self, kind: _Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
+    def _as_it_is(self, kind: Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
         self._latest, self._why = None, kind.why
         return self._f(*args, **kwargs), False
 
@@ -273,14 +192,14 @@ class Scalars:
         return new
 
     def _record(
-        self, kind: _Kind, leaves: Sequence[Any], ints: Sequence[int], structure: Structure
+        self, kind: Kind, leaves: Sequence[Any], ints: Sequence[int], structure: Structure
     ) -> Variant:
         """What f does for arguments with these leaves."""
         self._recorded += 1
         if kind.symbolic and ints:
             try:
                 variant, fixed = self._variant(leaves, structure, symbolic=True)
-            except Exception:  # whatever a program may do to what is no int
+            except (OnSymbolsError, TraceError, DependsOnDataError):
                 variant, fixed = self._variant(leaves, structure, symbolic=False)
                 kind.take_apart()
         else:
@@ -314,29 +233,6 @@ class Scalars:
         proven = len(found.fixed) == len(ints) or not symbolic
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
-
-
-def _kind(x: Any) -> Any:
-    """What a leaf is, as far as the tape depends on it, ints aside."""
-    kind = cast("type[object]", type(x))
-    return kind if is_number(x) or kind is int else (kind, x)
-
-
-def _short(args: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-    """A key that is quickly had, and the leaves, of arguments that are numbers or lists of ints."""
-    key: list[Any] = []
-    leaves: list[Any] = []
-    for x in args:
-        kind = cast("type[object]", type(x))
-        if kind is int or kind is float:
-            key.append(kind)
-            leaves.append(x)
-        elif kind is list and set(map(type, x)) == {int}:
-            key.append(len(x))
-            leaves += x
-        else:
-            return None
-    return key, leaves
 
 
 def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:

@@ -21,12 +21,12 @@ class Choice:
     def __init__(self, index: Chosen, addresses: Sequence[NDArray[Any]]) -> None:
         self.index = index
         self.counts = np.array([len(a) for a in addresses], np.int64)
-        self._starts = np.cumsum(self.counts) - self.counts
-        self._flat: NDArray[Any] = np.concatenate([np.zeros(0, np.int32), *addresses])
+        self.starts = np.cumsum(self.counts) - self.counts
+        self.flat: NDArray[Any] = np.concatenate([np.zeros(0, np.int32), *addresses])
 
     def addresses(self, chosen: Chosen) -> NDArray[Any]:
         """Those of what these indices choose."""
-        return self._flat[self._starts + chosen[self.index]]
+        return self.flat[self.starts + chosen[self.index]]
 
 
 @final

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.ints.failures import OnSymbolsError, on_symbols
 from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import Check, Steps, SymbolicInt
 from chainrule.compile.scalars.reads import Reads
@@ -144,7 +145,9 @@ class Recorder:
             else:
                 given.append(x)
         args, kwargs = self._structure.unflatten(given)
-        return _Run(given, numbers, self._f(*args, **kwargs), steps)
+        with on_symbols(symbolic):
+            found = self._f(*args, **kwargs)
+        return _Run(given, numbers, found, steps)
 
     def reach(self) -> Notes:
         """Notes of all that f can read."""
@@ -181,6 +184,10 @@ class Recorder:
                 results = self._run(other, symbolic=symbolic).results
             except (ArithmeticError, ValueError):
                 return None
+            except OnSymbolsError as error:
+                if isinstance(error.__cause__, ArithmeticError | ValueError):
+                    return None
+                raise
             if seen.open and compare:
                 seen.compare([y for y in results if isinstance(y, Value)])
             found = [getattr(y, "data", y) for y in results]  # the state's own is put back
@@ -215,7 +222,10 @@ def indices(check: Check | None, ints: Sequence[int]) -> Chosen:
     """The indices of the gathers for the ints of a recording."""
     found = () if check is None else check(ints)
     assert found is not None, "the ints of a recording meet its conditions"
-    return np.array(found, np.int64)
+    try:
+        return np.array(found, np.int64)
+    except OverflowError as cause:
+        raise OnSymbolsError from cause
 
 
 def _numbers(tape: Tape, given: Sequence[float]) -> Array:

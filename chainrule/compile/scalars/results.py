@@ -87,11 +87,8 @@ def result_of_state(data: float, state: Leaves, slopes: Slopes) -> Value:
     """A Value with nothing but the state for children."""
     if not state.values:
         return Value(data)
-    v = Value(data, state.values[:1], _NONE)
+    v = Value(data)
     v._made = Made(_MADE, children=state.values, partials=slopes)
+    v._a, v._b = Value(0.0), None  # gets the 0 of `_Handed`
     v._d_a = _Handed((), (), state, slopes)
     return v
-
-
-_NONE = (0.0,)
-"""What stands for the link to the first child: `_Handed` hands its part on, too."""

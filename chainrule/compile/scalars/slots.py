@@ -77,11 +77,8 @@ class Code:
         _write_add(_Function(module, "add", [_PTR, _I64, _PTR, _F64]), api)
         _write_write(_Function(module, "write", [_PTR, _I64, _PTR]), api)
         _write_fill(_Function(module, "fill", [_PTR, _I64, _PTR]), api)
-        _write_same(_Function(module, "same", [_PTR, _PTR, _I64]))
-        _write_put(_Function(module, "put", [_PTR, _PTR, _I64, _PTR]), api)
-        for name in ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef"):
-            f = getattr(ctypes.pythonapi, name)
-            llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
+        add_lists(module, api)
+        link(*_API)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
         self._engine.finalize_object()
@@ -96,6 +93,22 @@ class Code:
         self.same = kind(self._engine.get_function_address("same"))
         kind = ctypes.PYFUNCTYPE(count, pointer, pointer, count, pointer)
         self.put = kind(self._engine.get_function_address("put"))
+
+
+def add_lists(module: Any, api: _Api | None = None) -> None:
+    """Add `same` and `put` to a module."""
+    _write_same(_Function(module, "same", [_PTR, _PTR, _I64]))
+    _write_put(_Function(module, "put", [_PTR, _PTR, _I64, _PTR]), api or _Api(module))
+
+
+def link(*names: str) -> None:
+    """Let machine code find functions of CPython's."""
+    for name in names:
+        f = getattr(ctypes.pythonapi, name)
+        llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
+
+
+_API = ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef")
 
 
 @cache

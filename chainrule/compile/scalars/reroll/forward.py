@@ -44,20 +44,22 @@ def write_together(
     here: dict[int, Local] = {}
     body: list[Stmt] = []
 
-    def read(slot: Slot, q: Point) -> Written:
-        local = here.get(slot.source)
-        return w.load(slot, q) if local is None else Written(w.make, w.make.local(local))
+    def reader(q: Point) -> Callable[[Slot], Written]:
+        def read(slot: Slot) -> Written:
+            local = here.get(slot.source)
+            return w.load(slot, q) if local is None else Written(w.make, w.make.local(local))
+
+        return read
 
     for number in members:
         family = families[number]
         total = here[number] = Local(f"s{number}", F64)
         points = [w.repeated(p, run) for run in family.runs]
         if family.op == SUM:
-            readers = [lambda slot, q=q: read(slot, q) for q in points]
-            body += _fold(w, family, points, readers, total)
+            body += _fold(w, family, points, list(map(reader, points)), total)
         else:
             (slots,) = family.runs[0].terms
-            y = computed(family.op, [read(s, points[0]) for s in slots])
+            y = computed(family.op, list(map(reader(points[0]), slots)))
             body.append(Let(total, y.e))
         if number in stored:
             body.append(Store(w.values[number], p.own(family), w.make.local(total)))

@@ -54,8 +54,11 @@ class Code:
         module = emit(self.loops, objects, scratch, target)
         _link_library()
         self._program = load(compile_object(str(module.ir)))
+        self.entry = ctypes.cast(self._program.call, ctypes.c_void_p).value or 0
+        """The address of the machine code."""
         layout = Layout((), objects, [], scratch, lives)
         self._block = Block(layout, (), Lender(), named=False)
+        self.memory = self._block.scratch, self._block.sizes
         self._objects = objects
         self.lock = threading.Lock()
         """For the memory that all who run this share."""
@@ -85,41 +88,42 @@ class Rolled:
         constants[: len(tape.constant_data)] = tape.constant_data
         for array, table in zip(tables, made.tables(), strict=True):
             array[:] = table.values
-        self._choices = [
+        self.numbers, self.seeds, self.out, self.slopes = self._arrays[:_CONSTANTS]
+        self.choices = [
             (array, *made.chosen[id(table)])
             for array, table in zip(tables, made.tables(), strict=True)
             if id(table) in made.chosen
         ]
-        self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
+        self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
     def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
-        x, seeds, out, slopes = self._arrays[:_CONSTANTS]
+        x, seeds, out, slopes = self.numbers, self.seeds, self.out, self.slopes
         n, count = len(numbers), len(self.families.results)
         derivatives = np.empty((count, n))
         with self.code.lock:
             x[self._spots] = numbers
-            for table, at, choice in self._choices:
+            for table, at, choice in self.choices:
                 table[at] = choice.addresses(chosen)
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0
-                self.code.run(self._addresses)
+                self.code.run(self.addresses)
                 derivatives[i] = slopes[self._spots]
             return out[:count].copy(), derivatives
 
     def once(self, floats: Sequence[float], state: Array, chosen: Chosen) -> tuple[float, Array]:
         """The result, the only one, and its derivatives with respect to all there is room for but
         `floats`, the first; `state` are the numbers of the others, room by room."""
-        x, seeds, out, slopes = self._arrays[:_CONSTANTS]
+        x, seeds, out, slopes = self.numbers, self.seeds, self.out, self.slopes
         first = len(floats)
         with self.code.lock:
             x[:first] = floats
             x[first:] = state
-            for table, at, choice in self._choices:
+            for table, at, choice in self.choices:
                 table[at] = choice.addresses(chosen)
             seeds[0] = 1.0
-            self.code.run(self._addresses)
+            self.code.run(self.addresses)
             return float(out[0]), slopes[first:].copy()
 
 
@@ -141,29 +145,28 @@ class Straight:
         outputs |= {LEAVES: self._arrays[0], CONSTANTS: constants}
         self._results = made.results
         self._sources = outputs
-        self._rows: dict[tuple[int, int], Any] = {}
-        self._addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
+        self._rows: dict[tuple[int, int], Callable[[], Array]] = {}
+        self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
     def run(self, fill: Callable[[Array], None]) -> None:
         """Compute the results for the numbers of all leaves, which `fill` writes to an array."""
         with self.code.lock:
             fill(self.leaves)
-            self.code.run(self._addresses)
+            self.code.run(self.addresses)
 
     def results(self, start: int, stop: int) -> Array:
         """Results of the latest run; the next one may write over them."""
-        row = self._rows.get((start, stop))
-        if row is None:
-            row = self._rows[start, stop] = self._row(start, stop)
-        return row() if callable(row) else row
+        if (start, stop) not in self._rows:
+            self._rows[start, stop] = self._row(start, stop)
+        return self._rows[start, stop]()
 
-    def _row(self, start: int, stop: int) -> Any:
-        """The memory of results, if they lie in a row; else what collects them."""
+    def _row(self, start: int, stop: int) -> Callable[[], Array]:
+        """Gives results: their memory, if they lie in a row; else it collects them."""
         wanted = self._results[start:stop]
         sources = {source for source, _ in wanted}
         if len(sources) == 1:
             array, places = self._sources[sources.pop()], _in_a_row([at for _, at in wanted])
-            return array[places] if isinstance(places, slice) else lambda: array[places]
+            return lambda: array[places]
         parts = [(self._sources[s], *_places(wanted, s)) for s in sources]
 
         def collected() -> Array:

@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import code
+from chainrule.compile.scalars.steps.effects import Places
 from chainrule.compile.scalars.steps.memory import LIST, Memory
-from chainrule.compile.scalars.steps.plan import Places
 from chainrule.engine.op import Array
 
 MOST = 8
@@ -38,8 +38,8 @@ class FloatList:
         """The objects whose numbers the array has."""
         self._packings = MOST
         """How often its floats may be made anew."""
-        self._scattered = True
-        self._items = 0
+        self.scattered = True
+        self.items = 0
         """Where the memory of that list is."""
         self.numbers: Array = np.zeros(len(holder))
         self._address = self.numbers.ctypes.data
@@ -63,15 +63,21 @@ class FloatList:
             return
         self.numbers[:] = numbers
         n = len(self.numbers)
-        if self._scattered and self._packings and len(self.holder) == n:
+        if self.scattered and len(self.holder) == n:
             self._packings -= 1
+            self.scattered = False
             self.holder[:] = _neighbours(n)
+        if not self._is_known():
             self._note()
-        made = self._code.put(id(self.holder), self._items, n, self._address)
-        self._scattered = 2 * made > n
-        if made < 0:
+        self.note_made(self._code.put(id(self.holder), self.items, n, self._address))
+
+    def note_made(self, count: int) -> None:
+        """So many floats had to be made when the numbers of the array were written; -1: not all
+        could be."""
+        self.scattered = 2 * count > len(self.numbers) and self._packings > 0
+        if count < 0:
             self._memory.write(self.numbers)
-            self._note()
+            self._known = []
 
     def fill(self, thing: Any, among: Places | None) -> None:
         """Let this very object be there."""
@@ -82,13 +88,13 @@ class FloatList:
         """Keep the objects that are in the list."""
         self._known = list(self.holder)
         if self._layout is not None:
-            self._items = word(id(self._known) + self._layout.items)
+            self.items = word(id(self._known) + self._layout.items)
 
     def _is_known(self) -> bool:
         x, y = self.holder, self._known
         if self._code is None or not y:
             return len(x) == len(y) and all(map(is_, x, y))
-        return bool(self._code.same(id(x), self._items, len(y)))
+        return bool(self._code.same(id(x), self.items, len(y)))
 
 
 def _neighbours(n: int) -> list[float]:

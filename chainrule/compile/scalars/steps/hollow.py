@@ -20,14 +20,14 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.scalars.steps.effects import Effects, Outputs, index
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
-from chainrule.compile.scalars.steps.plan import Outputs, Plan, index
 from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
 LOCK = RLock()
 """For all hollow leaves: held while a step computes, and while leaves are filled."""
-WORTH = 16
+WORTH = 32
 """Steps without a look that are worth emptying all leaves once and filling them again."""
 MOST = 256
 """Steps after which it is tried again, however often somebody looked."""
@@ -92,7 +92,7 @@ class Leaves:
         """Steps since they were emptied, or since they were filled."""
         self._wait = 0
         """Steps that have to pass before they are emptied."""
-        self._plan: Plan | None = None
+        self._effects: Effects | None = None
         self._objects: dict[Any, list[Any]] = {}
         """What was in the slots when they were emptied."""
         self._marks: dict[Any, Array] = {}
@@ -116,21 +116,29 @@ class Leaves:
                 if kind in self._memories:
                     self._memories[kind].read(self.numbers[kind])
 
-    def store(self, plan: Plan, found: Outputs) -> None:
-        """Do what a plan says, with the outputs of an update."""
+    def follows(self, effects: Effects) -> bool:
+        """Whether they are hollow, and were written by a step with these effects last."""
+        return effects is self._effects and self.hollow
+
+    def count_step(self) -> None:
+        """Note that a step has written to the arrays."""
         self._steps += 1
-        new = plan is not self._plan
-        for w in plan.writes:
+
+    def store(self, effects: Effects, found: Outputs) -> None:
+        """Write what a step with these effects writes: outputs of its update."""
+        self._steps += 1
+        new = effects is not self._effects
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self.numbers[w.kind][index(w.among)] = found(w.start, w.stop)
         if self.hollow:
             if new:
-                self._mark(plan)
+                self._mark(effects)
             return
-        for w in plan.writes:
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self._memories[w.kind].write(found(w.start, w.stop), w.among)
-        for f in plan.fills:
+        for f in effects.fills:
             if f.kind in self.numbers:
                 self._memories[f.kind].fill(f.thing, f.among)
 
@@ -139,14 +147,14 @@ class Leaves:
         if self._steps > self._wait and not self.hollow:
             self._empty()
 
-    def _mark(self, plan: Plan) -> None:
+    def _mark(self, effects: Effects) -> None:
         """Note where numbers of the arrays stand for what the program has, and where it has the
-        very object of a plan."""
-        self._plan = plan
-        for w in plan.writes:
+        very object that a step writes."""
+        self._effects = effects
+        for w in effects.writes:
             if w.kind in self.numbers:
                 self._marks[w.kind][index(w.among)] = _NUMBER
-        for f in plan.fills:
+        for f in effects.fills:
             if f.kind in self.numbers:
                 self.numbers[f.kind][index(f.among)] = f.thing
                 self._marks[f.kind][index(f.among)] = len(self._things)
@@ -155,14 +163,16 @@ class Leaves:
     def _empty(self) -> None:
         """Make them hollow."""
         values = self.values
-        objects = {kind: [slot.__get__(v) for v in values] for kind, slot in _by_kind()}
-        if not all(map(_is_plain, values)):
+        self.load(self.numbers)  # fills those of another step
+        if set(map(type, values)) != {Value}:
             return
-        for kind, found in objects.items():
-            self.numbers[kind][:] = found
+        objects: dict[Any, list[Any]] = {}
+        for kind, slot in _by_kind():
+            found: Iterable[Any] = map(slot.__get__, values)
+            objects[kind] = list(found)
         self._objects = objects
         self._marks = {kind: np.full(len(values), _AS_IT_WAS) for kind in objects}
-        self._things, self._plan = [], None
+        self._things, self._effects = [], None
         self._steps = 0
         try:
             _each(_OWNER.__set__, values, repeat(self))
@@ -186,11 +196,15 @@ class Leaves:
 
     def _now(self, kind: Any) -> list[Any]:
         """What the program has there."""
-        out = self.numbers[kind].tolist()
         marks = self._marks[kind]
-        for i in np.flatnonzero(marks != _NUMBER).tolist():
-            mark = int(marks[i])
-            out[i] = self._objects[kind][i] if mark == _AS_IT_WAS else self._things[mark]
+        first = int(marks[0])
+        if first >= 0 and (marks == first).all():
+            return [self._things[first]] * len(marks)
+        out = self.numbers[kind].tolist()
+        if not (marks == _NUMBER).all():
+            for i, mark in enumerate(marks.tolist()):
+                if mark != _NUMBER:
+                    out[i] = self._objects[kind][i] if mark == _AS_IT_WAS else self._things[mark]
         return out
 
 
@@ -199,10 +213,6 @@ _AS_IT_WAS, _NUMBER = -2, -1
 
 def _by_kind() -> Iterable[tuple[Any, Any]]:
     return [((k,), slot) for k, slot in _SLOTS.items()]
-
-
-def _is_plain(v: Value) -> bool:
-    return type(v) is Value
 
 
 def _each(f: Callable[..., Any], *xs: Iterable[Any]) -> None:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import get_ident
 from typing import Any, final
 
+from chainrule.compile.scalars.ints.failures import on_symbols
 from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
 from chainrule.compile.scalars.reads import Reads
@@ -129,7 +130,8 @@ class StepRecorder:
             stack.callback(put_back)
             stack.enter_context(functions_of_math(nodes))
             stack.enter_context(_backward(lambda v, own: self._pass(out, v, own)))
-            self._finish(out, given)
+            with on_symbols(self._symbolic, _ComparedError, TraceError):
+                self._finish(out, given)
         return out
 
     def _compare(self, put_back: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.results import Slopes, result_of_state
 from chainrule.compile.scalars.runs import Runs
+from chainrule.compile.scalars.steps.effects import Effects, Fill, Outputs, Places, Write, index
 from chainrule.compile.scalars.steps.hollow import LOCK
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
@@ -26,7 +27,7 @@ from chainrule.compile.scalars.steps.outcome import (
     Outcome,
     RecordedStep,
 )
-from chainrule.compile.scalars.steps.plan import Fill, Places, Plan, Write, index
+from chainrule.compile.scalars.steps.steady import Steady, steady
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.engine.op import Array
@@ -55,14 +56,15 @@ class Step:
         self._scalars = len(first.steps.scalars)
         self._room = self._room_in_order()
         outputs: list[int] = []
-        plans = [self._plan_of(first, kind, left, outputs) for kind, left in _left(first)]
-        plan = Plan([w for p in plans for w in p.writes], [f for p in plans for f in p.fills])
-        self._plan = storage.plan(plan)
+        each = [self._effects_of(first, kind, left, outputs) for kind, left in _left(first)]
+        effects = Effects([w for p in each for w in p.writes], [f for p in each for f in p.fills])
+        self._effects = storage.effects(effects)
         self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
         self.update = updates.update(first.nodes, outputs)
         kinds = self.update.tape.kinds
         self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
         self._moved = False
+        self._steady: Steady | None = None
         self._zeros = np.zeros(len(state.values))
 
     def _room_in_order(self) -> int:
@@ -74,7 +76,9 @@ class Step:
         one = len(tape.results) == 1 and np.array_equal(tape.spots[:first], np.arange(first))
         return room if in_order and one and room <= len(self.state.values) else 0
 
-    def _plan_of(self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]) -> Plan:
+    def _effects_of(
+        self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]
+    ) -> Effects:
         """What is to be written to the numbers of one kind."""
         traced: list[int] = []
         start = len(outputs)
@@ -87,21 +91,46 @@ class Step:
             else:  # all that was not written is a number of `nodes`
                 things.setdefault((type(x), repr(x)), (x, []))[1].append(i)
         writes = [Write(kind, _among(traced, left), start, len(outputs))] if traced else []
-        return Plan(writes, [Fill(kind, _among(at, left), x) for x, at in things.values()])
+        return Effects(writes, [Fill(kind, _among(at, left), x) for x, at in things.values()])
 
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         with LOCK:
-            given = self._storage.load(self._needed)
-            results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
-            found = self.update.run(self._inputs(given, floats, chosen, results, slope))
-            self._storage.store(self._plan, found)
-            if not self._moved and self.update.loops is not None:
-                self._move()
+            done = None if self._steady is None else self._steady.run(floats, chosen)
+            if done is None:
+                return self._call_slowly(floats, chosen)
+            outputs = self.update.outputs
+            return self._result([done[0]], [Slopes(done[1], self._places)], outputs)
+
+    def _call_slowly(self, floats: Sequence[float], chosen: Chosen) -> Any:
+        """The same, command by command; everything has its place afterwards."""
+        given = self._storage.load(self._needed)
+        results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
+        outputs = self.update.run(self._inputs(given, floats, chosen, results, slope))
+        self._storage.store(self._effects, outputs)
+        y = self._result(results, slopes, outputs)
+        self._steady = self._commands(chosen)
+        return y
+
+    def _commands(self, chosen: Chosen) -> Steady | None:
+        """The step as commands, if it can be said by them."""
+        loops, straight = self.runs.loops, self.update.loops
+        if loops is None or straight is None or not self._room:
+            return None
+        if not self._moved:
+            self._move()
+        if not self._storage.leaves.hollow:
+            return None
+        sizes = self._floats, self._room, self._scalars
+        of = (self.update.tape, straight), sizes, chosen
+        return steady(self._storage, self._effects, loops, *of)
+
+    def _result(self, results: Sequence[float], slopes: Sequence[Slopes], outputs: Outputs) -> Any:
+        """What the step returns."""
         out: list[Any] = []
         for kind, i in self._returned:
             if kind == "number":
-                out.append(float(found(i, i + 1)[0]))
+                out.append(float(outputs(i, i + 1)[0]))
             else:
                 v = result_of_state(float(results[i]), self.runs.state, slopes[i])
                 v._g = 1 if i == 0 else 0
@@ -162,9 +191,9 @@ class Step:
         inputs = self._inputs(before, outcome.floats, chosen, results.tolist(), slope)
         found = tape.run(lambda x: tape.fill(x, inputs))
         left = before
-        for w in self._plan.writes:
+        for w in self._effects.writes:
             left[w.kind][index(w.among)] = found[w.start : w.stop]
-        for f in self._plan.fills:
+        for f in self._effects.fills:
             left[f.kind][index(f.among)] = f.thing
         pairs = [
             pair

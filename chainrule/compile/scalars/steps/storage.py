@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, final
 
+from chainrule.compile.scalars.steps.effects import Effects, Outputs
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
 from chainrule.compile.scalars.steps.memory import LIST
-from chainrule.compile.scalars.steps.plan import Outputs, Plan
 from chainrule.compile.scalars.steps.state import State
 from chainrule.engine.op import Array
 
@@ -23,9 +23,12 @@ class Storage:
     def __init__(self, state: State) -> None:
         self.leaves = Leaves(state.values)
         self.lists: list[FloatList] = [FloatList(x) for x in state.lists]
-        self._plans: dict[Any, Plan] = {}
+        self._effects_by_key: dict[Any, Effects] = {}
+        self.version = 0
+        """Another one after each change of where the numbers are."""
 
-    def _list(self, kind: Any) -> FloatList:
+    def list_of(self, kind: Any) -> FloatList:
+        """The list of a kind."""
         return self.lists[int(kind[1])]
 
     def holds(self, state: State) -> bool:
@@ -33,9 +36,9 @@ class Storage:
         lists = [x.holder for x in self.lists]
         return _same(self.leaves.values, state.values) and _same(lists, state.lists)
 
-    def plan(self, plan: Plan) -> Plan:
+    def effects(self, effects: Effects) -> Effects:
         """An equal one that it knows, or this."""
-        return self._plans.setdefault(plan.key, plan)
+        return self._effects_by_key.setdefault(effects.key, effects)
 
     def count(self, kind: Any) -> int:
         """How many numbers of a kind there are."""
@@ -47,12 +50,13 @@ class Storage:
 
     def numbers(self, kind: Any) -> Array:
         """The array of a kind."""
-        return self._list(kind).numbers if kind[0] == LIST else self.leaves.numbers[kind]
+        return self.list_of(kind).numbers if kind[0] == LIST else self.leaves.numbers[kind]
 
     def move(self, kind: Any, numbers: Array) -> None:
         """Let this be the array of a kind."""
+        self.version += 1
         if kind[0] == LIST:
-            self._list(kind).move(numbers)
+            self.list_of(kind).move(numbers)
         else:
             self.leaves.move(kind, numbers)
 
@@ -61,18 +65,18 @@ class Storage:
         self.leaves.load(kinds)
         for kind in kinds:
             if kind[0] == LIST:
-                self._list(kind).load()
+                self.list_of(kind).load()
         return {kind: self.numbers(kind) for kind in kinds}
 
-    def store(self, plan: Plan, found: Outputs) -> None:
-        """Do what a plan says, with the outputs of an update."""
-        self.leaves.store(plan, found)
-        for w in plan.writes:
+    def store(self, effects: Effects, found: Outputs) -> None:
+        """Write what a step with these effects writes: outputs of its update."""
+        self.leaves.store(effects, found)
+        for w in effects.writes:
             if w.kind[0] == LIST:
-                self._list(w.kind).store(found(w.start, w.stop), w.among)
-        for f in plan.fills:
+                self.list_of(w.kind).store(found(w.start, w.stop), w.among)
+        for f in effects.fills:
             if f.kind[0] == LIST:
-                self._list(f.kind).fill(f.thing, f.among)
+                self.list_of(f.kind).fill(f.thing, f.among)
         self.leaves.rest()
 
 

@@ -17,8 +17,8 @@ from chainrule.compile.scalars.machine import all_codes, loops
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Straight
+from chainrule.compile.scalars.steps.effects import Outputs
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
-from chainrule.compile.scalars.steps.plan import Outputs
 from chainrule.engine.op import Array
 
 Kind = tuple[Any, ...]
@@ -117,12 +117,17 @@ class Update:
         next time."""
         if self.loops is not None:
             self.loops.run(lambda x: self.tape.fill(x, given))
-            return self.loops.results
+            return self.outputs
         self._calls += 1
         if self._calls == CALLS:
             self._roll(given)
         found = self.tape.run(lambda x: self.tape.fill(x, given))
         return lambda start, stop: found[start:stop]
+
+    def outputs(self, start: int, stop: int) -> Array:
+        """Outputs of its loops' latest run."""
+        assert self.loops is not None, "it has loops"
+        return self.loops.results(start, stop)
 
     def memory(self, kind: Kind) -> Array | None:
         """Where its loops read the numbers of a kind, if all of them lie in a row there."""

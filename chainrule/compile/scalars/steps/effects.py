@@ -40,7 +40,7 @@ class Fill:
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class Effects:
     """All that a step writes; no place twice."""
 
     writes: Sequence[Write]
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def key(self) -> Any:
-        """Equal for plans that are."""
+        """Equal for each that are."""
         writes = [(w.kind, _bytes(w.among), w.start, w.stop) for w in self.writes]
         fills = [(f.kind, _bytes(f.among), repr(f.thing)) for f in self.fills]
         return tuple(writes), tuple(fills)
