@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.held import Held, array_of, bytes_of, same_draws, widen
-from chainrule.verify.script.byhand.loss import UnlikeError, alike, likeliest
+from chainrule.verify.script.byhand.loss import UnlikeError, likeliest_step, reproduced_steps
 from chainrule.verify.script.byhand.text import StepText, step_text
 from chainrule.verify.script.byhand.updates import handing_on
 from chainrule.verify.subject import Array, Input, Source, Subject
@@ -181,7 +181,7 @@ def subject_of_step(frame: FrameType, parameters: Sequence[Any]) -> HandStep:
     names = names_of(scope, parameters)
     inputs = tuple([Input(n, x, wanted=True) for n, x in zip(names, values, strict=True)])
     steps = steps_of(text, scope, inputs, Given(parameters), list(losses))
-    return likeliest(alike(steps, losses, claimed))
+    return likeliest_step(reproduced_steps(steps, losses, claimed))
 
 
 def steps_of(
@@ -215,12 +215,12 @@ def names_of(scope: Mapping[str, Any], parameters: Sequence[Any]) -> list[str]:
     known: dict[int, list[str]] = {id(p): [] for p in parameters}
     for way, x in walk(dict(scope)):
         if id(x) in known:
-            known[id(x)] += list(said(way.steps))
+            known[id(x)] += list(spellings(way.steps))
     ways = [known[id(p)] for p in parameters]
     return [min(names, key=len, default=f"parameter {i}") for i, names in enumerate(ways)]
 
 
-def said(steps: tuple[tuple[bool, Any], ...]) -> Iterator[str]:
+def spellings(steps: tuple[tuple[bool, Any], ...]) -> Iterator[str]:
     """How the script says what a way from its variables leads to."""
     (_, first), *rest = steps
     parts = [f".{key}" if by_name else f"[{key!r}]" for by_name, key in rest]

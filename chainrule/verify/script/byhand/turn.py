@@ -21,7 +21,11 @@ import numpy as np
 
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.held import Held, array_of, same_draws, widen
-from chainrule.verify.script.byhand.loss import UnlikeError, alike, likeliest_with_rate
+from chainrule.verify.script.byhand.loss import (
+    UnlikeError,
+    likeliest_step_with_rate,
+    reproduced_steps,
+)
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,
@@ -124,13 +128,13 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     inputs = [Input(n, s.array.copy(), wanted=True) for n, s in zip(names, found, strict=True)]
     parameters = Updated(turn.slots, found)
     steps = steps_of(turn.text, turn.scope, tuple(inputs), parameters, list(losses))
-    return alike(steps, losses, claimed)
+    return reproduced_steps(steps, losses, claimed)
 
 
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:
     """The one of the loss that is the likeliest; `UnlikeError` if none is."""
     once = all(s.times <= len(s.written) for s in turn.found)
-    return likeliest_with_rate(steps, once=once)
+    return likeliest_step_with_rate(steps, once=once)
 
 
 def _passing(loop: ast.AST) -> set[str]:

@@ -45,11 +45,11 @@ class _Ops(Onlooker):
             if is_abstract(torch):
                 return
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
-                self._activated(call)
+                self._on_activation(call)
             elif call.kind.name in COMPARE:
-                self._compared(call)
+                self._on_comparison(call)
             elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
-                self._applied(call)
+                self._on_weight(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -66,12 +66,12 @@ class _Ops(Onlooker):
             if note not in bus.notes:
                 bus.notes.append(note)
 
-    def _activated(self, call: Call) -> None:
+    def _on_activation(self, call: Call) -> None:
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
             self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
 
-    def _compared(self, call: Call) -> None:
+    def _on_comparison(self, call: Call) -> None:
         """Nearly always both have one shape."""
         a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
@@ -80,7 +80,7 @@ class _Ops(Onlooker):
         if event is not None:
             self._bus.tell(event)
 
-    def _applied(self, call: Call) -> None:
+    def _on_weight(self, call: Call) -> None:
         if call.y.__class__ is not Tensor or not call.y.requires_grad:
             return
         some = [x for x in call.args[:3] if isinstance(x, Tensor)][:2]
@@ -141,7 +141,7 @@ class OpTap(Tap):
         """Begin to look."""
         self._ops, self._thread = _Ops(bus), get_ident()
         self._look()
-        self._main.pauses = self
+        self._main.ops = self
 
     def take(self) -> None:
         """Look no more."""
@@ -158,7 +158,7 @@ class OpTap(Tap):
     def leave(self) -> None:
         """See no more."""
         self._look_away()
-        self._main.pauses = None
+        self._main.ops = None
         self._quiet.clear()
 
     def _is_here(self) -> bool:

@@ -61,7 +61,7 @@ _ROWS = (
             if near(*c.usual_drop)
             else ""
         ),
-        edit=lambda c: edits.moved_behind(c.zeroed_at, c.stepped_at),
+        edit=lambda c: edits.move_behind(c.zeroed_at, c.stepped_at),
     ),
     Row(
         "accumulation",
