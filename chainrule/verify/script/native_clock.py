@@ -41,7 +41,7 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     by hand, and of the end of an optimizer's step before it counts, since the last one that counts
     takes them away.
     """
-    own = _Own(steps, patches)
+    own = _NativeClock(steps, patches)
     patches.after(Optimizer, "__init__", lambda *_, **__: steps.note_optimizer())
     patches.put(Tensor, "backward", lambda f: own.unless_traced(f, counting_pass(f, steps)))
     patches.put(_Run, "__init__", lambda f: own.unless_traced(f, own.count_run(f)))
@@ -59,7 +59,7 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
 
 
 @final
-class _Own:
+class _NativeClock:
     """What has to be remembered from one call to the next."""
 
     def __init__(self, steps: Steps, patches: Patches) -> None:

@@ -31,7 +31,7 @@ def _native_loop() -> Sequence[Observer]:
 def _torch(*, loop_only: bool) -> Sequence[Observer]:
     from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
-    from chainrule.verify.script.byhand.optimized import Optimized
+    from chainrule.verify.script.byhand.optimizer_steps import Optimized
     from chainrule.verify.script.step.one_step import OneStep
     from chainrule.verify.script.step.torch_step import TorchRecorder
     from chainrule.verify.training import torch_bus, torch_parts

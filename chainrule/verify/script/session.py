@@ -20,7 +20,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.arrivals import Arrival
-from chainrule.verify.script.byhand.unoptimized import Unoptimized
+from chainrule.verify.script.byhand.loop_steps import Unoptimized
 from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.native_clock import watch_native
 from chainrule.verify.script.sandbox import branch

@@ -64,10 +64,10 @@ def torch_parts(bus: Bus) -> list[Part]:
 
 def native_bus() -> Bus:
     """Events of chainrule's loops; the first tap can be told of what was there before."""
-    from chainrule.verify.training.record.native_loop import OwnTap
+    from chainrule.verify.training.record.native_loop import NativeTap
     from chainrule.verify.training.record.scalers import ScalerTap, native_library
 
-    main = OwnTap()
+    main = NativeTap()
     return Bus([main, ScalerTap(main, native_library)])
 
 

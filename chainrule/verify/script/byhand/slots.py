@@ -13,7 +13,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.verify.arrays.members import walk
-from chainrule.verify.script.byhand.held import array_of
+from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.step import spellings
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here

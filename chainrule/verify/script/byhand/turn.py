@@ -20,12 +20,12 @@ from typing import Any, TypeAlias, cast, final
 import numpy as np
 
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.held import Held, array_of, same_draws, widen
 from chainrule.verify.script.byhand.loss import (
     UnlikeError,
     likeliest_step_with_rate,
     reproduced_steps,
 )
+from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,
@@ -154,7 +154,7 @@ def _numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
 
 def _primed(text: StepText, scope: dict[str, Any]) -> Values:
     """What the variables of a turn are at its end; the scope is as it was."""
-    held = Held(scope)
+    held = ScriptState(scope)
     run = text.function("locals()", scope)
     try:
         with same_draws():
@@ -165,12 +165,12 @@ def _primed(text: StepText, scope: dict[str, Any]) -> Values:
         why = f"{type(error).__name__}: {error}"
         raise UnlikeError(f"its turn could not be run again: {why}") from error
     finally:
-        held.put_back()
+        held.restore()
 
 
 def _losses(text: StepText, scope: dict[str, Any], values: Values) -> dict[str, float]:
     """Expressions that are one number at the end of a turn, and that number."""
-    found, held = dict[str, float](), Held(scope)
+    found, held = dict[str, float](), ScriptState(scope)
     for expression in text.results:
         if len(found) == _CANDIDATES:
             break
@@ -180,7 +180,7 @@ def _losses(text: StepText, scope: dict[str, Any], values: Values) -> dict[str, 
         except Exception:
             continue
         finally:
-            held.put_back()
+            held.restore()
         if _is_loss(value):
             found[expression] = number(value)
     return found

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from chainrule.verify.repair.values.watch import SEE
-from chainrule.verify.script.byhand.claimed import claimed_gradient, is_held
+from chainrule.verify.script.byhand.claimed_gradient import claimed_gradient, is_held
 
 Tree = TypeVar("Tree", bound=ast.AST)
 LEAVE = "__leave__"

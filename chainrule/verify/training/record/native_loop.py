@@ -25,7 +25,7 @@ from chainrule.verify.training.facts.units import ACTIVATIONS
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus
 from chainrule.verify.training.record.loop import LoopTap
-from chainrule.verify.training.record.native_engine import OwnEngine
+from chainrule.verify.training.record.native_engine import NativeEngine
 from chainrule.verify.training.record.native_graph import NativeNodes
 from chainrule.verify.training.record.op_names import COMPARE
 from chainrule.verify.training.record.scale import Scale
@@ -33,12 +33,12 @@ from chainrule.verify.where import Line, here, place
 
 
 @final
-class OwnTap(LoopTap):
+class NativeTap(LoopTap):
     """Puts events of a chainrule program on the bus."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._engine = OwnEngine()
+        self._engine = NativeEngine()
         self._rules = ExitStack()
         self._of_node: dict[int, weakref.ref[Any]] = {}
         """Of leaves of graphs, by the ids of their nodes: the tensors."""

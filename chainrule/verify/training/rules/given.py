@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.followed import Followed
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -53,7 +53,7 @@ class Assigned(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._owners = Followed[tuple[Any, Place | None]]()
+        self._owners = IdentityTable[tuple[Any, Place | None]]()
         """Of a gradient: the tensor by which it is the derivative, and where it was taken."""
         self._steps = 0
         self.swapped: dict[Place | None, _Swapped] = {}

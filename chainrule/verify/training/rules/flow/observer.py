@@ -13,9 +13,9 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts import units
-from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.groups import Group, group_modules
 from chainrule.verify.training.facts.holders import age, ages, tensors
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.layers import (
     ADDS,
     Layer,
@@ -57,7 +57,7 @@ class Flow(Part):
         self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
-        self._outputs = Followed[int]()
+        self._outputs = IdentityTable[int]()
         self._nodes: dict[int, int] = {}  # numbers of layers, by those of the nodes of this step
         self._groups: list[Group] = []  # of models that are called one by one
         self._made: set[int] = set()  # ages of what models gave in the first step

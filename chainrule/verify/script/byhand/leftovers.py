@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.held import array_of
+from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
 from chainrule.verify.script.byhand.turn import Turn
 from chainrule.verify.script.byhand.updates import updates_in

@@ -11,7 +11,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.left import (
+from chainrule.verify.script.byhand.leftovers import (
     Shapes,
     grown_parameters,
     late_read,

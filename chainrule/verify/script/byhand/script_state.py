@@ -18,7 +18,7 @@ from chainrule.verify.arrays.members import is_object, walk
 from chainrule.verify.subject import Array
 
 
-class Held:
+class ScriptState:
     """What the script's variables hold, so that one run of its code says nothing to the next."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ class Held:
         streams = {id(x): x for x in things if _stream(x) is not None}
         self._streams = list(map(_restorer, streams.values()))
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """As it was."""
         for now, before in self._dicts:
             if now.keys() != before.keys() or any(now[k] is not v for k, v in before.items()):
