@@ -12,7 +12,7 @@ from functools import lru_cache
 from textwrap import dedent
 from typing import TypeAlias, cast
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 

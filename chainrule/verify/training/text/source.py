@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 from chainrule.verify.place import Place
 from chainrule.verify.trees import blocks, last_word
 
