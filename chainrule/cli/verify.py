@@ -88,11 +88,11 @@ def _script(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], Non
 
 
 def _one(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None]) -> int:
-    from chainrule.verify.script.single import verified
+    from chainrule.verify.script.single import verify_name
 
     if asked["args"]:
         raise CommandError(f"{name} is one thing, not a script: it takes no arguments")
-    report = verified(name)
+    report = verify_name(name)
     deliver(report)
     return 0 if report.ok else 1
 

@@ -49,6 +49,12 @@ class Ledger:
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     planted: Planted | None = None
 
+    def add(self, other: Ledger) -> None:
+        """What another run looked at, and what not."""
+        self.checked.extend(other.checked)
+        self.skipped.extend(other.skipped)
+        self.planted = self.planted or other.planted
+
     @property
     def evaluations(self) -> int:
         """Evaluations of forwards and backwards in all."""

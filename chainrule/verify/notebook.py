@@ -62,7 +62,7 @@ def verified(shell: Any, cell: str, steps: int | None = None) -> Report:
     rewriting = _Telling()
     shell.ast_transformers.append(rewriting)
     try:
-        with loops.told():
+        with loops.reporting():
             phases.begin()
             result = shell.run_cell(cell)
             failed = not getattr(result, "success", True)
@@ -78,4 +78,4 @@ class _Telling(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         """The cell as a whole."""
-        return loops.telling(node) if isinstance(node, ast.Module) else node
+        return loops.with_calls(node) if isinstance(node, ast.Module) else node

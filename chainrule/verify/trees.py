@@ -7,10 +7,14 @@ empty module: it has nothing that anyone looks for.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import lru_cache
 from textwrap import dedent
+from typing import TypeAlias, cast
 
 from chainrule.engine.source_text import file_text
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def tree_of(text: str) -> ast.Module:
@@ -21,6 +25,29 @@ def tree_of(text: str) -> ast.Module:
 def tree_of_file(file: str) -> ast.Module:
     """The tree of a file, as it was when the program began to run."""
     return _parsed(file_text(file))
+
+
+def function_at(tree: ast.AST, line: int) -> FunctionNode | None:
+    """The innermost function that has a line."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or 0)]
+    return max(around, key=lambda f: f.lineno, default=None)
+
+
+def blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
+    """All lists of statements in it."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            rows: object = getattr(node, name, None)
+            if isinstance(rows, list):
+                yield cast("list[ast.stmt]", rows)
+
+
+def last_word(node: ast.AST) -> str:
+    """The last part of a dotted name; empty of anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from chainrule.verify import repair
-from chainrule.verify.script import again
+from chainrule.verify.script import trial_runs
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -24,4 +24,4 @@ def one_thread() -> Iterator[None]:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Corrections are looked for as on a quiet machine, and tried until they are done."""
     monkeypatch.setattr(repair, "SECONDS", 3 * repair.SECONDS)
-    monkeypatch.setattr(again, "LEAST", 120.0)
+    monkeypatch.setattr(trial_runs, "LEAST", 120.0)

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.pytorch import door, modules
 from chainrule.verify.pytorch.nested import checksum, total
-from chainrule.verify.training import torch_parts
+from chainrule.verify.training import torch_bus, torch_parts
 from chainrule.verify.training.record import events
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.watching import watching
@@ -64,6 +64,33 @@ def test_all_onlookers_share_one_mode():
     assert [
         row for row, want in zip(befores.sums, seen, strict=True) if row != pytest.approx(want)
     ] == []
+
+
+def test_a_backward_pass_and_a_step_leave_one_mode():
+    m, (x, y) = mlp(), batch()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    with watching(o):
+        for _ in range(2):
+            F.mse_loss(m(x), y).backward()
+            assert stack() == 1
+            o.step()
+            assert stack() == 1
+    assert stack() == 0
+
+
+def test_while_it_is_paused_nobody_is_told():
+    names, x = Names(), torch.ones(3)
+    door.look(names)
+    try:
+        door.pause()
+        assert stack() == 0
+        x.exp()
+        door.resume()
+        x.log()
+    finally:
+        door.look_away(names)
+    assert names.names == ["log"]
+    assert stack() == 0
 
 
 def test_each_thread_has_a_door_of_its_own():
@@ -163,11 +190,11 @@ def test_nothing_below_is_told_but_what_has_a_graph():
 
 
 def test_of_ordinary_ops_nothing_is_told():
-    parts, tap = torch_parts()
+    bus = torch_bus()
+    parts = torch_parts(bus)
     heard: list[str] = []
     for part in parts:
         part.start()
-    bus = tap._bus
     tell = bus.tell
 
     def told(event: object) -> None:
@@ -253,7 +280,7 @@ def deep(squash: type[nn.Module]) -> nn.Sequential:
 @pytest.mark.parametrize(("squash", "measured"), [(nn.ReLU, 1), (nn.Sigmoid, 3)])
 def test_a_model_that_is_fine_in_one_step_is_measured_no_more(squash: type, measured: int):
     torch.manual_seed(0)
-    parts, _ = torch_parts()
+    parts = torch_parts(torch_bus())
     for part in parts:
         part.start()
     m = deep(squash)

@@ -29,7 +29,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.clock import Steps
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import calm
 from chainrule.verify.script.step.one_step import OneStep
 from chainrule.verify.script.step.torch_step import TorchRecorder
@@ -421,15 +421,15 @@ def test_work_apart_cannot_touch_us():
         return 3
 
     state = random.getstate()
-    assert apart(work) == 3
+    assert in_copy(work) == 3
     assert not seen
     assert random.getstate() == state
     with pytest.raises(LostError, match="ValueError: bad"):
-        apart(lambda: (_ for _ in ()).throw(ValueError("bad")))
+        in_copy(lambda: (_ for _ in ()).throw(ValueError("bad")))
     with pytest.raises(LostError, match="SIGKILL"):
-        apart(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        in_copy(lambda: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(LostError, match="longer than"):
-        apart(lambda: time.sleep(30), patience=0.2)
+        in_copy(lambda: time.sleep(30), patience=0.2)
 
 
 def test_calm_puts_everything_back(capsys: pytest.CaptureFixture[str]):
@@ -453,20 +453,20 @@ def test_the_clock():
     done: list[int] = []
     steps, a, b = Steps(done.append), object(), object()
     for optimizer in (a, b, a, b, a):  # a GAN: both make one step
-        steps.stepped(optimizer)
+        steps.note_step(optimizer)
     assert done == [1, 2]
     done.clear()
     steps = Steps(done.append)
     for _ in range(3):  # no optimizer: a backward pass ends the step before
-        steps.backward()
+        steps.note_backward()
     assert done == [1, 2]
     done.clear()
     steps = Steps(done.append)
-    steps.made()
+    steps.note_optimizer()
     for _ in range(3):  # accumulation
-        steps.backward()
+        steps.note_backward()
     assert done == []
-    steps.stepped(a)
+    steps.note_step(a)
     assert done == [1]
 
 
@@ -570,16 +570,16 @@ def test_cuts_on_purpose_are_no_mistakes(name: str):
 
 
 def test_one_thing_by_name():
-    from chainrule.verify.script.single import verified
+    from chainrule.verify.script.single import verify_name
 
     path = SCRIPTS / "things.py"
-    assert verified(f"{path}:squares").ok
-    assert verified(f"{path}:Linear").ok
-    wrong = serious(verified(f"{path}:Sigmoid"))
+    assert verify_name(f"{path}:squares").ok
+    assert verify_name(f"{path}:Linear").ok
+    wrong = serious(verify_name(f"{path}:Sigmoid"))
     assert [f.subject for f in wrong] == ["Sigmoid"]
     for name, why in [("number", "is int"), ("nothing", "has no nothing")]:
         with pytest.raises(ConfigError, match=why):
-            verified(f"{path}:{name}")
+            verify_name(f"{path}:{name}")
 
 
 # --- Scripts of chainrule's own

@@ -15,9 +15,9 @@ from chainrule.verify import script
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.script.again import CHEAP, Again, changed
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
+from chainrule.verify.script.trial_runs import CHEAP, Again, apply_correction
 from tests.sampling import sampled_file
 
 pytestmark = [
@@ -246,10 +246,10 @@ def test_lines_that_are_others_by_now_are_not_changed(tmp_path):
     path.write_text("a = 1\nb = 2\n", encoding="utf-8")
     change = finding(path, "a = 1", "a = 1\na = 2").correction
     assert change is not None
-    assert changed(change) == "a = 1\na = 2\nb = 2\n"
+    assert apply_correction(change) == "a = 1\na = 2\nb = 2\n"
     path.write_text("\na = 1\nb = 2\n", encoding="utf-8")
     with pytest.raises(LookupError, match=r"train\.py:1"):
-        changed(change)
+        apply_correction(change)
 
 
 def test_a_confined_process_reads_and_does_nothing_else(tmp_path):
@@ -277,10 +277,10 @@ def test_a_confined_process_reads_and_does_nothing_else(tmp_path):
                 continue
         return done, kept.read_text(encoding="utf-8")
 
-    assert apart(run) == ([], "kept")
+    assert in_copy(run) == ([], "kept")
     assert [p.name for p in tmp_path.iterdir()] == ["kept.txt"]
     with pytest.raises(LostError, match="it would write"):
-        apart(lambda: (confine(), kept.open("w", encoding="utf-8")))
+        in_copy(lambda: (confine(), kept.open("w", encoding="utf-8")))
 
 
 GAN = """

@@ -87,8 +87,8 @@ def test_passes_from_several_lines_are_one_step():
     done: list[int] = []
     steps = Steps(done.append)
     for _ in range(3):
-        steps.backward()
-        steps.backward()
+        steps.note_backward()
+        steps.note_backward()
     assert done == [1, 2]
 
 

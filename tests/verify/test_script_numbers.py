@@ -9,8 +9,15 @@ import threading
 
 import pytest
 
-from chainrule.verify.script.sandbox.branch import HERE, begin, branched, is_branch, send, unsuited
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.branch import (
+    HERE,
+    begin,
+    branch_off,
+    is_branch,
+    reason_not_to_branch,
+    send,
+)
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
@@ -149,7 +156,7 @@ def test_numbers_are_followed_where_a_correction_is_tried(tmp_path):
 
         return script.run(script.target(str(path)), torch=script.LOOP[1]).report.findings
 
-    assert "detached" in apart(again)
+    assert "detached" in in_copy(again)
 
 
 READS = """
@@ -178,7 +185,7 @@ def test_the_script_reads_on_where_it_was(tmp_path):
 
 
 def test_a_copy_sends_what_it_saw_and_writes_nothing(tmp_path):
-    sent = branched(30.0)
+    sent = branch_off(30.0)
     if sent is HERE:
         try:
             (tmp_path / "new").write_text("x", encoding="utf-8")
@@ -192,20 +199,20 @@ def test_a_copy_sends_what_it_saw_and_writes_nothing(tmp_path):
 
 def test_a_copy_that_sees_nothing_is_given_up():
     with pytest.raises(LostError):
-        if branched(0.2) is HERE:
+        if branch_off(0.2) is HERE:
             threading.Event().wait()
 
 
 def test_a_script_with_threads_or_processes_is_not_copied():
     begin()
-    assert not unsuited()
+    assert not reason_not_to_branch()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        assert "threads" in unsuited()
+        assert "threads" in reason_not_to_branch()
         begin()
-        assert not unsuited(), "a thread from before the script"
+        assert not reason_not_to_branch(), "a thread from before the script"
     finally:
         stop.set()
         thread.join()
@@ -215,10 +222,10 @@ def test_a_script_with_threads_or_processes_is_not_copied():
         os.read(read, 1)
         os._exit(0)
     try:
-        assert "processes" in unsuited()
+        assert "processes" in reason_not_to_branch()
     finally:
         os.write(write, b"x")
         os.waitpid(child, 0)
         os.close(read)
         os.close(write)
-    assert not unsuited()
+    assert not reason_not_to_branch()

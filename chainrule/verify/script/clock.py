@@ -50,7 +50,7 @@ class Steps:
         """Names of compiled functions that hold a step."""
 
     @property
-    def seen(self) -> bool:
+    def has_seen_training(self) -> bool:
         """Whether anything of a training was seen: a step, or a backward pass."""
         return bool(self._counts or self._turns) or self._backwards > 0
 
@@ -60,29 +60,24 @@ class Steps:
         is, these tell."""
         return self._made or self._backwards > 0 or bool(self._counts) or self._derived
 
-    @property
-    def backwards(self) -> int:
-        """Backward passes so far."""
-        return self._backwards
-
-    def made(self) -> None:
+    def note_optimizer(self) -> None:
         """An optimizer was made."""
         self._made = True
         self.made_at.add(here())
 
-    def stepped(self, optimizer: Any) -> None:
+    def note_step(self, optimizer: Any) -> None:
         """An optimizer made a step, or skipped one for good."""
         self._made = True
         self._counts[id(optimizer)] = self._counts.get(id(optimizer), 0) + 1
         self._reach(_common(self._counts))
 
-    def turned(self, function: Any) -> None:
+    def note_iteration(self, function: Any) -> None:
         """The derivative of a function is about to be taken again, at other values."""
         self._turns[function] = self._turns.get(function, 0) + 1
         if not self._made:
             self._reach(_common(self._turns))
 
-    def derived(self) -> None:
+    def note_derivative(self) -> None:
         """The derivative of a function is taken."""
         self._derived = True
 
@@ -99,14 +94,14 @@ class Steps:
         finally:
             self._depth -= 1
 
-    def backward(self) -> None:
+    def note_backward(self) -> None:
         """A backward pass begins: the second one from a line begins the second step."""
         self._backwards += 1
         if not self._made:
             line = here()
-            before = self._passes.get(line, 0)
-            self._passes[line] = before + 1
-            self._reach(before)
+            count = self._passes.get(line, 0)
+            self._passes[line] = count + 1
+            self._reach(count)
 
     def _reach(self, step: int) -> None:
         if step > self.last:
@@ -131,58 +126,58 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
     known: set[type] = set()
 
     def made(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        steps.made()
+        steps.note_optimizer()
         kind: Any = optimizer.__class__
         if kind not in known:
             known.add(kind)
-            patches.put(kind, "step", lambda f: stepping(f, steps))
+            patches.put(kind, "step", lambda f: counting_step(f, steps))
 
     patches.after(Optimizer, "__init__", made)
     for owner, name in BACKWARD:
-        patches.put(owner(torch), name, lambda f: before(f, steps))
-    patches.put(torch.amp.GradScaler, "step", lambda f: scaled(f, steps))
+        patches.put(owner(torch), name, lambda f: counting_pass(f, steps))
+    patches.put(torch.amp.GradScaler, "step", lambda f: counting_scaler(f, steps))
 
 
-def stepping(step: Any, steps: Steps) -> Any:
+def counting_step(step: Any, steps: Steps) -> Any:
     """An optimizer's `step` that counts."""
 
     @wraps(step)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = steps.count(self)
+        count = steps.count(self)
         result = step(self, *args, **kwargs)
-        if steps.count(self) == before:  # not counted by the step of a base class
-            steps.stepped(self)
+        if steps.count(self) == count:  # not counted by the step of a base class
+            steps.note_step(self)
         return result
 
     return observed
 
 
-def scaled(step: Any, steps: Steps) -> Any:
+def counting_scaler(step: Any, steps: Steps) -> Any:
     """A scaler that found infinities does not call the optimizer, but the loop goes on. It does so
     until it has found its scale; if that takes longer than usual, these are steps as others are."""
     skipped: dict[int, int] = {}
 
     @wraps(step)
     def observed(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        before, key = steps.count(optimizer), id(optimizer)
+        count, key = steps.count(optimizer), id(optimizer)
         result = step(self, optimizer, *args, **kwargs)
-        if steps.count(optimizer) == before:
+        if steps.count(optimizer) == count:
             skipped[key] = skipped.get(key, 0) + 1
             if skipped[key] >= PATIENCE:
-                steps.stepped(optimizer)
+                steps.note_step(optimizer)
         return result
 
     return observed
 
 
-def before(f: Any, steps: Steps) -> Any:
+def counting_pass(f: Any, steps: Steps) -> Any:
     """A backward pass that counts as it begins."""
 
     @wraps(f)
     def observed(*args: Any, **kwargs: Any) -> Any:
         with steps.inside() as outermost:
             if outermost:
-                steps.backward()
+                steps.note_backward()
             return f(*args, **kwargs)
 
     return observed

@@ -27,13 +27,13 @@ from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.clock import Steps, before, scaled, stepping
+from chainrule.verify.script.clock import Steps, counting_pass, counting_scaler, counting_step
 
 if TYPE_CHECKING:
     from chainrule.compile.jit import Jitted
 
 
-def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
+def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     """Let chainrule's backward passes, operators and compiled functions count; and its optimizers
     from the call of what is returned on.
 
@@ -41,25 +41,25 @@ def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     by hand, and of the end of an optimizer's step before it counts, since the last one that counts
     takes them away.
     """
-    own = _Own(steps, patches)
-    patches.after(Optimizer, "__init__", lambda *_, **__: steps.made())
-    patches.put(Tensor, "backward", lambda f: own.untraced(f, before(f, steps)))
-    patches.put(_Run, "__init__", lambda f: own.untraced(f, own.running(f)))
+    own = _NativeClock(steps, patches)
+    patches.after(Optimizer, "__init__", lambda *_, **__: steps.note_optimizer())
+    patches.put(Tensor, "backward", lambda f: own.unless_traced(f, counting_pass(f, steps)))
+    patches.put(_Run, "__init__", lambda f: own.unless_traced(f, own.count_run(f)))
     for name in ("pull", "push"):
-        patches.before(_Run, name, own.derived)
+        patches.before(_Run, name, own.note_derivative)
     for cls in compiled_classes():
-        patches.put(cls, "__call__", own.compiled)
-        patches.put(cls, "loop", own.compiled)
+        patches.put(cls, "__call__", own.count_compiled)
+        patches.put(cls, "loop", own.count_compiled)
 
     def watch_steps(outer: Patches) -> None:
-        outer.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))
-        outer.put(GradScaler, "step", lambda f: scaled(f, steps))
+        outer.put(Optimizer, "step", lambda f: own.unless_traced(f, counting_step(f, steps)))
+        outer.put(GradScaler, "step", lambda f: counting_scaler(f, steps))
 
     return watch_steps
 
 
 @final
-class _Own:
+class _NativeClock:
     """What has to be remembered from one call to the next."""
 
     def __init__(self, steps: Steps, patches: Patches) -> None:
@@ -72,7 +72,7 @@ class _Own:
         self._trains: list[Jitted] = []
         """Those of them that were seen to hold a step."""
 
-    def untraced(self, f: Callable[..., Any], counted: Callable[..., Any]) -> Any:
+    def unless_traced(self, f: Callable[..., Any], counted: Callable[..., Any]) -> Any:
         """`counted`, and `f` itself in a function that is being traced: which holds a step then."""
 
         @wraps(f)
@@ -86,7 +86,7 @@ class _Own:
 
         return observed
 
-    def running(self, init: Callable[..., None]) -> Any:
+    def count_run(self, init: Callable[..., None]) -> Any:
         """The run of a function that is to be differentiated; at other values it is a step."""
 
         def observed(run: Any, f: Any, argnums: Any, args: Sequence[Any], kwargs: Any) -> None:
@@ -98,18 +98,18 @@ class _Own:
         return observed
 
     def _begins(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
-        places = _places(argnums, args)
+        places = _differentiated_leaves(argnums, args)
         if any(isinstance(x, Tensor) and x.requires_grad and not x.is_leaf for x in places):
             return  # it was computed, and somebody will differentiate what comes of it
         key = run.key = function_key(f)
         if key in self._at and _differ(self._at[key], [_value(x) for x in places]):
             del self._at[key]
-            self._steps.turned(key)
+            self._steps.note_iteration(key)
 
-    def derived(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
+    def note_derivative(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
         """Note where a derivative is taken, if nobody can differentiate it by what is used beside
         its arguments. For many examples at once the values are those that the examples share."""
-        self._steps.derived()
+        self._steps.note_derivative()
         key, values = getattr(run, "key", None), [x.value for x in run.aliases]
         if key is None or any(type(x) is Spec for x in values):
             return
@@ -119,7 +119,7 @@ class _Own:
         if not any(n.op is None and n.serial < first for n in walk):
             self._at[key] = values
 
-    def compiled(self, call: Callable[..., Any]) -> Any:
+    def count_compiled(self, call: Callable[..., Any]) -> Any:
         """A call of a compiled function, which is a step if there is one in it."""
 
         @wraps(call)
@@ -131,7 +131,7 @@ class _Own:
             finally:
                 self._running.pop()
             if outermost and jitted in self._trains:
-                self._steps.stepped(jitted)
+                self._steps.note_step(jitted)
             return result
 
         return observed
@@ -146,7 +146,7 @@ def function_key(f: Any) -> Any:
     return (code, f.__qualname__) if code is not None else id(f)
 
 
-def _places(argnums: Any, args: Sequence[Any]) -> list[Any]:
+def _differentiated_leaves(argnums: Any, args: Sequence[Any]) -> list[Any]:
     """The leaves of the arguments that are differentiated."""
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     return flatten([args[n] for n in numbers])[0]

@@ -6,49 +6,42 @@ Each maker is called when its library is there; what they import is imported onl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.session import Makers
 
 
 def _native_backwards() -> Sequence[Observer]:
-    from chainrule.verify.script.backwards.functions import OwnFunctions
+    from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
 
-    return [OwnFunctions(), ScalarEngines()]
+    return [NativeFunctions(), ScalarEngines()]
 
 
 def _native_loop() -> Sequence[Observer]:
     from chainrule.verify.script.step.native_step import NativeRecorder
     from chainrule.verify.script.step.one_step import OneStep
-    from chainrule.verify.training import own_parts
+    from chainrule.verify.training import native_bus, native_parts
 
-    return own_parts(lambda bus: OneStep(bus, NativeRecorder()))[0]
+    bus = native_bus()
+    return [OneStep(bus, NativeRecorder()), *native_parts(bus)]
 
 
-def _torch_backwards() -> Sequence[Observer]:
+def _torch(*, loop_only: bool) -> Sequence[Observer]:
+    from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
-
-    return [TorchFunctions()]
-
-
-def _torch_loop() -> Sequence[Observer]:
-    from chainrule.verify.script.backwards.recomputed import Recomputed
+    from chainrule.verify.script.byhand.optimizer_steps import Optimized
     from chainrule.verify.script.step.one_step import OneStep
     from chainrule.verify.script.step.torch_step import TorchRecorder
-    from chainrule.verify.training import torch_parts
+    from chainrule.verify.training import torch_bus, torch_parts
 
-    parts, _ = torch_parts(lambda bus: OneStep(bus, TorchRecorder()))
-    return [parts[0], Recomputed(), *parts[1:]]
-
-
-def _torch_by_hand() -> Sequence[Observer]:
-    from chainrule.verify.script.byhand.optimized import Optimized
-
-    return [Optimized()]
+    bus = torch_bus()
+    loop = [OneStep(bus, TorchRecorder()), Recomputed(), *torch_parts(bus)]
+    return loop if loop_only else [TorchFunctions(bus), Optimized(bus), *loop]
 
 
 OWN: Makers = (_native_backwards, _native_loop)
-TORCH: Makers = (_torch_backwards, _torch_by_hand, _torch_loop)
-LOOP: tuple[Makers, Makers] = ((_native_loop,), (_torch_loop,))
+TORCH: Makers = (partial(_torch, loop_only=False),)
+LOOP: tuple[Makers, Makers] = ((_native_loop,), (partial(_torch, loop_only=True),))
 """Those of both that look at the loop around the gradients, and at what it leaves out of them."""

@@ -58,7 +58,7 @@ class Phases:
 
     def begin(self, at: Place | None = None) -> None:
         """The next phase begins."""
-        session = self._make(len(self.sessions) + 1, at, self._ended)
+        session = self._make(len(self.sessions) + 1, at, self._deliver_phase)
         self.sessions.append(session)
         session.start()
 
@@ -68,10 +68,10 @@ class Phases:
         self._patches.undo()
         self.last.finish(why, code)
 
-    def _ended(self, report: Report) -> None:
+    def _deliver_phase(self, report: Report) -> None:
         """A phase has been seen: wait for the next one. Where an optimizer was made and nothing
         was trained is none."""
-        if self.last.clock.seen or not self.reports:
+        if self.last.clock.has_seen_training or not self.reports:
             self.reports.append(report)
             self._deliver(report)
         self.waits(True)
@@ -83,9 +83,11 @@ class Phases:
         if not on or self._is_over or len(self.sessions) >= self._most:
             return
         for kind in _optimizers():
-            self._patches.put(kind, "__init__", lambda init, kind=kind: self._watched(kind, init))
+            self._patches.put(
+                kind, "__init__", lambda init, kind=kind: self._watch_init(kind, init)
+            )
 
-    def _watched(self, kind: Any, init: Any) -> Any:
+    def _watch_init(self, kind: Any, init: Any) -> Any:
         def observed(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             if self._patches.on and self._is_new():
                 self.last.finish()

@@ -18,10 +18,10 @@ from typing import Any
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.again import Again, Codes, Seen, Uncompiled, codes, uncompiled
 from chainrule.verify.script.phases import MOST, Phases
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
+from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
@@ -83,9 +83,9 @@ def run(
     phases = Phases(session, deliver, phase if stop else MOST)
     with as_main(target, args) as namespace:
         phases.begin()
-        code = _executed(target, namespace)
+        code = _execute(target, namespace)
         last = phases.last
-        if not last.clock.seen and last is phases.sessions[0]:
+        if not last.clock.has_seen_training and last is phases.sessions[0]:
             last.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
         phases.end(last.missing, code)
         sys.stdout.flush()
@@ -121,11 +121,11 @@ class _Way:
         def once_more(edited: Target) -> tuple[int, Codes]:
             steps = max(self.steps, made.clock.last)  # what showed late shows as late again
             with uncompiled():
-                outcome = replace(self, steps=steps)._again(edited, number, *self.loop)
+                outcome = replace(self, steps=steps)._rerun(edited, number, *self.loop)
             return _code(outcome, number), codes(outcome.phases[-1].findings)
 
         def in_python() -> Seen:
-            outcome = self._again(self.target, number, self.own, self.torch)
+            outcome = self._rerun(self.target, number, self.own, self.torch)
             found = outcome.phases[-1]
             return _code(outcome, number), found.findings, found.ledger
 
@@ -139,7 +139,7 @@ class _Way:
         )  # fmt: skip
         return made
 
-    def _again(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
+    def _rerun(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
         return run(
             target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch
         )
@@ -159,7 +159,7 @@ def _layers(namespace: dict[str, Any]) -> list[str]:
     return [c.__name__ for c in classes if all(callable(getattr(c, f, None)) for f in both)]
 
 
-def _executed(target: Target, namespace: dict[str, Any]) -> int:
+def _execute(target: Target, namespace: dict[str, Any]) -> int:
     """Run the code; its exit code. What it raises is shown as Python shows it."""
     try:
         exec(target.code, namespace)
@@ -187,21 +187,21 @@ def _exit_code(code: Any) -> int:
 def _show(error: BaseException) -> None:
     """Print the traceback by the script's own hook, without frames of ours."""
     sys.stdout.flush()
-    _cleaned(error, set())
+    _clean(error, set())
     sys.excepthook(type(error), error, error.__traceback__)
 
 
-def _cleaned(error: BaseException, seen: set[int]) -> None:
+def _clean(error: BaseException, seen: set[int]) -> None:
     if id(error) in seen:
         return
     seen.add(id(error))
-    error.__traceback__ = _users(error.__traceback__)
+    error.__traceback__ = _users_traceback(error.__traceback__)
     for other in (error.__cause__, error.__context__):
         if other is not None:
-            _cleaned(other, seen)
+            _clean(other, seen)
 
 
-def _users(trace: TracebackType | None) -> TracebackType | None:
+def _users_traceback(trace: TracebackType | None) -> TracebackType | None:
     """The traceback without frames of the verifier."""
     kept: list[TracebackType] = []
     while trace is not None:

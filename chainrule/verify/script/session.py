@@ -19,15 +19,15 @@ from chainrule.verify.ledger import Ledger, Planted, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.script.again import Again, Uncompiled
 from chainrule.verify.script.arrivals import Arrival
-from chainrule.verify.script.byhand.unoptimized import Unoptimized
+from chainrule.verify.script.byhand.loop_steps import Unoptimized
 from chainrule.verify.script.clock import Steps, watch_torch
-from chainrule.verify.script.native_clock import watch_own
+from chainrule.verify.script.native_clock import watch_native
 from chainrule.verify.script.sandbox import branch
-from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.script.sandbox.pages import reclaim
 from chainrule.verify.script.sandbox.quiet import calm, is_confined
+from chainrule.verify.script.trial_runs import Again, Uncompiled
 
 Makers = Sequence[Callable[[], Sequence[Observer]]]
 
@@ -98,7 +98,7 @@ class Session:
         self._observers: list[Observer] = []
         self._patches = Patches()
         self._outer = Patches()  # what was put over the observers' own
-        self._arrival = Arrival("torch", self._arrived)
+        self._arrival = Arrival("torch", self._torch_arrives)
         self._pid = os.getpid()
         self._over = False
         self._since = time.perf_counter() if since is None else since
@@ -109,7 +109,7 @@ class Session:
     @property
     def is_seen(self) -> bool:
         """Whether there was anything that could be verified."""
-        return self.clock.seen or bool(self.ledger.checked)
+        return self.clock.has_seen_training or bool(self.ledger.checked)
 
     @property
     def missing(self) -> str:
@@ -117,14 +117,14 @@ class Session:
         done = self.clock.last
         if done >= self.steps:
             return ""
-        if not self.clock.seen:
+        if not self.clock.has_seen_training:
             return "no training step was seen"
         return f"the script ended after {done} of {self.steps} steps"
 
     def start(self) -> None:
         """Put everything in place."""
         branch.begin()
-        self._guarded("chainrule's observers", self._own)
+        self._guard("chainrule's observers", self._install_native)
         self._arrival.wait()
 
     def finish(self, why: str = "", code: int = 0) -> None:
@@ -145,33 +145,33 @@ class Session:
             self.ledger.skipped.append(Skipped(self.what, why))
         self._outer.undo()
         for observer in reversed(self._observers):
-            self._guarded(_name(observer), observer.stop)
+            self._guard(_name(observer), observer.stop)
         self._patches.undo()
         self.report = report = Report(self.what, (), self.ledger)
         try:
             self._find(report)
             if self.clock.compiled and self._compiled is not None:
-                self._guarded("compiled steps", lambda: self._look(report, start - self._since))
+                self._guard("compiled steps", lambda: self._look(report, start - self._since))
             if self.is_seen and self.ledger.planted is None and not is_confined():
-                self._guarded("the planted gradient", self._plant)
-            self._guarded("corrections", lambda: self._try(report, start - self._since, code))
+                self._guard("the planted gradient", self._plant)
+            self._guard("corrections", lambda: self._try(report, start - self._since, code))
         except KeyboardInterrupt:
             self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
             raise
         finally:
-            self._guarded("memory", reclaim)  # no more copies are made
+            self._guard("memory", reclaim)  # no more copies are made
             self.seconds = time.perf_counter() - start
             self._observers.clear()
-            self._guarded("the report", lambda: self._deliver(report))
+            self._guard("the report", lambda: self._deliver(report))
 
     def _find(self, report: Report) -> None:
         found: list[Finding] = []
         for observer in self._observers:
             with calm():
-                self._guarded(
+                self._guard(
                     _name(observer), lambda o=observer: found.extend(o.findings(self.ledger))
                 )
-            report.findings = tuple(merged(found))
+            report.findings = tuple(merge_findings(found))
 
     def _look(self, report: Report, seconds: float) -> None:
         """See what compiled steps do where they run in Python; made-up values tell less."""
@@ -183,7 +183,11 @@ class Session:
             why = f"it is compiled, and what it does was not looked at: {error}"
             self.ledger.skipped += [Skipped(name, why) for name in names]
         else:
-            report.findings, report.ledger, self.ledger = tuple(merged(found)), ledger, ledger
+            report.findings, report.ledger, self.ledger = (
+                tuple(merge_findings(found)),
+                ledger,
+                ledger,
+            )
 
     def _try(self, report: Report, seconds: float, code: int) -> None:
         if self._again is not None:
@@ -194,39 +198,39 @@ class Session:
     def _plant(self) -> None:
 
         with calm():
-            self.ledger.planted = apart(planted)
+            self.ledger.planted = in_copy(planted_gradient)
 
-    def _own(self) -> None:
-        watch_steps = watch_own(self.clock, self._patches)
+    def _install_native(self) -> None:
+        watch_steps = watch_native(self.clock, self._patches)
         self._install("own")
         if self._makers["own"]:
-            self._guarded("steps by hand", lambda: self._started([Unoptimized(self.clock)]))
+            self._guard("steps by hand", lambda: self._start([Unoptimized(self.clock)]))
         watch_steps(self._outer)
 
-    def _arrived(self) -> None:
-        self._guarded("PyTorch's observers", self._torch)
+    def _torch_arrives(self) -> None:
+        self._guard("PyTorch's observers", self._install_torch)
 
-    def _torch(self) -> None:
+    def _install_torch(self) -> None:
         if os.getpid() == self._pid and not self._over:
             watch_torch(self.clock, self._patches)
             self._install("torch")
 
     def _install(self, kind: str) -> None:
         for make in self._makers[kind]:
-            self._guarded(f"{kind} observers", lambda m=make: self._started(m()))
+            self._guard(f"{kind} observers", lambda m=make: self._start(m()))
 
-    def _started(self, observers: Sequence[Observer]) -> None:
+    def _start(self, observers: Sequence[Observer]) -> None:
         for observer in observers:
-            if self._guarded(_name(observer), observer.start):
+            if self._guard(_name(observer), observer.start):
                 self._observers.append(observer)
 
     def _step_done(self, step: int) -> None:
         if self._over or os.getpid() != self._pid:
             return
         for observer in list(self._observers):
-            if not self._guarded(_name(observer), lambda o=observer: o.step_done(step)):
+            if not self._guard(_name(observer), lambda o=observer: o.step_done(step)):
                 self._observers.remove(observer)
-                self._guarded(_name(observer), observer.stop)
+                self._guard(_name(observer), observer.stop)
         if step >= self.steps and self._has_seen_enough(step):
             self.finish()
             if self._stop:
@@ -240,7 +244,7 @@ class Session:
             self._waits(self._window > step)
         return step >= self._window or now > self._spare
 
-    def _guarded(self, who: str, run: Callable[[], object]) -> bool:
+    def _guard(self, who: str, run: Callable[[], object]) -> bool:
         """Whether `run` ended well; otherwise the ledger says why not."""
         try:
             run()
@@ -258,7 +262,7 @@ def _name(observer: Observer) -> str:
 _LEVELS = ("error", "warning", "note")
 
 
-def merged(findings: Sequence[Finding]) -> list[Finding]:
+def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Errors, warnings, notes, each in the order in which they came; equal ones once. What an
     optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
 
@@ -279,7 +283,7 @@ def _order(finding: Finding) -> tuple[int, bool]:
 _SEED = 5
 
 
-def planted() -> Planted:
+def planted_gradient() -> Planted:
     """Whether a spoiled gradient of `exp(a) * b` is caught, here and now."""
     from chainrule.engine.tensors import Tensor, tensor
     from chainrule.ops.elementwise import exp

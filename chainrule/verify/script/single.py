@@ -39,25 +39,25 @@ SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 """Shapes of the arguments, tried in this order; the last one is repeated as often as needed."""
 
 
-def verified(name: str) -> Report:
+def verify_name(name: str) -> Report:
     """The report on `module:Name` or `file.py:Name`: a function, a Function, a layer.
 
     Raises:
         ConfigError: If there is no such thing, or no arguments were found at which it computes.
     """
     where, _, path = name.partition(":")
-    module = _imported(where)
+    module = _import(where)
     thing: Any = module
     for part in path.split("."):
         if not hasattr(thing, part):
             raise ConfigError(f"{where} has no {part}: name something that is defined in it")
         thing = getattr(thing, part)
     if inspect.isclass(thing) and not _is_function(thing):
-        thing = _built(name, thing)
+        thing = _build(name, thing)
     return _report(name, thing, module)
 
 
-def _imported(where: str) -> ModuleType:
+def _import(where: str) -> ModuleType:
     path = Path(where)
     if not path.is_file():
         sys.path.insert(0, str(Path.cwd()))
@@ -102,7 +102,7 @@ def _is_function(thing: Any) -> bool:
     return inspect.isclass(thing) and issubclass(thing, bases)
 
 
-def _built(name: str, kind: type) -> Any:
+def _build(name: str, kind: type) -> Any:
     try:
         return kind()
     except TypeError as error:
@@ -128,11 +128,11 @@ def _makers(module: ModuleType) -> list[Callable[[Array], Any]]:
     if torch is not None and "torch" in names:
         makers += [_torch_maker(np.float32), _torch_maker(np.float64)]
     if "chainrule" in names:
-        makers += [_own]
+        makers += [_native_maker]
     return [*makers, np.array]
 
 
-def _own(a: Array) -> Any:
+def _native_maker(a: Array) -> Any:
     return chainrule.tensor(a, requires_grad=True)
 
 
@@ -150,7 +150,7 @@ def _arguments(
 ) -> list[Any]:
     """The first arguments at which `f` computes."""
     reason = "it takes no arguments"
-    for arrays in _tried(count):
+    for arrays in _trial_arguments(count):
         for make in makers:
             args = [make(a) for a in arrays]
             try:
@@ -168,7 +168,7 @@ def _arguments(
     )
 
 
-def _tried(count: int) -> Iterator[list[Array]]:
+def _trial_arguments(count: int) -> Iterator[list[Array]]:
     if count < 1:
         return
     seen: set[tuple[tuple[int, ...], ...]] = set()

@@ -51,7 +51,7 @@ def _file(name: str) -> Target:
     path = os.path.abspath(name)  # noqa: PTH100 (as Python does it: links stay what they are)
     with io.open_code(path) as file:
         text = file.read()
-    return Target(name, _compiled(text, path), path, name, str(Path(path).resolve().parent))
+    return Target(name, _compile(text, path), path, name, str(Path(path).resolve().parent))
 
 
 def _module(name: str) -> Target:
@@ -72,11 +72,11 @@ def _module(name: str) -> Target:
         code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
         source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     except SyntaxError as error:
-        raise _unreadable(error) from error
+        raise _syntax_error(error) from error
     if code is None or spec.origin is None:
         raise ConfigError(f"{name} is not written in Python: there is nothing to run")
     if source is not None:
-        code = _compiled(source.encode(), spec.origin)
+        code = _compile(source.encode(), spec.origin)
     return Target(name, code, spec.origin, spec.origin, str(Path.cwd()), spec)
 
 
@@ -90,16 +90,16 @@ def _spec(name: str) -> ModuleSpec | None:
         sys.path.pop(0)
 
 
-def _compiled(text: bytes, path: str) -> CodeType:
+def _compile(text: bytes, path: str) -> CodeType:
     try:
-        return loops.compiled(text, path)
+        return loops.compile_with_calls(text, path)
     except SyntaxError as error:
-        raise _unreadable(error) from error
+        raise _syntax_error(error) from error
     except ValueError as error:
         raise ConfigError(f"{path} is not a Python script: {error}") from error
 
 
-def _unreadable(error: SyntaxError) -> ConfigError:
+def _syntax_error(error: SyntaxError) -> ConfigError:
     line = f", line {error.lineno}" if error.lineno else ""
     return ConfigError(f"{error.filename}{line}: {error.msg}: Python cannot read the script")
 
@@ -121,7 +121,7 @@ def as_main(target: Target, args: Sequence[str]) -> Generator[dict[str, Any]]:
     sys.argv = [target.argv0, *args]
     sys.path = [target.folder, *sys.path[1:]]
     try:
-        with loops.told():
+        with loops.reporting():
             yield main.__dict__
     finally:
         sys.modules["__main__"], sys.argv, sys.path = before

@@ -7,8 +7,7 @@ mistakes read (`rules/`). No framework is imported before its taps are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
@@ -30,12 +29,6 @@ from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.shapes import Shapes
 
-if TYPE_CHECKING:
-    from chainrule.verify.training.record.native_loop import OwnTap
-    from chainrule.verify.training.record.torch_loop import TorchTap
-
-__all__ = ["observers", "own_observers"]
-
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains,
@@ -47,37 +40,41 @@ _TORCH_ONLY = (Recounted, Closures, Assigned)
 
 def observers() -> list[Observer]:
     """What looks at a PyTorch training loop; imports torch."""
-    return list(torch_parts()[0])
+    return list(torch_parts(torch_bus()))
 
 
-def own_observers() -> list[Observer]:
-    """What looks at a training loop of chainrule's own tensors and optimizers."""
-    return list(own_parts()[0])
-
-
-def torch_parts(*first: Callable[[Bus], Part]) -> tuple[list[Part], TorchTap]:
-    """The parts for PyTorch, and the tap that can be told of what was there before; `first`: makes
-    parts that go before the others."""
+def torch_bus() -> Bus:
+    """Events of PyTorch's loops; the first tap can be told of what was there before."""
     from chainrule.verify.training.record.scalers import ScalerTap, torch_library
     from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import TorchTap
     from chainrule.verify.training.record.torch_modules import ModuleTap
     from chainrule.verify.training.record.torch_ops import OpTap
-    from chainrule.verify.training.rules.hooks import Hooks
 
     main = TorchTap()
-    hooks = HookTap(main)
-    bus = Bus([main, ScalerTap(main, torch_library), ModuleTap(main), OpTap(main), hooks])
-    return [*[part(bus) for part in (*first, *_PARTS)], Hooks(bus, hooks)], main
+    scalers, hooks = ScalerTap(main, torch_library), HookTap(main)
+    return Bus([main, scalers, ModuleTap(main), OpTap(main), hooks])
 
 
-def own_parts(*first: Callable[[Bus], Part]) -> tuple[list[Part], OwnTap]:
-    """The same for chainrule."""
-    from chainrule.verify.training.record.native_loop import OwnTap
+def torch_parts(bus: Bus) -> list[Part]:
+    """The parts for PyTorch."""
+    from chainrule.verify.training.rules.hooks import Hooks
+
+    return [*[part(bus) for part in _PARTS], Hooks(bus)]
+
+
+def native_bus() -> Bus:
+    """Events of chainrule's loops; the first tap can be told of what was there before."""
+    from chainrule.verify.training.record.native_loop import NativeTap
     from chainrule.verify.training.record.scalers import ScalerTap, native_library
+
+    main = NativeTap()
+    return Bus([main, ScalerTap(main, native_library)])
+
+
+def native_parts(bus: Bus) -> list[Part]:
+    """The parts for chainrule."""
     from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
-    main = OwnTap()
-    bus = Bus([main, ScalerTap(main, native_library)])
     parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
-    return [part(bus) for part in (*first, *parts)], main
+    return [part(bus) for part in parts]

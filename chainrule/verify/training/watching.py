@@ -11,7 +11,7 @@ from typing import Any
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.training import own_parts, torch_parts
+from chainrule.verify.training import native_bus, native_parts, torch_bus, torch_parts
 from chainrule.verify.training.record.bus import Part
 
 
@@ -40,7 +40,7 @@ def watching(*things: Any, what: str = "training") -> Generator[Report]:
     """
     ledger = Ledger()
     report = Report(what, (), ledger)
-    parts = _started(things)
+    parts = _start(things)
     try:
         yield report
     finally:
@@ -56,19 +56,18 @@ def watching(*things: Any, what: str = "training") -> Generator[Report]:
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
-def _started(things: tuple[Any, ...]) -> list[Part]:
-    own, own_tap = own_parts()
-    parts = list(own)
-    torch_tap = None
+def _start(things: tuple[Any, ...]) -> list[Part]:
+    buses = {"chainrule": native_bus()}
+    parts = native_parts(buses["chainrule"])
     if "torch" in sys.modules:
-        more, torch_tap = torch_parts()
-        parts += more
+        buses["torch"] = torch_bus()
+        parts += torch_parts(buses["torch"])
     for part in parts:
         part.start()
     for thing in things:
         if hasattr(thing, "param_groups"):
-            ours = type(thing).__module__.startswith("chainrule.")
-            tap = own_tap if ours else torch_tap
-            if tap is not None:
-                tap.knows(thing)
+            is_native = type(thing).__module__.startswith("chainrule.")
+            bus = buses.get("chainrule" if is_native else "torch")
+            if bus is not None:
+                bus.taps[0].knows(thing)
     return parts

@@ -22,8 +22,9 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.subject import Subject
+from chainrule.verify.training.record.bus import Bus
 
 
 class FunctionsObserver(Observer):
@@ -49,17 +50,15 @@ class FunctionsObserver(Observer):
         if not self.names():
             return []
         try:
-            found, done = apart(self._certified)
+            found, done = in_copy(self._certify)
         except LostError as error:
             why = f"could not be checked: {error}"
             ledger.skipped.extend([Skipped(name, why) for name in dict.fromkeys(self.names())])
             return []
-        ledger.checked.extend(done.checked)
-        ledger.skipped.extend(done.skipped)
-        ledger.planted = ledger.planted or done.planted
+        ledger.add(done)
         return found
 
-    def _certified(self) -> tuple[list[Finding], Ledger]:
+    def _certify(self) -> tuple[list[Finding], Ledger]:
         report = certify("script", self.subjects(), upstream=self.upstream())
         return list(report.findings), report.ledger
 
@@ -67,21 +66,23 @@ class FunctionsObserver(Observer):
 class TorchFunctions(FunctionsObserver):
     """Calls of `torch.autograd.Function`s that users wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: Bus) -> None:
+        from chainrule.verify.script.backwards.graphs import Graphs
+
         self._stack = ExitStack()
         self._capture: Any = None
-        self._graphs: Any = None
+        self._graphs = Graphs(bus, lambda: bool(self._capture.calls))
 
     def start(self) -> None:
         """Capture from now on."""
         from chainrule.verify.pytorch.observing.observe import capturing
-        from chainrule.verify.script.backwards.graphs import Graphs
 
-        self._capture = capture = self._stack.enter_context(capturing())
-        self._graphs = self._stack.enter_context(Graphs(lambda: bool(capture.calls)))
+        self._capture = self._stack.enter_context(capturing())
+        self._graphs.start()
 
     def stop(self) -> None:
         """Capture no more."""
+        self._graphs.stop()
         self._stack.close()
 
     def names(self) -> list[str]:
@@ -101,17 +102,17 @@ class TorchFunctions(FunctionsObserver):
         """Certify every captured call; note those that were not."""
         found = super().findings(ledger)
         ledger.skipped.extend(self._capture.skipped)
-        return [*found, *self._outdated(ledger)]
+        return [*found, *self._find_outdated(ledger)]
 
-    def _outdated(self, ledger: Ledger) -> list[Finding]:
+    def _find_outdated(self, ledger: Ledger) -> list[Finding]:
         """Values outside that have changed before the backward read them."""
-        from chainrule.verify.script.backwards.outdated import outdated
+        from chainrule.verify.script.backwards.stale_reads import find_outdated
 
         changes = list(self._capture.outside.changed.values())
         if not changes:
             return []
         try:
-            found = apart(lambda: outdated(changes, self._capture.calls))
+            found = in_copy(lambda: find_outdated(changes, self._capture.calls))
         except LostError as error:
             why = f"what their backwards read outside could not be checked: {error}"
             ledger.skipped.append(Skipped("Functions", why))
@@ -119,7 +120,7 @@ class TorchFunctions(FunctionsObserver):
         return [replace(f, victims=tuple(self.upstream().get(f.subject, ()))) for f in found]
 
 
-class OwnFunctions(FunctionsObserver):
+class NativeFunctions(FunctionsObserver):
     """Calls of `chainrule.Function`s.
 
     `engine.watch` would see them as well, but compiled steps do not run compiled while it is on.
@@ -134,13 +135,13 @@ class OwnFunctions(FunctionsObserver):
         """Capture from now on."""
         from chainrule.engine.function import Function
 
-        self._patches.put(Function, "apply", self._watched)
+        self._patches.put(Function, "apply", self._watch_apply)
 
     def stop(self) -> None:
         """Capture no more."""
         self._patches.undo()
 
-    def _watched(self, apply: Any) -> Any:
+    def _watch_apply(self, apply: Any) -> Any:
         def observed(cls: Any, *args: Any) -> Any:
             with suppress(Exception):  # what cannot be captured is not checked
                 self._note(cls, args)
@@ -160,7 +161,7 @@ class OwnFunctions(FunctionsObserver):
         *_, known = self._calls.get(key, (None, None, None))
         if known is None or sum(needs) > sum(known):  # the call that needed most gradients
             random = np.random.default_rng(len(self._calls))
-            self._calls[key] = (function, tuple([_copied(v, random) for v in values]), needs)
+            self._calls[key] = (function, tuple([_copy(v, random) for v in values]), needs)
 
     def names(self) -> list[str]:
         """The classes' names."""
@@ -187,7 +188,7 @@ def _signature(value: Any) -> Any:
     return value if isinstance(value, int | float | str | None) else value.__class__
 
 
-def _copied(value: Any, random: np.random.Generator) -> Any:
+def _copy(value: Any, random: np.random.Generator) -> Any:
     if isinstance(value, Spec):
         return random.normal(size=value.shape).astype(value.dtype)
     return np.array(cast("Array", value)) if isinstance(value, np.ndarray) else value

@@ -26,14 +26,14 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.subject import Array, Input, Subject
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library
 
 
-def _divided(x: Any, y: Any) -> Any:
+def _divide(x: Any, y: Any) -> Any:
     return x / y
 
 
@@ -43,14 +43,14 @@ def _power(x: Any) -> Any:
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "__add__": operator.add, "__sub__": operator.sub, "__mul__": operator.mul,
-    "__truediv__": _divided,
+    "__truediv__": _divide,
 }  # fmt: skip
 
 
 _UNARY: dict[str, Callable[..., Any]] = {
     "__neg__": operator.neg, "__pow__": _power, "__radd__": partial(operator.add, 1.5),
     "__rsub__": partial(operator.sub, 1.5), "__rmul__": partial(operator.mul, 1.5),
-    "__rtruediv__": partial(_divided, 1.5),
+    "__rtruediv__": partial(_divide, 1.5),
 }  # fmt: skip
 _POINTS = ((0.7, -1.3, 0.4, 1.9), (0.7, 1.3, 0.4, 1.9))
 """Numbers at which ops are tried: of both signs, else positive ones."""
@@ -112,13 +112,13 @@ class ScalarOp(Subject):
     ) -> None:
         self.name = f"{engine.kind.__name__}.{name}{how}"
         self.inputs = tuple([Input("ab"[i], x, True) for i, x in enumerate(xs)])
-        self.place = _defined(engine.kind, name)
+        self.place = _definition(engine.kind, name)
         self._engine = engine
         self._op = op
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Number by number."""
-        rows = [self._made(row)[0] for row in zip(*map(np.ravel, xs), strict=True)]
+        rows = [self._run(row)[0] for row in zip(*map(np.ravel, xs), strict=True)]
         number = self._engine.number
         return (np.array([getattr(y, number) for y in rows]).reshape(np.shape(xs[0])),)
 
@@ -126,7 +126,7 @@ class ScalarOp(Subject):
         """What `backward()` leaves in the arguments, times the cotangent."""
         bars: list[list[float]] = []
         for row in zip(*map(np.ravel, xs), strict=True):
-            y, args = self._made(row)
+            y, args = self._run(row)
             y.backward()
             bars.append([getattr(x, self._engine.gradient) for x in args])
         columns = np.array(bars, float).reshape(-1, len(xs)).T
@@ -142,7 +142,7 @@ class ScalarOp(Subject):
         """`backward()` begins with 1."""
         return False
 
-    def _made(self, row: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def _run(self, row: Sequence[Any]) -> tuple[Any, list[Any]]:
         args = [self._engine.kind(float(x)) for x in row]
         return self._op(*args), args
 
@@ -157,9 +157,9 @@ def subjects_of(engine: Engine) -> list[Subject]:
         xs = [np.array(numbers), np.array(_OTHERS)][:count]
         found.append(ScalarOp(engine, name, op, xs))
         if count == 2:
-            found.append(ScalarOp(engine, name, _twice(op), xs[:1], _USES[1]))
+            found.append(ScalarOp(engine, name, _of_one_value(op), xs[:1], _USES[1]))
         if "__add__" in dir(engine.kind):
-            found.append(ScalarOp(engine, name, _again(op), xs, _USES[2]))
+            found.append(ScalarOp(engine, name, _with_reuse(op), xs, _USES[2]))
     return found
 
 
@@ -169,14 +169,14 @@ def _numbers(x: Any) -> dict[str, float]:
     return {n: v for n in names if isinstance(v := getattr(x, n, None), int | float)}
 
 
-def _twice(op: Callable[..., Any]) -> Callable[..., Any]:
+def _of_one_value(op: Callable[..., Any]) -> Callable[..., Any]:
     def twice(x: Any) -> Any:
         return op(x, x)
 
     return twice
 
 
-def _again(op: Callable[..., Any]) -> Callable[..., Any]:
+def _with_reuse(op: Callable[..., Any]) -> Callable[..., Any]:
     def again(x: Any, *others: Any) -> Any:
         return x + op(x, *others) + x
 
@@ -192,7 +192,7 @@ def _computes(engine: Engine, op: Callable[..., Any], count: int, at: Sequence[f
     return False
 
 
-def _defined(kind: type[Any], name: str) -> Place | None:
+def _definition(kind: type[Any], name: str) -> Place | None:
     code = getattr(getattr(kind, name, None), "__code__", None)
     return None if code is None else Place(code.co_filename, code.co_firstlineno, code.co_qualname)
 
@@ -220,17 +220,15 @@ class ScalarEngines(Observer):
         if not kinds or not can_fork():  # what their constructors do is not known
             return []
         try:
-            found, done = apart(lambda: _certified(kinds))
+            found, done = in_copy(lambda: _certify(kinds))
         except LostError as error:
             ledger.skipped.append(Skipped(WHAT, f"could not be checked: {error}"))
             return []
-        ledger.checked += done.checked
-        ledger.skipped += done.skipped
-        ledger.planted = ledger.planted or done.planted
+        ledger.add(done)
         return found
 
 
-def _certified(kinds: Sequence[type[Any]]) -> tuple[list[Finding], Ledger]:
+def _certify(kinds: Sequence[type[Any]]) -> tuple[list[Finding], Ledger]:
     """In a copy of the process."""
     confine()
     engines = [engine for kind in kinds if (engine := Engine.of(kind)) is not None]
@@ -239,7 +237,7 @@ def _certified(kinds: Sequence[type[Any]]) -> tuple[list[Finding], Ledger]:
     for engine in engines:
         subjects = subjects_of(engine)
         report = certify("script", subjects, ledger=ledger)
-        found += [_named(engine, f) for f in _first_of_each(report.findings)]
+        found += [_name_overwriting(engine, f) for f in _first_of_each(report.findings)]
         why = "not watched: the ops of its engine were verified one by one, its steps were not"
         ledger.skipped.append(Skipped(f"training by {engine.kind.__name__}", why))
     ledger.skipped = [row for row in ledger.skipped if row.why != _NUMBERS]
@@ -257,11 +255,11 @@ def _use(f: Finding) -> str:
     return f.subject.removeprefix(f.subject.partition(",")[0])
 
 
-def _named(engine: Engine, f: Finding) -> Finding:
+def _name_overwriting(engine: Engine, f: Finding) -> Finding:
     """Right by itself, and wrong where a value has two uses: what one gives replaces the other's
     gradient, if the text says so."""
     op = f.subject.partition(",")[0]
-    lines = [] if not _use(f) or f.place is None else _assigning(f.place, engine.gradient)
+    lines = [] if not _use(f) or f.place is None else _assignments(f.place, engine.gradient)
     if not lines or f.place is None:
         return f
     because = f"{op} is right where its arguments have one use, and wrong where one has two"
@@ -277,7 +275,7 @@ def _named(engine: Engine, f: Finding) -> Finding:
     return replace(f, names=(name,), place=place, correction=correction)
 
 
-def _assigning(method: Place, gradient: str) -> list[int]:
+def _assignments(method: Place, gradient: str) -> list[int]:
     """Lines of a method that assign a gradient and add to none."""
     tree = tree_of_file(method.file)
     defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]

@@ -1,8 +1,9 @@
-"""Gradients that a script computes by hand, without autograd: held against its loss.
+"""Gradients that a script computes by hand, without autograd: compared with its loss.
 
-`optimized.py` looks at steps whose gradients an optimizer of PyTorch's gets, `unoptimized.py` at
-loops that change their parameters themselves (`loops.py` tells of their turns, `updates.py` reads
-their updates, `slots.py` takes what these hand over). Both run a step again, in a copy of the
-process, as a function of its parameters: `text.py` and `turn.py` make it, `held.py` puts back what
-it changed, `loss.py` tells of which number it leaves the gradients, and `step.py` is the subject.
+`optimizer_steps.py` looks at steps whose gradients an optimizer of PyTorch's gets, `loop_steps.py`
+at loops that change their parameters themselves (`loops.py` reports their iterations, `updates.py`
+reads their updates, `slots.py` takes what these hand over). Both run a step again, in a copy of the
+process, as a function of its parameters: `text.py` and `turn.py` make it, `script_state.py` puts
+back what it changed, `loss.py` finds the number of which it leaves the gradients, and `step.py` is
+the subject.
 """

@@ -24,18 +24,18 @@ _TURN: Final = "__chainrule_turn__"
 _heard: list[Hear] = []
 
 
-def compiled(text: bytes, file: str) -> CodeType:
+def compile_with_calls(text: bytes, file: str) -> CodeType:
     """The code of a script that tells of its turns; `SyntaxError` and `ValueError` as of
     `compile`."""
     tree = compile(text, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    return compile(telling(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
+    return compile(with_calls(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
 
 
 @contextmanager
-def told() -> Generator[None]:
+def reporting() -> Generator[None]:
     """Within it code that tells of its turns can run."""
     before = vars(builtins).get(_TURN)
-    setattr(builtins, _TURN, _turn)
+    setattr(builtins, _TURN, _begin_iteration)
     try:
         yield
     finally:
@@ -43,12 +43,12 @@ def told() -> Generator[None]:
             delattr(builtins, _TURN)
 
 
-def hear(tell: Hear) -> None:
+def listen(tell: Hear) -> None:
     """Let each turn begin with `tell`."""
     _heard.append(tell)
 
 
-def deaf(tell: Hear) -> None:
+def unlisten(tell: Hear) -> None:
     """No more."""
     if tell in _heard:
         _heard.remove(tell)
@@ -59,7 +59,7 @@ def silence() -> None:
     _heard.clear()
 
 
-def _turn(line: int) -> None:
+def _begin_iteration(line: int) -> None:
     for tell in tuple(_heard):
         tell(line, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
@@ -69,7 +69,7 @@ def loop_at(tree: ast.AST, line: int) -> Loop | None:
     return next((n for n in _loops(tree) if n.lineno == line), None)
 
 
-def telling(tree: ast.Module) -> ast.Module:
+def with_calls(tree: ast.Module) -> ast.Module:
     """A copy whose loops tell of their turns, if an update may be in one of these."""
     if not any(True for _ in updates_in(tree)):
         return tree
@@ -92,7 +92,9 @@ def _reaching(tree: ast.Module) -> Callable[[ast.AST], bool]:
     known = set[str]()
 
     def reaches(node: ast.AST) -> bool:
-        return not known.isdisjoint(_called(node)) or any(True for _ in updates_in(_block(node)))
+        return not known.isdisjoint(_called_names(node)) or any(
+            True for _ in updates_in(_block(node))
+        )
 
     while found := {f.name for f in named if f.name not in known and reaches(f)}:
         known |= found
@@ -104,7 +106,7 @@ def _block(node: ast.AST) -> ast.AST:
     return ast.Module([node], []) if isinstance(node, ast.stmt) else node
 
 
-def _called(node: ast.AST) -> Iterator[str]:
+def _called_names(node: ast.AST) -> Iterator[str]:
     calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
     for f in calls:
         if isinstance(f, ast.Name):

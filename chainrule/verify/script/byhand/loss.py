@@ -34,7 +34,7 @@ class UnlikeError(Exception):
     """The step that was run again is another one, or cannot be judged; the message says why."""
 
 
-def alike(
+def reproduced_steps(
     steps: Sequence[HandStep], losses: Mapping[str, float], claimed: Sequence[Array]
 ) -> list[HandStep]:
     """Steps that give, run again, what they gave; raises `UnlikeError` if none does."""
@@ -63,13 +63,13 @@ def _is_alike(step: HandStep, loss: float, claimed: Sequence[Array]) -> None:
             raise UnlikeError(f"the gradient of {x.name} is another one")
 
 
-def likeliest(steps: Sequence[HandStep]) -> HandStep:
+def likeliest_step(steps: Sequence[HandStep]) -> HandStep:
     """The step of the loss that most gradients are of; raises `UnlikeError` if they are of none, or
     are meant to be others."""
     return _likeliest([_row(step) for step in steps], _called_loss)
 
 
-def likeliest_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandStep:
+def likeliest_step_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandStep:
     """The same where the script multiplies them by a rate of its own: they may be those of a
     multiple of what is only printed, of half a loss, and of what grows. `once`: whether a turn
     updates each parameter once; else it may move on between the parts of what it prints."""
@@ -90,7 +90,7 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     best = max(rows, key=lambda row: row.fits)
     if best.is_right:
         return best.step
-    if why := _meant(best.slopes, best.step.text):
+    if why := _intention(best.slopes, best.step.text):
         raise UnlikeError(why)
     if not best.fits:
         called = fallback(rows)
@@ -217,7 +217,7 @@ def _slopes(step: HandStep, gradients: Sequence[Array | None] | None = None) -> 
         yield _Slopes(np.array(true), np.array(said), np.array(own), size, x.size)
 
 
-def added_up(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] | None:
+def accumulation(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] | None:
     """Parameters whose gradients are wrong because the last turn's are in them still: what another
     turn adds to them is right, for one of the numbers that may be the loss."""
     first, second = steps[0].turns(2)
@@ -240,7 +240,7 @@ def _fits(s: _Slopes) -> bool:
     return s.size > 0 and bool(np.all(np.abs(s.true - s.said) <= _FITS * s.size))
 
 
-def _meant(slopes: Sequence[_Slopes], text: StepText) -> str:
+def _intention(slopes: Sequence[_Slopes], text: StepText) -> str:
     """Why gradients that are not those of the loss are meant so; empty if nothing says so: the
     parameters were added, times a number, or all of them were made shorter."""
     off = [s for s in slopes if not _fits(s) and s.size > 0]
@@ -253,7 +253,7 @@ def _meant(slopes: Sequence[_Slopes], text: StepText) -> str:
         return f"they are those of the loss, and {decay:.3g} times the parameters: a weight decay"
     true, said = (np.concatenate([getattr(s, n) for s in slopes]) for n in ("true", "said"))
     by = float(true @ said / (true @ true)) if np.any(true) else 0.0
-    alike = np.all(np.abs(said - by * true) <= _FITS * max(s.size for s in slopes))
-    if alike and 0 < by < 1 and text.clips:
+    is_multiple = np.all(np.abs(said - by * true) <= _FITS * max(s.size for s in slopes))
+    if is_multiple and 0 < by < 1 and text.clips:
         return f"they are {by:.3g} times those of the loss: clipped"
     return ""

@@ -13,8 +13,8 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.verify.arrays.members import walk
-from chainrule.verify.script.byhand.held import array_of
-from chainrule.verify.script.byhand.step import said
+from chainrule.verify.script.byhand.script_state import array_of
+from chainrule.verify.script.byhand.step import spellings
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
 
@@ -137,7 +137,7 @@ def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Se
         slot = by_memory.get(array.__array_interface__["data"][0])
         is_it = slot is not None and slot.array.shape == array.shape
         if slot is not None and is_it and way.steps[0][1] not in passing:
-            slot.names += said(way.steps)
+            slot.names += spellings(way.steps)
             found[id(slot)] = slot
     return list(found.values())
 

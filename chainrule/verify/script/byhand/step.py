@@ -16,8 +16,14 @@ import numpy as np
 
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.held import Held, array_of, bytes_of, same_draws, widen
-from chainrule.verify.script.byhand.loss import UnlikeError, alike, likeliest
+from chainrule.verify.script.byhand.loss import UnlikeError, likeliest_step, reproduced_steps
+from chainrule.verify.script.byhand.script_state import (
+    ScriptState,
+    array_of,
+    bytes_of,
+    same_draws,
+    widen,
+)
 from chainrule.verify.script.byhand.text import StepText, step_text
 from chainrule.verify.script.byhand.updates import handing_on
 from chainrule.verify.subject import Array, Input, Source, Subject
@@ -74,7 +80,7 @@ class HandStep(Subject):
     """Computes the loss and leaves gradients, as the user wrote it."""
     text: StepText
     loss: str
-    held: Held
+    held: ScriptState
     changed: Callable[[], Any] | None = None
     """Takes its place for the gradients."""
     losses: dict[bytes, Array] = field(default_factory=dict[bytes, Array])
@@ -92,7 +98,7 @@ class HandStep(Subject):
 
     def _at(self, xs: Sequence[Any], run: Callable[[], Any]) -> Array:
         """The loss with these parameters, whose gradients are left."""
-        self.held.put_back()
+        self.held.restore()
         self.parameters.put(xs)
         with same_draws():
             return np.asarray(number(run()))
@@ -112,7 +118,7 @@ class HandStep(Subject):
     def turns(self, count: int) -> list[list[Array | None]]:
         """The gradients of so many turns, one after the other, with nothing set back between."""
         xs, found = [x.value for x in self.inputs], list[list[Array | None]]()
-        self.held.put_back()
+        self.held.restore()
         for _ in range(count):
             self.parameters.put(xs)
             with same_draws():
@@ -181,7 +187,7 @@ def subject_of_step(frame: FrameType, parameters: Sequence[Any]) -> HandStep:
     names = names_of(scope, parameters)
     inputs = tuple([Input(n, x, wanted=True) for n, x in zip(names, values, strict=True)])
     steps = steps_of(text, scope, inputs, Given(parameters), list(losses))
-    return likeliest(alike(steps, losses, claimed))
+    return likeliest_step(reproduced_steps(steps, losses, claimed))
 
 
 def steps_of(
@@ -192,7 +198,7 @@ def steps_of(
     losses: Sequence[str],
 ) -> list[HandStep]:
     """One subject for each expression that may be the loss."""
-    at, held = Place(text.file, text.first_line + 1, text.within), Held(scope)
+    at, held = Place(text.file, text.first_line + 1, text.within), ScriptState(scope)
     steps = list[HandStep]()
     for loss in losses:
         run = cast("Callable[[], Any]", text.function(loss, scope))
@@ -215,12 +221,12 @@ def names_of(scope: Mapping[str, Any], parameters: Sequence[Any]) -> list[str]:
     known: dict[int, list[str]] = {id(p): [] for p in parameters}
     for way, x in walk(dict(scope)):
         if id(x) in known:
-            known[id(x)] += list(said(way.steps))
+            known[id(x)] += list(spellings(way.steps))
     ways = [known[id(p)] for p in parameters]
     return [min(names, key=len, default=f"parameter {i}") for i, names in enumerate(ways)]
 
 
-def said(steps: tuple[tuple[bool, Any], ...]) -> Iterator[str]:
+def spellings(steps: tuple[tuple[bool, Any], ...]) -> Iterator[str]:
     """How the script says what a way from its variables leads to."""
     (_, first), *rest = steps
     parts = [f".{key}" if by_name else f"[{key!r}]" for by_name, key in rest]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from chainrule.engine.source_text import file_text
 from chainrule.verify.script.byhand.loops import Loop
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import blocks, tree_of_file
 
 _DRAWS = re.compile(
     r"\b(next|rand|randn|randint|randperm|choice|normal|uniform|integers|permutation|shuffle|sample|"
@@ -86,7 +86,7 @@ def step_text(frame: FrameType, values: Mapping[str, Any]) -> StepText | None:
     body = lines[mine[0].lineno - 1 : mine[-1].end_lineno]
     before = ", ".join([f"{n}={n}" for n in _read_first(kept) if n in values])
     head = f"{' ' * (indent - 1)}def {_NAME}({before}):"
-    results = [n for n in dict.fromkeys(_stored(kept)) if _is_number(values.get(n))]
+    results = [n for n in dict.fromkeys(_stored_names(kept)) if _is_number(values.get(n))]
     results.reverse()
     name = frame.f_code.co_qualname
     return StepText(
@@ -129,7 +129,7 @@ def turn_text(loop: Loop, file: str, name: str, values: Mapping[str, Any]) -> St
         if isinstance(s, ast.Assign) and _TAKES.search(ast.unparse(s)):
             blank = [""] * ((s.end_lineno or s.lineno) - s.lineno)
             lines[s.lineno - 1 : s.end_lineno] = [f"{' ' * indent}pass", *blank]
-    before = ", ".join([f"{n}={n}" for n in dict.fromkeys(_stored(loop.body)) if n in values])
+    before = ", ".join([f"{n}={n}" for n in dict.fromkeys(_stored_names(loop.body)) if n in values])
     head = [f"def {_NAME}({before}):"]
     if any(map(_ends_a_turn, loop.body)):
         head.append("for _ in (0,):")
@@ -163,23 +163,23 @@ def _ends_a_turn(node: ast.AST) -> bool:
 
 def _hands_out(block: list[ast.stmt]) -> bool:
     """Whether a turn gives values to who asks for the next ones."""
-    inner = (n for s in block for n in _own(s))
+    inner = (n for s in block for n in _own_nodes(s))
     return any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in inner)
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Nodes that are not of a function within."""
     yield node
     if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
         for child in ast.iter_child_nodes(node):
-            yield from _own(child)
+            yield from _own_nodes(child)
 
 
 def _numbers(block: list[ast.stmt]) -> Iterator[str]:
     """What may be one number: variables, what these get where not every turn gives it to them, and
     what is printed or kept in a list."""
     for s in block:
-        for n in _own(s):
+        for n in _own_nodes(s):
             match n:
                 case ast.Name(ctx=ast.Store(), id=name):
                     yield name
@@ -190,7 +190,7 @@ def _numbers(block: list[ast.stmt]) -> Iterator[str]:
                 case ast.AugAssign(target=ast.Name(), value=value):
                     yield ast.unparse(value)
                 case ast.Call(args=args) if _tells(n.func):
-                    yield from map(ast.unparse, _told(args))
+                    yield from map(ast.unparse, _printed_expressions(args))
                 case _:
                     pass
 
@@ -199,24 +199,26 @@ def _tells(f: ast.expr) -> bool:
     return (f.attr if isinstance(f, ast.Attribute) else ast.unparse(f)) in _TELLS
 
 
-def _told(args: list[ast.expr]) -> Iterator[ast.expr]:
+def _printed_expressions(args: list[ast.expr]) -> Iterator[ast.expr]:
     """Expressions in what is printed, the parts of a text one by one."""
     for a in args:
         match a:
             case ast.JoinedStr(values=parts):
                 yield from (p.value for p in parts if isinstance(p, ast.FormattedValue))
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
-                yield from _told(right.elts if isinstance(right, ast.Tuple) else [right])
+                yield from _printed_expressions(
+                    right.elts if isinstance(right, ast.Tuple) else [right]
+                )
             case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=inner):
-                yield from _told(inner)
+                yield from _printed_expressions(inner)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                yield from _told([left, right])
+                yield from _printed_expressions([left, right])
             case ast.Call(func=ast.Name("str" | "round" | "float"), args=[inner, *_]):
-                yield from _told([inner])
+                yield from _printed_expressions([inner])
             case ast.Constant():
                 pass
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                yield from _told(elts)
+                yield from _printed_expressions(elts)
             case _:
                 yield a
 
@@ -228,14 +230,10 @@ def is_called_loss(name: str) -> bool:
 
 def _block(tree: ast.AST, line: int) -> tuple[list[ast.stmt], int] | None:
     """The statements among which one is on a line, and its place among them."""
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            block: object = getattr(node, name, None)
-            rows = cast("list[ast.stmt]", block if isinstance(block, list) else [])
-            for i, s in enumerate(rows):
-                inside = s.lineno <= line <= (s.end_lineno or 0)
-                if inside and not hasattr(s, "body"):
-                    return rows, i
+    for rows in blocks(tree):
+        for i, s in enumerate(rows):
+            if s.lineno <= line <= (s.end_lineno or 0) and not hasattr(s, "body"):
+                return rows, i
     return None
 
 
@@ -249,7 +247,7 @@ def _names(statements: list[ast.stmt]) -> Iterator[ast.Name]:
     yield from sorted(found, key=lambda n: (n.lineno, n.col_offset))
 
 
-def _stored(statements: list[ast.stmt]) -> Iterator[str]:
+def _stored_names(statements: list[ast.stmt]) -> Iterator[str]:
     for n in _names(statements):
         if isinstance(n.ctx, ast.Store):
             yield n.id
@@ -257,7 +255,7 @@ def _stored(statements: list[ast.stmt]) -> Iterator[str]:
 
 def _read_first(statements: list[ast.stmt]) -> list[str]:
     """Variables that are changed, and read before: what a turn hands on to the next one."""
-    stored = dict.fromkeys(_stored(statements), 0)
+    stored = dict.fromkeys(_stored_names(statements), 0)
     lines = dict[str, int]()
     for n in _names(statements):
         if isinstance(n.ctx, ast.Store) and n.id not in lines:

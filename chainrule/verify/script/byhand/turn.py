@@ -20,8 +20,12 @@ from typing import Any, TypeAlias, cast, final
 import numpy as np
 
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.held import Held, array_of, same_draws, widen
-from chainrule.verify.script.byhand.loss import UnlikeError, alike, likeliest_with_rate
+from chainrule.verify.script.byhand.loss import (
+    UnlikeError,
+    likeliest_step_with_rate,
+    reproduced_steps,
+)
+from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,
@@ -124,13 +128,13 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     inputs = [Input(n, s.array.copy(), wanted=True) for n, s in zip(names, found, strict=True)]
     parameters = Updated(turn.slots, found)
     steps = steps_of(turn.text, turn.scope, tuple(inputs), parameters, list(losses))
-    return alike(steps, losses, claimed)
+    return reproduced_steps(steps, losses, claimed)
 
 
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:
     """The one of the loss that is the likeliest; `UnlikeError` if none is."""
     once = all(s.times <= len(s.written) for s in turn.found)
-    return likeliest_with_rate(steps, once=once)
+    return likeliest_step_with_rate(steps, once=once)
 
 
 def _passing(loop: ast.AST) -> set[str]:
@@ -150,7 +154,7 @@ def _numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
 
 def _primed(text: StepText, scope: dict[str, Any]) -> Values:
     """What the variables of a turn are at its end; the scope is as it was."""
-    held = Held(scope)
+    held = ScriptState(scope)
     run = text.function("locals()", scope)
     try:
         with same_draws():
@@ -161,12 +165,12 @@ def _primed(text: StepText, scope: dict[str, Any]) -> Values:
         why = f"{type(error).__name__}: {error}"
         raise UnlikeError(f"its turn could not be run again: {why}") from error
     finally:
-        held.put_back()
+        held.restore()
 
 
 def _losses(text: StepText, scope: dict[str, Any], values: Values) -> dict[str, float]:
     """Expressions that are one number at the end of a turn, and that number."""
-    found, held = dict[str, float](), Held(scope)
+    found, held = dict[str, float](), ScriptState(scope)
     for expression in text.results:
         if len(found) == _CANDIDATES:
             break
@@ -176,7 +180,7 @@ def _losses(text: StepText, scope: dict[str, Any], values: Values) -> dict[str, 
         except Exception:
             continue
         finally:
-            held.put_back()
+            held.restore()
         if _is_loss(value):
             found[expression] = number(value)
     return found

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from chainrule.verify.repair.values.watch import SEE
-from chainrule.verify.script.byhand.claimed import claimed, is_held
+from chainrule.verify.script.byhand.claimed_gradient import claimed_gradient, is_held
 
 Tree = TypeVar("Tree", bound=ast.AST)
 LEAVE = "__leave__"
@@ -246,5 +246,5 @@ def _update(
     if isinstance(target, ast.Attribute) and target.attr == "data":
         target = target.value
     through = list[ast.stmt]()
-    gradient = claimed(target, step, sign, before, through)
+    gradient = claimed_gradient(target, step, sign, before, through)
     return None if gradient is None else Update(target, gradient, through=tuple(through))

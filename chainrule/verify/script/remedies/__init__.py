@@ -1,7 +1,7 @@
 """What a reader would change in a script for each kind of finding: proposals, the plainest first.
 
 They are read off the text alone and promise nothing; each is tried by running the script with it
-(`again`). A finding whose own correction is changed code has no need of them.
+(`trial_runs`). A finding whose own correction is changed code has no need of them.
 """
 
 from __future__ import annotations
@@ -9,29 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.script.remedies.counts import over_all
-from chainrule.verify.script.remedies.cuts import joined
-from chainrule.verify.script.remedies.domains import domain
-from chainrule.verify.script.remedies.hooks import apart, returned
+from chainrule.verify.script.remedies.counts import one_mean
+from chainrule.verify.script.remedies.cuts import rejoin
+from chainrule.verify.script.remedies.domains import keep_in_domain
+from chainrule.verify.script.remedies.hooks import read_only, return_change
+from chainrule.verify.script.remedies.in_torch import write_in_torch
 from chainrule.verify.script.remedies.losses import along, expected
-from chainrule.verify.script.remedies.memory import kept_apart, unshared
+from chainrule.verify.script.remedies.memory import copy_kept, copy_shared
 from chainrule.verify.script.remedies.order import (
-    carried,
-    changed_late,
-    clipped_in_time,
-    later,
-    reset_gone,
-    reset_late,
-    reset_used,
-    unscaled,
+    change_after_backward,
+    clip_after_backward,
+    detach_carried,
+    drop_reset,
+    reset_after_step,
+    reset_after_use,
+    schedule_after_step,
+    unscale_before_clip,
 )
 from chainrule.verify.script.remedies.parts import (
-    added_later,
-    bounded,
-    built_late,
-    given_all,
-    given_other,
-    registered,
+    add_group,
+    bound_gradients,
+    build_after_parts,
+    give_all,
+    give_other_model,
+    register_parts,
 )
 from chainrule.verify.script.remedies.rewrites import (
     DRAWN,
@@ -46,33 +47,32 @@ from chainrule.verify.script.remedies.rewrites import (
     WIDER,
     ZEROED,
 )
-from chainrule.verify.script.remedies.smooth import in_torch
 from chainrule.verify.training.text.edits import Edit
 
 _Remedy = Callable[[Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
-    "detached": (joined, in_torch),
-    "first_bad": (domain, bounded),
+    "detached": (rejoin, write_in_torch),
+    "first_bad": (keep_in_domain, bound_gradients),
     "vanishing": (*DRAWN, SCALED, STEEP),
     "exploding": (*DRAWN, SCALED),
     "dead": (ZEROED, LEAKY),
     "underflow": (SWITCHED_ON, WIDER, FINER),
-    "scaler_skips": (USUAL_SCALE, domain, WIDER, FINER),
+    "scaler_skips": (USUAL_SCALE, keep_in_domain, WIDER, FINER),
     "lost_updates": (FINER,),
-    "clip_scaled": (unscaled,),
-    "clip_idle": (clipped_in_time,),
-    "scheduled_first": (later,),
-    "unseen_change": (kept_apart, changed_late, unshared),
+    "clip_scaled": (unscale_before_clip,),
+    "clip_idle": (clip_after_backward,),
+    "scheduled_first": (schedule_after_step,),
+    "unseen_change": (copy_kept, change_after_backward, copy_shared),
     "recomputed": (SAME_NUMBERS,),
-    "not_optimized": (registered, built_late, added_later, given_all, given_other),
-    "accumulation": (over_all,),
-    "no_gradient": (STRAIGHT, given_other),
-    "not_reset": (reset_used,),
-    "reset_misplaced": (reset_gone, reset_late),
-    "graph_kept": (carried,),
-    "writes": (apart, returned),
-    "partly_detached": (joined, in_torch),
+    "not_optimized": (register_parts, build_after_parts, add_group, give_all, give_other_model),
+    "accumulation": (one_mean,),
+    "no_gradient": (STRAIGHT, give_other_model),
+    "not_reset": (reset_after_use,),
+    "reset_misplaced": (drop_reset, reset_after_step),
+    "graph_kept": (detach_carried,),
+    "writes": (read_only, return_change),
+    "partly_detached": (rejoin, write_in_torch),
     "wrong_domain": (expected,),
     "wrong_axis": (along,),
 }

@@ -7,24 +7,24 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
 _COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "float"}
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
-def joined(finding: Finding) -> Iterator[Edit | None]:
+def rejoin(finding: Finding) -> Iterator[Edit | None]:
     """The line without its cut; then all lines from there to the backward pass without theirs."""
     source = Source.at(finding.place)
     if source is None:
         return
-    yield switched_on(finding.place)
+    yield switch_on(finding.place)
     first = source.statement()
     if first is not None:
         yield source.with_pieces(_whole(first))
-        ends = [n.lineno for n in nodes(source.scope, ast.Call) if called(n) == "backward"]
+        ends = [n.lineno for n in nodes(source.scope, ast.Call) if called_name(n) == "backward"]
         until = min([line for line in ends if line >= first.lineno], default=first.lineno)
         some = [
             s for s in nodes(source.scope, ast.stmt) if first.lineno <= s.lineno <= until
@@ -33,7 +33,7 @@ def joined(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([p for s in some for p in _whole(s)])
 
 
-def switched_on(place: Place | None) -> Edit | None:
+def switch_on(place: Place | None) -> Edit | None:
     """A `with torch.no_grad():` or a decorator of that kind taken away."""
     source = Source.at(place)
     if source is None:
@@ -78,9 +78,9 @@ def _bare(node: ast.expr) -> ast.expr:
             if method and isinstance(f, ast.Attribute):
                 node = f.value
                 continue
-            if called(node) in _COPIES and node.args:
+            if called_name(node) in _COPIES and node.args:
                 inside = _bare(node.args[0])
-                if called(node) in ("from_numpy", "float") or inside is not node.args[0]:
+                if called_name(node) in ("from_numpy", "float") or inside is not node.args[0]:
                     node = inside
                     continue
                 return inside if _is_value(inside) else node

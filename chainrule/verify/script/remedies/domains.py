@@ -10,24 +10,24 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.patterns import fitting, is_method
+from chainrule.verify.script.remedies.patterns import fits_of_rows, is_method
 from chainrule.verify.script.remedies.rewrites import AWAY, STABLE
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
 
 _INFINITE = ("-torch.inf", "-math.inf", "-np.inf", "float('-inf')", "-float('inf')")
 
 
-def domain(finding: Finding) -> Iterator[Edit | None]:
+def keep_in_domain(finding: Finding) -> Iterator[Edit | None]:
     """Changes of the line at which the first number went bad."""
     if (found := statement_at(finding.place)) is None:
         return
     source, statement = found
     some = _by_name(statement, finding.subject)
     for node in some:
-        pieces = [*fitting(source, [node], STABLE), *_shifted(source, node)]
+        pieces = [*fits_of_rows(source, [node], STABLE), *_shift_exponents(source, node)]
         yield from (source.with_pieces([p]) for p in pieces)
-    apart = [list(fitting(source, [n], AWAY)) for n in some]
+    apart = [list(fits_of_rows(source, [n], AWAY)) for n in some]
     for pieces in apart:
         yield from (source.with_pieces([p]) for p in pieces)
     yield source.with_pieces([pieces[-1] for pieces in apart if pieces])
@@ -43,15 +43,15 @@ def _by_name(statement: ast.stmt, op: str) -> list[ast.AST]:
 def _name(node: ast.AST) -> str:
     if isinstance(node, ast.BinOp):
         return {"Div": "div", "Pow": "pow"}.get(type(node.op).__name__, "")
-    return called(node)
+    return called_name(node)
 
 
-def _shifted(source: Source, node: ast.AST) -> Iterator[Piece]:
+def _shift_exponents(source: Source, node: ast.AST) -> Iterator[Piece]:
     """An exponential that is divided by its sum may be shifted: nothing else changes."""
-    x = _argument(source, node) if called(node) == "exp" else None
+    x = _argument(source, node) if called_name(node) == "exp" else None
     for quotient in nodes(source.scope, ast.BinOp, lambda n: isinstance(n.op, ast.Div)):
         total = source.made(quotient.right)
-        if x is None or called(total) != "sum" or not isinstance(total, ast.Call):
+        if x is None or called_name(total) != "sum" or not isinstance(total, ast.Call):
             continue
         summed = _argument(source, total)
         same = summed is not None and _text(summed) == _text(quotient.left)

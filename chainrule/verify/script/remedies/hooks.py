@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import Source, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.hook_code import is_in_place
+from chainrule.verify.training.text.source import Source, nodes, statement_at
 
 
-def apart(finding: Finding) -> Iterator[Edit | None]:
+def read_only(finding: Finding) -> Iterator[Edit | None]:
     """What only reads it: `g.abs()` in place of `g.abs_()`."""
     source = Source.at(finding.place)
     if source is None:
@@ -21,7 +21,7 @@ def apart(finding: Finding) -> Iterator[Edit | None]:
     yield source.with_pieces([(c.func, _name(source, c)) for c in calls])
 
 
-def returned(finding: Finding) -> Iterator[Edit | None]:
+def return_change(finding: Finding) -> Iterator[Edit | None]:
     """What changes it as its last statement: `return g.clamp(-1, 1)`, `return g * 2`."""
     if (found := statement_at(finding.place)) is None:
         return

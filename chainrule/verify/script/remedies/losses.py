@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.patterns import Rewrite, Row, fitting
-from chainrule.verify.script.remedies.source import Source, called, nodes
+from chainrule.verify.script.remedies.patterns import Rewrite, Row, fits_of_rows
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Source, called_name, nodes
 
 _LAYERS = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
 _LOGARITHMS: tuple[Row, ...] = (
@@ -50,13 +50,13 @@ def expected(finding: Finding) -> Iterator[Edit | None]:
 def _each(source: Source, rows: tuple[Row, ...]) -> Iterator[Edit | None]:
     """Where one fits, on the line first, then elsewhere."""
     some = sorted(nodes(source.tree, ast.expr), key=lambda n: n.lineno != source.place.line)
-    yield from (source.with_pieces([piece]) for piece in fitting(source, some, rows))
+    yield from (source.with_pieces([piece]) for piece in fits_of_rows(source, some, rows))
 
 
 def _layers(source: Source) -> Iterator[Edit | None]:
     """`nn.Softmax(dim=1)` as a layer that does nothing."""
     for call in nodes(source.tree, ast.Call):
-        if called(call) in _LAYERS.values() and isinstance(call.func, ast.Attribute):
+        if called_name(call) in _LAYERS.values() and isinstance(call.func, ast.Attribute):
             of = source.text(call.func.value)
             yield source.with_pieces([(call, f"{of}.Identity()")])
 
@@ -67,7 +67,7 @@ def along(finding: Finding) -> Iterator[Edit | None]:
     if source is None or said is None:
         return
     on_line = nodes(source.tree, ast.Call, lambda n: n.lineno == source.place.line)
-    for call in [c for c in on_line if called(c) in ("softmax", "log_softmax")]:
+    for call in [c for c in on_line if called_name(c) in ("softmax", "log_softmax")]:
         named = [k.value for k in call.keywords if k.arg in ("dim", "axis")]
         plain = [a for a in call.args if isinstance(a, ast.Constant | ast.UnaryOp)]
         for node in [*named, *plain[-1:]]:

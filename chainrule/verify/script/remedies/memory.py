@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.repair.code.syntax import elements
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
 
 
-def kept_apart(finding: Finding) -> Iterator[Edit | None]:
+def copy_kept(finding: Finding) -> Iterator[Edit | None]:
     """A copy of what a forward keeps on its ctx: `ctx.mask = mask.clone()`."""
     if (found := statement_at(finding.place)) is None:
         return
@@ -44,25 +44,25 @@ _FILLS = ("fill", "sort", "put", "partition", "itemset", "copyto", "place", "put
 """Functions and methods of NumPy's that write to an array."""
 
 
-def unshared(finding: Finding) -> Iterator[Edit | None]:
+def copy_shared(finding: Finding) -> Iterator[Edit | None]:
     """`torch.from_numpy(buffer.copy())`, where the file writes to `buffer`: one, then all."""
     source = Source.at(finding.place)
     if source is None:
         return
-    pieces = [(x, f"{source.text(x)}.copy()") for x in _shared(source)]
+    pieces = [(x, f"{source.text(x)}.copy()") for x in _shared_arrays(source)]
     yield from (source.with_pieces([piece]) for piece in pieces)
     yield source.with_pieces(pieces)
 
 
-def _shared(source: Source) -> list[ast.expr]:
+def _shared_arrays(source: Source) -> list[ast.expr]:
     """Arrays that tensors are made of without a copy, and that the file writes to."""
-    written = {name for n in ast.walk(source.tree) for name in _written(n)}
-    calls = nodes(source.tree, ast.Call, lambda n: called(n) in _SHARES and len(n.args) > 0)
+    written = {name for n in ast.walk(source.tree) for name in _written_bases(n)}
+    calls = nodes(source.tree, ast.Call, lambda n: called_name(n) in _SHARES and len(n.args) > 0)
     given = [n.args[0] for n in calls]
     return [x for x in given if _base(x) in written - {""}]
 
 
-def _written(node: ast.AST) -> Iterator[str]:
+def _written_bases(node: ast.AST) -> Iterator[str]:
     """What a node writes to in place: `x[...] = y`, `x += y`, `x.fill(0)`, `np.copyto(x, y)`,
     `f(y, out=x)`."""
     match node:

@@ -6,84 +6,86 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import (
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import (
     SIMPLE,
     Source,
-    called,
+    called_name,
     last,
     nodes,
     statement_at,
 )
-from chainrule.verify.training.text.edits import Edit
 
 
-def unscaled(finding: Finding) -> Iterator[Edit | None]:
+def unscale_before_clip(finding: Finding) -> Iterator[Edit | None]:
     """`scaler.unscale_(optimizer)` in front of the clipping, by the names of `scaler.step(...)`."""
     if (found := statement_at(finding.place)) is None:
         return
     source, statement = found
-    for call in nodes(source.scope, ast.Call, lambda n: called(n) == "step" and len(n.args) == 1):
+    for call in nodes(
+        source.scope, ast.Call, lambda n: called_name(n) == "step" and len(n.args) == 1
+    ):
         assert isinstance(call.func, ast.Attribute | ast.Name)
         if isinstance(call.func, ast.Attribute):
             scaler, optimizer = source.text(call.func.value), source.text(call.args[0])
             yield source.before(statement, f"{scaler}.unscale_({optimizer})")
 
 
-def later(finding: Finding) -> Iterator[Edit | None]:
+def schedule_after_step(finding: Finding) -> Iterator[Edit | None]:
     """A step of a schedule behind that of the optimizer, or behind the loop that has it."""
     if (found := statement_at(finding.place)) is None:
         return
     source, statement = found
-    for other in _behind(source, statement, "step"):
+    for other in _statements_behind(source, statement, "step"):
         yield source.moved(statement, other)
 
 
-def clipped_in_time(finding: Finding) -> Iterator[Edit | None]:
+def clip_after_backward(finding: Finding) -> Iterator[Edit | None]:
     """Clipping behind the backward pass."""
     if (found := statement_at(finding.place)) is None:
         return
     source, statement = found
     if len(source.block(statement)) > 1:
-        for other in nodes(source.scope, ast.Expr, lambda s: called(s.value) == "backward"):
+        for other in nodes(source.scope, ast.Expr, lambda s: called_name(s.value) == "backward"):
             yield source.moved(statement, other)
 
 
-def changed_late(finding: Finding) -> Iterator[Edit | None]:
+def change_after_backward(finding: Finding) -> Iterator[Edit | None]:
     """A change of a kept value behind the backward pass; or a copy that is changed instead."""
     if (found := statement_at(finding.place)) is None:
         return
     source, statement = found
     if isinstance(statement, ast.Assign):
         for n in nodes(statement.value, ast.expr, _is_shared):
-            copy = ".copy()" if called(n) == "numpy" else ".clone()"
+            copy = ".copy()" if called_name(n) == "numpy" else ".clone()"
             yield source.with_pieces([(n, source.text(n) + copy)])
     inside = source.around(ast.FunctionDef)[:1]
-    calls = nodes(source.tree, ast.Expr, lambda s: called(s.value) in [f.name for f in inside])
+    calls = nodes(source.tree, ast.Expr, lambda s: called_name(s.value) in [f.name for f in inside])
     for s in [statement, *calls]:
         whole = source.outermost(s)
         for name in ("backward", "step"):
-            for other in _behind(source, whole, name):
+            for other in _statements_behind(source, whole, name):
                 yield source.moved(whole, other)
 
 
 def _is_shared(node: ast.expr) -> bool:
     """Whether it is a value by another name, in the same memory."""
     data = isinstance(node, ast.Attribute) and node.attr == "data"
-    return data or called(node) in ("numpy", "detach")
+    return data or called_name(node) in ("numpy", "detach")
 
 
-def reset_late(finding: Finding) -> Iterator[Edit | None]:
+def reset_after_step(finding: Finding) -> Iterator[Edit | None]:
     """What resets gradients, by hand too, behind the step."""
     source = Source.at(finding.place)
     if source is None:
         return
     for s in nodes(source.scope, ast.stmt, _resets):
         whole = source.outermost(s)
-        for other in _behind(source, whole, "step")[:1]:
+        for other in _statements_behind(source, whole, "step")[:1]:
             yield source.moved(whole, other)
 
 
-def reset_gone(finding: Finding) -> Iterator[Edit | None]:
+def drop_reset(finding: Finding) -> Iterator[Edit | None]:
     """The reset left out."""
     if (found := statement_at(finding.place)) is None or not _resets(found[1]):
         return
@@ -93,7 +95,7 @@ def reset_gone(finding: Finding) -> Iterator[Edit | None]:
         yield source.edited(source.without([whole]))
 
 
-def reset_used(finding: Finding) -> Iterator[Edit | None]:
+def reset_after_use(finding: Finding) -> Iterator[Edit | None]:
     """Gradients that are dropped as soon as they were used, by whoever uses them by hand."""
     source = Source.at(finding.place)
     if source is None:
@@ -109,23 +111,23 @@ def reset_used(finding: Finding) -> Iterator[Edit | None]:
     yield source.edited(new)
 
 
-def carried(finding: Finding) -> Iterator[Edit | None]:
+def detach_carried(finding: Finding) -> Iterator[Edit | None]:
     """What one turn of a loop, or one call, leaves to the next one, without its graph."""
     source = Source.at(finding.place)
     if source is None:
         return
     forms = ("{0}.detach()", "tuple(s.detach() for s in {0})")
     for loop in source.around(ast.For, ast.While)[:1]:
-        for text in [source.text(n) for n in _handed_on(source, loop)]:
+        for text in [source.text(n) for n in _carried_values(source, loop)]:
             for form in forms:
                 yield source.behind(loop.body[-1], f"{text} = {form.format(text)}")
-    calls = [n for f in nodes(source.tree, ast.FunctionDef) for n in _handed_on(source, f)]
+    calls = [n for f in nodes(source.tree, ast.FunctionDef) for n in _carried_values(source, f)]
     for first in [n for n in calls if isinstance(n, ast.Attribute)]:
         for form in forms:
             yield source.with_pieces([(first, form.format(source.text(first)))])
 
 
-def _handed_on(source: Source, block: ast.AST) -> list[ast.expr]:
+def _carried_values(source: Source, block: ast.AST) -> list[ast.expr]:
     """First reads, in a block, of what it writes only later or in the same statement."""
     reads: dict[str, ast.expr] = {}
     writes: dict[str, int] = {}
@@ -146,11 +148,11 @@ def _resets(s: ast.stmt) -> bool:
         target = s.targets[0]
         return isinstance(target, ast.Attribute) and target.attr == "grad"
     names = ("zero_grad", "zero_")
-    return isinstance(s, ast.Expr) and any(called(n) in names for n in ast.walk(s))
+    return isinstance(s, ast.Expr) and any(called_name(n) in names for n in ast.walk(s))
 
 
-def _behind(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt]:
+def _statements_behind(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt]:
     """Statements of its block below this one in which something of that name is called, the
     nearest first."""
-    later = [s for s in source.block(statement) if s.lineno > statement.lineno]
-    return [s for s in later if any(called(n) == name for n in ast.walk(s))]
+    below = [s for s in source.block(statement) if s.lineno > statement.lineno]
+    return [s for s in below if any(called_name(n) == name for n in ast.walk(s))]

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
 
 _PARAMETERS = ("parameters", "named_parameters")
 
 
-def built_late(finding: Finding) -> Iterator[Edit | None]:
+def build_after_parts(finding: Finding) -> Iterator[Edit | None]:
     """The optimizer, made behind each later statement of its block, the last one before a loop
     first."""
     if (found := statement_at(finding.place)) is None:
@@ -31,7 +31,7 @@ def built_late(finding: Finding) -> Iterator[Edit | None]:
         yield source.moved(statement, rows[-1])
 
 
-def added_later(finding: Finding) -> Iterator[Edit | None]:
+def add_group(finding: Finding) -> Iterator[Edit | None]:
     """What was put into a model after its optimizer was made, as one more group of it: behind the
     line that puts it there, or in front of the loop that makes the steps."""
     if (found := statement_at(finding.place)) is None:
@@ -40,24 +40,24 @@ def added_later(finding: Finding) -> Iterator[Edit | None]:
     if not isinstance(statement, ast.Assign):
         return
     taken = source.text(statement.targets[0])
-    for put, parts in _put(source, finding):
-        yield source.behind(put, _added(taken, parts))
+    for put, parts in _part_assignments(source, finding):
+        yield source.behind(put, _group_call(taken, parts))
     models = [source.text(c.func.value) for c in _of_parameters(statement.value)]
     steps = nodes(source.tree, ast.Expr, lambda e: source.text(e) == f"{taken}.step()")
     loops = [loop for e in steps for loop in source.around(ast.For, ast.While, line=e.lineno)[-1:]]
     for model in dict.fromkeys(models):
         for loop in loops:
-            yield source.before(loop, _added(taken, _left_out(finding, model)))
+            yield source.before(loop, _group_call(taken, _listed_modules(finding, model)))
 
 
-def _added(optimizer: str, parts: Sequence[str]) -> str:
+def _group_call(optimizer: str, parts: Sequence[str]) -> str:
     given = f"{parts[0]}.parameters()" if parts else "[]"
     if len(parts) > 1:
         given = f"[{', '.join([f'*{part}.parameters()' for part in parts])}]"
     return f'{optimizer}.add_param_group({{"params": {given}}})'
 
 
-def _put(source: Source, finding: Finding) -> Iterator[tuple[ast.Assign, list[str]]]:
+def _part_assignments(source: Source, finding: Finding) -> Iterator[tuple[ast.Assign, list[str]]]:
     """Statements that give a model one of the parts whose parameters the finding lists."""
     ends = {path[-1] for path in _paths(finding)}
     for s in nodes(source.tree, ast.Assign):
@@ -76,11 +76,11 @@ def _last(target: ast.AST) -> str:
 def _of_parameters(value: ast.AST) -> Iterator[Any]:
     """Calls of `.parameters()` of something."""
     for call in nodes(value, ast.Call):
-        if called(call) in _PARAMETERS and isinstance(call.func, ast.Attribute):
+        if called_name(call) in _PARAMETERS and isinstance(call.func, ast.Attribute):
             yield call
 
 
-def given_all(finding: Finding) -> Iterator[Edit | None]:
+def give_all(finding: Finding) -> Iterator[Edit | None]:
     """All parameters of the models that it has some of; where it has groups, one group more."""
     source = Source.at(finding.place)
     call = _optimizer(source) if source else None
@@ -91,7 +91,7 @@ def given_all(finding: Finding) -> Iterator[Edit | None]:
     roots = list(dict.fromkeys([n for c in nodes(made, ast.Call) if (n := _root(c))]))
     if isinstance(made, ast.List) and any(isinstance(e, ast.Dict) for e in made.elts):
         for root in roots:
-            more = [f'{{"params": {m}.parameters()}}' for m in _left_out(finding, root)]
+            more = [f'{{"params": {m}.parameters()}}' for m in _listed_modules(finding, root)]
             groups = [*[source.text(e) for e in made.elts], *more]
             yield source.with_pieces([(made, f"[{', '.join(groups)}]")])
         return
@@ -102,7 +102,7 @@ def given_all(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([(first, f"[{', '.join([f'*{a}' for a in all_of])}]")])
 
 
-def given_other(finding: Finding) -> Iterator[Edit | None]:
+def give_other_model(finding: Finding) -> Iterator[Edit | None]:
     """The parameters of another model: one that is called."""
     source = Source.at(finding.place)
     call = _optimizer(source) if source else None
@@ -120,7 +120,7 @@ def given_other(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([(first, f"{name}.parameters()")])
 
 
-def bounded(finding: Finding) -> Iterator[Edit | None]:
+def bound_gradients(finding: Finding) -> Iterator[Edit | None]:
     """Gradients of a bounded norm for each step of an optimizer."""
     source = Source.at(finding.place)
     if source is None:
@@ -128,7 +128,7 @@ def bounded(finding: Finding) -> Iterator[Edit | None]:
     for s in nodes(source.tree, ast.Assign, lambda s: isinstance(s.value, ast.Call)):
         assert isinstance(s.value, ast.Call)
         given = next(iter(s.value.args), s)
-        if isinstance(given, ast.Call) and called(given) == "parameters":
+        if isinstance(given, ast.Call) and called_name(given) == "parameters":
             taken = f"{source.text(s.targets[0])}.step()"
             clip = f"torch.nn.utils.clip_grad_norm_({source.text(given)}, 1.0)"
             for step in nodes(source.tree, ast.Expr, lambda e, t=taken: source.text(e) == t):
@@ -144,7 +144,7 @@ def _optimizer(source: Source) -> ast.Call | None:
 
 def _root(call: ast.Call) -> str:
     """The variable m of `m.parameters()`, `m.head.parameters()` and `m[2].parameters()`."""
-    if called(call) not in _PARAMETERS:
+    if called_name(call) not in _PARAMETERS:
         return ""
     node: ast.AST = call.func
     while isinstance(node, ast.Attribute | ast.Subscript):
@@ -152,7 +152,7 @@ def _root(call: ast.Call) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _left_out(finding: Finding, root: str) -> list[str]:
+def _listed_modules(finding: Finding, root: str) -> list[str]:
     """Modules whose parameters the finding lists, as the program reaches them from the model."""
     paths = [".".join(path) for path in _paths(finding)]
     return list(dict.fromkeys([root + re.sub(r"\.(\d+)", r"[\1]", f".{p}") for p in paths]))
@@ -169,7 +169,7 @@ _LISTS = (ast.List, ast.ListComp)
 _DICTS = (ast.Dict, ast.DictComp)
 
 
-def registered(finding: Finding) -> Iterator[Edit | None]:
+def register_parts(finding: Finding) -> Iterator[Edit | None]:
     """Lists and dicts of the class as `ModuleList` and `ModuleDict`; a tensor as a Parameter."""
     source = Source.at(finding.place)
     owners = source.around(ast.ClassDef) if source else []
@@ -179,7 +179,7 @@ def registered(finding: Finding) -> Iterator[Edit | None]:
                    if source.text(b).endswith("Module")), "torch.nn.")  # fmt: skip
     kept: list[Piece] = []
     for s in nodes(owners[0], ast.Assign, _is_own):
-        if isinstance(s.value, _LISTS) or (called(s.value) == "list" and _has_module(s.value)):
+        if isinstance(s.value, _LISTS) or (called_name(s.value) == "list" and _has_module(s.value)):
             kept.append((s.value, f"{prefix}ModuleList({source.text(s.value)})"))
         elif isinstance(s.value, _DICTS):
             kept.append((s.value, f"{prefix}ModuleDict({source.text(s.value)})"))
@@ -193,7 +193,7 @@ def _tensors(source: Source, owner: ast.ClassDef, prefix: str) -> Iterator[Piece
     for s in nodes(owner, ast.Assign, lambda s: _is_own(s) and isinstance(s.value, ast.Call)):
         assert isinstance(s.value, ast.Call)
         wanted = [k for k in s.value.keywords if k.arg == "requires_grad"]
-        if not wanted and called(s.value) != "requires_grad_":
+        if not wanted and called_name(s.value) != "requires_grad_":
             continue
         rest = [k for k in s.value.keywords if k.arg != "requires_grad"]
         bare = ast.Call(s.value.func, s.value.args, rest)
@@ -215,4 +215,4 @@ def _is_own(s: ast.Assign) -> bool:
 
 def _has_module(node: ast.AST) -> bool:
     """Whether something is made in it that may be a module: a call of a class."""
-    return any(called(n)[:1].isupper() for n in ast.walk(node))
+    return any(called_name(n)[:1].isupper() for n in ast.walk(node))

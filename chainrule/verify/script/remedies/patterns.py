@@ -17,8 +17,8 @@ from typing import Any, Literal, cast, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 Row = tuple[str, ...]
 """What stands there, then what may take its place."""
@@ -53,7 +53,7 @@ class Rewrite:
         if source is None:
             return
         for some in self._scopes(source):
-            pieces = list(fitting(source, some, self.rows))
+            pieces = list(fits_of_rows(source, some, self.rows))
             if self.each or self.within == "around":
                 yield from (source.with_pieces([piece]) for piece in pieces)
                 continue
@@ -72,7 +72,7 @@ class Rewrite:
         yield from (nodes(scope, ast.expr) for scope in scopes[self.within] if scope is not None)
 
 
-def fitting(source: Source, some: Sequence[ast.AST], rows: Sequence[Row]) -> Iterator[Piece]:
+def fits_of_rows(source: Source, some: Sequence[ast.AST], rows: Sequence[Row]) -> Iterator[Piece]:
     """Nodes that rows fit, each with what may take its place; not those within one of them."""
     done: list[ast.AST] = []
     for node in some:
@@ -138,7 +138,7 @@ class _Match:
             if not text.endswith(f".{name}") or not isinstance(node.func, ast.Attribute):
                 return False
             self._module = text[1 : -len(row.func.attr) - 1]
-        elif not isinstance(row.func, ast.Name) or called(node) != row.func.id:
+        elif not isinstance(row.func, ast.Name) or called_name(node) != row.func.id:
             return False
         elif is_method(self._source, node) and not _is_whole(row):
             given.insert(0, cast("ast.Attribute", node.func).value)
@@ -184,16 +184,16 @@ class _Match:
             case ast.Call(args=[first, *_]) if _letter(first) in self._calls:
                 return self._called(after, node, self._calls[_letter(first)])
             case _:
-                return self._spliced(after, node)
+                return self._splice(after, node)
 
-    def _spliced(self, after: str, node: ast.expr) -> str:
+    def _splice(self, after: str, node: ast.expr) -> str:
         """A node's own text, with those of the nodes within it."""
         start, text = node.col_offset, after[node.col_offset : node.end_col_offset]
         parts = [c for c in _parts(node) if isinstance(c, ast.expr)]
         for c in sorted(parts, key=lambda c: -c.col_offset):
             inner = self._text(after, c)
             if isinstance(node, ast.Call) and c is node.func and isinstance(c, ast.Name):
-                known = [f for f in self._calls.values() if called(f) == c.id]
+                known = [f for f in self._calls.values() if called_name(f) == c.id]
                 inner = self._source.text(known[0].func) if known else inner
             value = self._found.get(c.id) if isinstance(c, ast.Name) else None
             if value is not None and _is_loose(value, node, c):
@@ -210,7 +210,7 @@ class _Match:
         texts = [self._text(after, a) for a in others if not isinstance(a, ast.Starred)]
         for star in [a for a in row.args if isinstance(a, ast.Starred)]:
             rest = self._rest[ast.unparse(star.value)]
-            texts += [_said(self._source, a) for a in rest]
+            texts += [_argument_text(self._source, a) for a in rest]
         texts += [f"{k.arg}={self._text(after, k.value)}" for k in row.keywords]
         name = ast.unparse(row.func).rpartition(".")[2]
         if isinstance(row.func, ast.Attribute):
@@ -220,7 +220,7 @@ class _Match:
                 head = f"{self._module}.{name}"
         else:
             text = self._source.text(found.func)
-            head = text[: len(text) - len(called(found))] + name
+            head = text[: len(text) - len(called_name(found))] + name
         if isinstance(first, ast.Starred):
             return f"{head}({', '.join(texts)})"
         subject = self._text(after, first)
@@ -265,7 +265,7 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
             yield c
 
 
-def _said(source: Source, argument: ast.expr | ast.keyword) -> str:
+def _argument_text(source: Source, argument: ast.expr | ast.keyword) -> str:
     if isinstance(argument, ast.keyword):
         return f"{argument.arg}={source.text(argument.value)}"
     return source.text(argument)

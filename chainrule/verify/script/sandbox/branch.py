@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from chainrule.verify.script.sandbox.fork import received, settled
+from chainrule.verify.script.sandbox.fork import receive, settle
 from chainrule.verify.script.sandbox.quiet import confine, copying
 
 HERE: Final = object()
-"""What `branched` gives in the copy."""
+"""What `branch_off` gives in the copy."""
 
 _before: set[threading.Thread | str] = set()
 """Threads and processes that are none of the script's."""
@@ -31,29 +31,29 @@ _pipe: list[int] = []
 def begin() -> None:
     """The script begins: the threads and processes that there are now are none of its own."""
     _before.clear()
-    _before.update(_others())
+    _before.update(_threads_and_children())
 
 
-def branched(patience: float) -> Any:
+def branch_off(patience: float) -> Any:
     """`HERE` in a copy of this process, which goes on from here; what the copy sent in this one.
 
     Raises:
         LostError: If it sent nothing within `patience` seconds.
     """
     read, write = os.pipe()
-    places = _places()
+    places = _read_positions()
     with warnings.catch_warnings(), copying():
         warnings.simplefilter("ignore")  # newer Pythons warn of threads at every fork
         child = os.fork()
     if child == 0:
         os.close(read)
-        settled()
+        settle()
         confine()
         _pipe[:] = [write]
         return HERE
     os.close(write)
     try:
-        return received(child, read, patience)
+        return receive(child, read, patience)
     finally:
         for fd, at in places.items():  # which both processes share
             os.lseek(fd, at, os.SEEK_SET)
@@ -78,19 +78,19 @@ def end() -> NoReturn:
     os._exit(1)
 
 
-def unsuited() -> str:
+def reason_not_to_branch() -> str:
     """Why the script cannot go on in a copy of this process; empty if it can."""
     torch: Any = sys.modules.get("torch")
     devices = getattr(torch, "accelerator", None)
     if not sys.platform.startswith("linux") or (devices is not None and devices.is_available()):
         return "this process cannot be copied"
-    if not _before.issuperset(_others()):
+    if not _before.issuperset(_threads_and_children()):
         return "a copy would share other threads or processes with the script"
-    kinds = [os.fstat(fd).st_mode for fd in _open()]
+    kinds = [os.fstat(fd).st_mode for fd in _open_files()]
     return "a copy would share connections" if any(map(stat.S_ISSOCK, kinds)) else ""
 
 
-def _others() -> set[threading.Thread | str]:
+def _threads_and_children() -> set[threading.Thread | str]:
     """The threads, and the processes that this one has started: a copy lacks the former and would
     talk to the latter as well."""
     others: set[threading.Thread | str] = set(threading.enumerate())
@@ -100,13 +100,13 @@ def _others() -> set[threading.Thread | str]:
     return others
 
 
-def _open() -> list[int]:
+def _open_files() -> list[int]:
     """Descriptors of what the script has open."""
     every = {int(link.name): link for link in Path("/proc/self/fd").iterdir()}
     return [fd for fd, link in every.items() if fd > 2 and link.exists()]
 
 
-def _places() -> dict[int, int]:
+def _read_positions() -> dict[int, int]:
     """Where open files are being read."""
-    files = [fd for fd in _open() if stat.S_ISREG(os.fstat(fd).st_mode)]
+    files = [fd for fd in _open_files() if stat.S_ISREG(os.fstat(fd).st_mode)]
     return {fd: os.lseek(fd, 0, os.SEEK_CUR) for fd in files}

@@ -31,7 +31,7 @@ class LostError(ChainruleError, RuntimeError):
     """The copy of the process ended without a result; the message says how."""
 
 
-def apart(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
+def in_copy(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
     """What `work()` returns (values that can be pickled), computed in a copy of this process.
 
     Raises:
@@ -42,7 +42,7 @@ def apart(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
             try:
                 return work()
             except Exception as error:
-                raise LostError(_said(error)) from error
+                raise LostError(_describe(error)) from error
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer Pythons warn of threads at every fork
@@ -51,7 +51,7 @@ def apart(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
         os.close(read)
         _copy(work, write)
     os.close(write)
-    return received(child, read, patience)
+    return receive(child, read, patience)
 
 
 def can_fork() -> bool:
@@ -66,12 +66,12 @@ def _copy(work: Callable[[], Any], write: int) -> None:
     """The life of the copy: work, send, end without any of the script's clean-up."""
     code = 1
     try:
-        settled()
+        settle()
         with calm():
             try:
                 result: tuple[bool, Any] = (True, work())
             except Exception as error:
-                result = (False, _said(error))
+                result = (False, _describe(error))
         with os.fdopen(write, "wb") as pipe:
             pickle.dump(result, pipe, protocol=pickle.HIGHEST_PROTOCOL)
         code = 0
@@ -79,7 +79,7 @@ def _copy(work: Callable[[], Any], write: int) -> None:
         os._exit(code)
 
 
-def settled() -> None:
+def settle() -> None:
     """In a copy: it reads and says nothing, ends when it is told to, and has one thread."""
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
@@ -91,7 +91,7 @@ def settled() -> None:
         torch.set_num_threads(1)  # its pool of threads was not copied
 
 
-def received(child: int, read: int, patience: float) -> Any:
+def receive(child: int, read: int, patience: float) -> Any:
     """What a copy sends; it is waited for.
 
     Raises:
@@ -129,6 +129,6 @@ def received(child: int, read: int, patience: float) -> Any:
     return value
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

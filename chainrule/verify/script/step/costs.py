@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.purposes import Where, differentiated, purpose
+from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
 from chainrule.verify.script.step.rerun import Lost
 
 RELEVANT = 1e-3
@@ -38,12 +38,12 @@ class Root:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CutCost:
     """A cut on the way to one loss, and what it costs."""
 
     kind: str
     place: Place
-    where: Where
+    where: Purpose
     roots: tuple[Root, ...]
     allowed: float
     """Share of a gradient that may be lost."""
@@ -61,7 +61,7 @@ class Seen:
 class Step:
     """What was seen of the recorded step."""
 
-    seen: list[Seen] = field(default_factory=list[Seen])
+    costs: list[CutCost] = field(default_factory=list[CutCost])
     reached: set[int] = field(default_factory=set[int])
     """Ids of the leaves that some backward pass reached."""
     fed: set[int] = field(default_factory=set[int])
@@ -83,25 +83,25 @@ class Step:
     _steps: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
     """By turn: ids of the parameters of the optimizers that made a step at its end."""
 
-    def goes_back(self, leaves: set[int]) -> None:
+    def note_pass(self, leaves: set[int]) -> None:
         """Note a backward pass that reaches leaves, by their ids."""
         self.turn += self.turn in self._steps
         self.reached |= leaves
 
-    def steps(self, parameters: set[int]) -> None:
+    def note_step(self, parameters: set[int]) -> None:
         """Note an optimizer's step, and the ids of its parameters."""
         self.stepped |= parameters
         self._steps.setdefault(self.turn, set()).update(parameters)
 
-    def trained(self, turn: int) -> set[int]:
+    def parameters_of(self, turn: int) -> set[int]:
         """Ids of the parameters that the losses of a turn train: a discriminator's loss does not
         train the generator. All that are trained, where that was not seen."""
         return self._steps.get(turn, self.stepped)
 
 
-def seen_of(
+def cost_of_cut(
     part: Slice, cut: Cut, lost: Lost, turn: int, loss: int, names: Mapping[int, str]
-) -> Seen:
+) -> CutCost:
     """A cut in that loss, of that turn, with all that is needed of the tape.
 
     `names` are those of parameters, by their ids.
@@ -116,6 +116,6 @@ def seen_of(
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
     where = purpose(part, cut)
-    by = differentiated(part, cut) if where in ("derivative", "wasted") else ()
+    by = differentiated_roots(part, cut) if where in ("derivative", "wasted") else ()
     ids = frozenset([identity(part.tape.roots[s]) for s in by])
-    return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)
+    return CutCost(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)

@@ -61,9 +61,9 @@ class Slice:
                 cut = found.setdefault((kind, str(place)), Cut(kind, place, []))
                 cut.entries.append(i)
         numbers = [c for c in found.values() if c.kind == "number"]
-        return [self._joined(c, found) for c in numbers] or list(found.values())
+        return [self._join(c, found) for c in numbers] or list(found.values())
 
-    def _joined(self, number: Cut, cuts: Mapping[Any, Cut]) -> Cut:
+    def _join(self, number: Cut, cuts: Mapping[Any, Cut]) -> Cut:
         """The cut at which values leave as numbers, with what cut them off before: one cut, which
         is that of `no_grad` or of a draw if it was one of these."""
         above = set(self.above(number))
@@ -153,7 +153,7 @@ def _kind(entry: Entry, drawn: set[int]) -> str:
         return "number" if entry.name == NUMBER else "grad"
     if not entry.grad:
         draws = entry.name == "normal" or not drawn.isdisjoint(entry.outputs)
-        return "draw" if draws and switched_off(entry.frames) is None else "no_grad"
+        return "draw" if draws and autograd_switch(entry.frames) is None else "no_grad"
     if entry.name in ("detach", "detach_", "data"):
         return entry.name.rstrip("_")
     if entry.name in ("tensor", "as_tensor", "asarray", "new_tensor"):
@@ -166,7 +166,7 @@ def _place(entry: Entry, kind: str) -> Place | None:
     if not kind or not entry.frames:
         return None
     if kind == "no_grad":
-        return switched_off(entry.frames)
+        return autograd_switch(entry.frames)
     if kind == "draw":
         return users_line(entry.frames)
     return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)
@@ -175,7 +175,7 @@ def _place(entry: Entry, kind: str) -> Place | None:
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
-def switched_off(frames: Frames) -> Place | None:
+def autograd_switch(frames: Frames) -> Place | None:
     """Where the user switched autograd off; None if a library did.
 
     The innermost place counts: a `with` around the call or the decorator of its function. If none

@@ -29,7 +29,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
 from chainrule.verify.script.step.costs import Step
-from chainrule.verify.script.step.lost import found_in
+from chainrule.verify.script.step.cut_findings import cut_findings
 from chainrule.verify.script.step.native_tape import HOW, NativeTape
 from chainrule.verify.script.step.native_tensors import NativeTensors
 from chainrule.verify.script.step.numbers import Moved, Trial
@@ -218,7 +218,7 @@ class NativeRecorder(Recorder[NativeTape]):
 
     def findings(self, step: Step) -> list[Finding]:
         """Cuts."""
-        return found_in(step)
+        return cut_findings(step)
 
     def move(self, trial: Trial) -> Moved:
         """Where numbers leave."""

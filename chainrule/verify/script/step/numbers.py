@@ -60,7 +60,7 @@ def sites(tape: Tape, tensors: Tensors) -> dict[Site, int]:
         fresh = [x for x in constants if not _is_usual(x) and id(x) not in known]
         late = i if fresh else late
         known.update([id(x) for x in fresh if not isinstance(x, float)])
-    flowing = _flowing(tape)
+    flowing = _slots_of_floats(tape)
     found: dict[Site, int] = {}
     for exit_ in tape.exits:
         site = _site(exit_.frames)
@@ -111,14 +111,14 @@ class Moved:
         if _site(here) != self.trial.site:
             return y
         self._frames = here
-        return self._moved(slot, self.tensors.values(x), y)
+        return self._move(slot, self.tensors.values(x), y)
 
-    def _moved(self, slot: int, x: Values, y: Any) -> Any:
+    def _move(self, slot: int, x: Values, y: Any) -> Any:
         """What has left, a random way of its own size from where it is."""
         size = float(np.sqrt(np.mean(np.square(x)))) or 1.0
         way = size * self._random.standard_normal(x.shape)
         self._left[slot] = Exited(len(self.tape.entries) - self._inserted, x, way)
-        return _added(y, self.trial.by * way)
+        return _add(y, self.trial.by * way)
 
     def join(self) -> None:
         """Put a call on the tape for each constant that came of the numbers."""
@@ -147,8 +147,8 @@ class Moved:
                 slots[i] = self._slot(x, slope, left, entry)
         if slots:
             numbers = iter(range(len(as_is)))
-            entry.args = self._filled(entry.args, slots, numbers)
-            entry.kwargs = self._filled(entry.kwargs, slots, numbers)
+            entry.args = self._fill(entry.args, slots, numbers)
+            entry.kwargs = self._fill(entry.kwargs, slots, numbers)
             entry.inputs = (*entry.inputs, *dict.fromkeys(slots.values()))
 
     def _slot(self, x: Any, slope: Values, left: Mapping[int, Exited], entry: Entry) -> int:
@@ -167,15 +167,15 @@ class Moved:
             self._known[id(x)] = x, slot
         return slot
 
-    def _filled(self, x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
+    def _fill(self, x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
         """Arguments with slots in place of some constants, by their numbers in `constants`."""
         if isinstance(x, tuple | list):
             items = cast("Sequence[Any]", x)
-            parts = [self._filled(part, slots, numbers) for part in items]
+            parts = [self._fill(part, slots, numbers) for part in items]
             return parts if isinstance(x, list) else tuple(parts)
         if isinstance(x, dict):
             rows = cast("dict[Any, Any]", x).items()
-            return {k: self._filled(v, slots, numbers) for k, v in rows}
+            return {k: self._fill(v, slots, numbers) for k, v in rows}
         if any(True for _ in self.tensors.floats(x)):
             slot = slots.get(next(numbers))
             return x if slot is None else Slot(slot)
@@ -210,17 +210,17 @@ def _is_float(y: Any) -> bool:
     return np.asarray(y).dtype.kind == "f"
 
 
-def _added(y: Any, by: Values) -> Any:
+def _add(y: Any, by: Values) -> Any:
     """A number, an array or nested lists, moved."""
     if isinstance(y, np.ndarray):
         array = cast("npt.NDArray[np.floating[Any]]", y)
         return array + by.astype(array.dtype)
     if isinstance(y, list):
-        return [_added(a, b) for a, b in zip(cast("list[Any]", y), by, strict=True)]
+        return [_add(a, b) for a, b in zip(cast("list[Any]", y), by, strict=True)]
     return y + float(by.sum())
 
 
-def _flowing(tape: Tape) -> set[int]:
+def _slots_of_floats(tape: Tape) -> set[int]:
     """Slots of floats that come from parameters by calls on floats."""
     found = set(tape.roots)
     for entry in tape.entries:

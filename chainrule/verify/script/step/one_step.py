@@ -20,16 +20,16 @@ from typing import Any, Generic, TypeVar, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.script.sandbox.branch import is_branch
-from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.script.step import numbers
-from chainrule.verify.script.step.costs import Step, seen_of
+from chainrule.verify.script.step.costs import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.numbers import Moved, Site, Trial
 from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.tape import NUMBER, Tape
 from chainrule.verify.script.step.tensors import Tensors
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.trials import Going, followed
+from chainrule.verify.script.step.trials import Going, follow_numbers
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 
@@ -55,8 +55,6 @@ class Recorder(abc.ABC, Generic[T]):
         """None if nothing was recorded."""
         self.trains = True
         """Whether the script trains by this library, as far as is known."""
-        self.unfit = ""
-        """Why its steps cannot be recorded."""
 
     @property
     @abc.abstractmethod
@@ -115,6 +113,8 @@ class OneStep(Part):
         self.recorder = recorder
         self._step = Step()
         self._skipped: list[str] = []
+        self._unfit = ""
+        """Why a step cannot be recorded."""
         self._parts: Parts = ()
         self._is_paused = False
         """Whether a backward pass or an optimizer is running."""
@@ -147,8 +147,8 @@ class OneStep(Part):
         super().stop()
 
     def _begin(self) -> None:
-        if self.recorder.unfit:
-            self._skipped.append(self.recorder.unfit)
+        if self._unfit:
+            self._skipped.append(self._unfit)
             return
         self._since = perf_counter()
         self.recorder.tape = self.recorder.begin(self)
@@ -223,6 +223,10 @@ class OneStep(Part):
     def _differentiated(self, e: events.Given) -> None:
         self._derived |= {id(x): weakref.ref(x) for x in e.inputs if x.is_leaf}
 
+    @on(events.Compiles)
+    def _compiles(self, e: events.Compiles) -> None:
+        self._unfit = "compiled code cannot be recorded without changing what it computes"
+
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
         """What an optimizer computes is its own; but a closure runs the model."""
@@ -233,7 +237,7 @@ class OneStep(Part):
     def _step_ends(self, e: events.StepEnds) -> None:
         self.resume()
         if self.recorder.is_on:
-            self._step.steps({id(p) for p in e.params})
+            self._step.note_step({id(p) for p in e.params})
 
     # --- looking
 
@@ -252,7 +256,7 @@ class OneStep(Part):
         except Exception as error:
             self._skipped.append(f"{type(error).__name__}: {error}")
         if self._trial is not None:  # a copy may have seen enough
-            self._trial.looked(self._step.seen, self._skipped)
+            self._trial.looked(self._step.costs, self._skipped)
         tape.seconds += perf_counter() - start
 
     def _look(self, tape: Tape, losses: Sequence[Any], leaves: set[int] | None) -> Parts:
@@ -262,7 +266,7 @@ class OneStep(Part):
         else:
             self._sites |= numbers.sites(tape, self.recorder.tensors)
         reached = {leaf for loss in losses for leaf in self.recorder.leaves(loss)}
-        self._step.goes_back(reached if leaves is None else reached & leaves)
+        self._step.note_pass(reached if leaves is None else reached & leaves)
         parts: list[tuple[Slice, Any]] = []
         for loss in losses:
             slot = tape.slot(loss)
@@ -293,14 +297,14 @@ class OneStep(Part):
     def _measure(self, part: Slice, cuts: list[Cut], loss: Any) -> None:
         tensors = self.recorder.tensors
         try:
-            lost = apart(lambda: measure_cuts(tensors, part, cuts, loss))
+            lost = in_copy(lambda: measure_cuts(tensors, part, cuts, loss))
         except LostError as error:
             where = ", ".join([str(c.place) for c in cuts])
             self._skipped.append(f"the cuts at {where} could not be measured: {error}")
             return
         turn, nth, names = self._step.turn, self._losses, self.recorder.names()
         pairs = zip(cuts, lost, strict=True)
-        self._step.seen += [seen_of(part, cut, one, turn, nth, names) for cut, one in pairs]
+        self._step.costs += [cost_of_cut(part, cut, one, turn, nth, names) for cut, one in pairs]
 
     # --- copies in which the script goes on
 
@@ -308,8 +312,8 @@ class OneStep(Part):
         """Let the script go on in copies, to see which numbers come back into a loss."""
         sites, self._sites = self._sites, {}
         if sites and not is_branch():
-            rows, why = followed(sites, self._go_on, self._seconds_of_step)
-            self._step.seen += rows
+            rows, why = follow_numbers(sites, self._go_on, self._seconds_of_step)
+            self._step.costs += rows
             self._skipped += why
 
     def _go_on(self, trial: Trial) -> None:

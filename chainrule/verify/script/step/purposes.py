@@ -14,8 +14,8 @@ from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
 
-Where = Literal["step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"]
-"""Where a cut value goes."""
+Purpose = Literal["step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"]
+"""Where a cut value goes: what the cut is for."""
 _STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
 """Calls whose float result is flat almost everywhere."""
 _ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
@@ -24,7 +24,7 @@ _SILENT = ("tensor", "number")
 """Kinds of cuts that do not say that they cut."""
 
 
-def purpose(part: Slice, cut: Cut) -> Where:
+def purpose(part: Slice, cut: Cut) -> Purpose:
     """Where the value goes that is cut."""
     if _is_offset(part, cut):
         return "step"
@@ -141,7 +141,7 @@ def _is_wasted(part: Slice, cut: Cut) -> bool:
     return bool(made)
 
 
-def differentiated(part: Slice, cut: Cut) -> set[int]:
+def differentiated_roots(part: Slice, cut: Cut) -> set[int]:
     """Roots of what derivatives were taken by."""
     asked: list[Any] = [e.args[1] for e in _derivatives(part, cut)]
     slots = [s for row in asked for s in ([row] if isinstance(row, Slot) else row)]
@@ -168,9 +168,9 @@ def _is_offset(part: Slice, cut: Cut) -> bool:
     element: that gives a value a gradient which is not its own, on purpose."""
     if any(part.tape.entries[i].name not in _ALIKE for i in cut.entries):
         return False
-    made = _passed_on(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
+    made = _linear_results(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
     cut_off = {s for i in cut.entries for s in part.tape.entries[i].inputs}
-    source = _passed_on(part, cut_off, {*cut.entries}) | _summed_in(part, cut_off)
+    source = _linear_results(part, cut_off, {*cut.entries}) | _linear_sources(part, cut_off)
     return any(
         e.is_live
         and e.name in ELEMENTWISE
@@ -181,7 +181,7 @@ def _is_offset(part: Slice, cut: Cut) -> bool:
     )
 
 
-def _passed_on(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:
+def _linear_results(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:
     """Slots, multiples of them, and sums of these with something else."""
     found = set(slots)
     for i in part.numbers:
@@ -191,7 +191,7 @@ def _passed_on(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[i
     return found
 
 
-def _summed_in(part: Slice, slots: set[int]) -> set[int]:
+def _linear_sources(part: Slice, slots: set[int]) -> set[int]:
     """What slots are multiples or sums of."""
     found = set(slots)
     for entry in reversed(part.entries):

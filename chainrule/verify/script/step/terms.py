@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.source import statement_at
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import statement_at
 from chainrule.verify.where import placed, users_line
 
 
@@ -27,14 +27,14 @@ def added_numbers(part: Slice) -> list[tuple[Place, str, float, float]]:
     """Numbers that left and are added to the loss: where, how, value, factor."""
     constants = [x for e in part.entries if e.name in AFFINE for x in _numbers(e.args)]
     found: list[tuple[Place, str, float, float]] = []
-    for place, how, value in _taken_out(part.tape):
+    for place, how, value in _exits_by_line(part.tape):
         factors = [k for x in constants if (k := _factor(x, value)) is not None]
-        if factors and _only_added(part, value):
+        if factors and _is_only_added(part, value):
             found.append((place, how, value, factors[0]))
     return found
 
 
-def _only_added(part: Slice, value: float) -> bool:
+def _is_only_added(part: Slice, value: float) -> bool:
     """Whether all calls that were given the number, times a factor, just add it to the loss."""
     given = [
         i
@@ -47,7 +47,7 @@ def _only_added(part: Slice, value: float) -> bool:
     return bool(given) and all(e.name in AFFINE for e in after)
 
 
-def _taken_out(tape: Tape) -> list[tuple[Place, str, float]]:
+def _exits_by_line(tape: Tape) -> list[tuple[Place, str, float]]:
     """Numbers that left by a line of the user's: each one, and the sum of a line's."""
     by: dict[tuple[str, str], tuple[Place, list[float]]] = {}
     for exit_ in tape.exits:
@@ -103,7 +103,9 @@ class Overwritten:
     count: int
 
 
-def overwritten(part: Slice, since: int, is_alive: Callable[[int], bool]) -> list[Overwritten]:
+def overwritten_losses(
+    part: Slice, since: int, is_alive: Callable[[int], bool]
+) -> list[Overwritten]:
     """Losses that went nowhere, like one that is a term of this loss.
 
     Args:
@@ -134,7 +136,7 @@ def _terms(part: Slice) -> list[Entry]:
     return found
 
 
-def found_overwritten(row: Overwritten) -> Finding:
+def overwritten_finding(row: Overwritten) -> Finding:
     """The finding."""
     some = "one loss" if row.count == 1 else f"{row.count} losses"
     because = (
@@ -142,12 +144,12 @@ def found_overwritten(row: Overwritten) -> Finding:
         "never read: only the last one trains"
     )
     advice = "add them up: `+=` on this line, from 0 before the loop"
-    edit = summed(row.place)
+    edit = as_sum(row.place)
     subject = "the loss"
     return finding("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
 
 
-def summed(place: Place) -> Edit | None:
+def as_sum(place: Place) -> Edit | None:
     """The assignment on the line as a sum; None if nothing was assigned to its name before."""
     match statement_at(place):
         case source, ast.Assign(targets=[ast.Name() as name], value=value) as statement:

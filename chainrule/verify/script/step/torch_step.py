@@ -14,19 +14,24 @@ from torch import Tensor
 from chainrule.verify.finding import Finding
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.backwards.graphs import walk
-from chainrule.verify.script.sandbox.fork import apart
+from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.costs import Step
-from chainrule.verify.script.step.flat import Flat, ends, found_flat, zeros
-from chainrule.verify.script.step.lost import found_in
+from chainrule.verify.script.step.cut_findings import cut_findings
+from chainrule.verify.script.step.evaluation import EvaluationPause
+from chainrule.verify.script.step.in_place_factors import in_place_factors
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
-from chainrule.verify.script.step.rest import Rest
-from chainrule.verify.script.step.scaled import scaled
 from chainrule.verify.script.step.tape import GRAD
-from chainrule.verify.script.step.terms import Overwritten, found_overwritten, overwritten
+from chainrule.verify.script.step.terms import Overwritten, overwritten_finding, overwritten_losses
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
-from chainrule.verify.script.step.unseen import Unseen
+from chainrule.verify.script.step.untracked_changes import UntrackedChanges
+from chainrule.verify.script.step.zero_slopes import (
+    Flat,
+    calls_with_zero_slope,
+    calls_without_derivative,
+    flat_findings,
+)
 from chainrule.verify.training.facts.names import parameter_names
 
 
@@ -39,9 +44,8 @@ class TorchRecorder(Recorder[TorchTape]):
     def __init__(self) -> None:
         super().__init__(TorchTensors())
         self._patches = Patches()
-        self._compiling = Patches()
-        self._rest: Rest | None = None
-        self._unseen = Unseen()
+        self._pause: EvaluationPause | None = None
+        self._changes = UntrackedChanges()
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
         self._scaled: list[Finding] = []
@@ -54,42 +58,38 @@ class TorchRecorder(Recorder[TorchTape]):
         return self._patches.on
 
     def watch(self) -> None:
-        """What is compiled until a step is recorded cannot be."""
-        for owner in (torch, torch.nn.Module):
-            self._compiling.before(owner, "compile", self._compiles)
-
-    def _compiles(self, *_: Any, **__: Any) -> None:
-        self.unfit = "compiled code cannot be recorded without changing what it computes"
+        """Nothing is needed before that."""
 
     def unwatch(self) -> None:
-        """See no more."""
-        self._compiling.undo()
+        """Nothing was seen."""
 
     def begin(self, step: OneStep) -> TorchTape:
         """Record from now on, but where nothing is trained."""
         tape = TorchTape()
         level: Any = torch.autograd.Function.__mro__[1]
-        self._patches.put(level, "apply", lambda old: _record_apply(old, level, tape, self._unseen))
+        self._patches.put(
+            level, "apply", lambda old: _record_apply(old, level, tape, self._changes)
+        )
         self._patches.put(torch.autograd, "grad", lambda old: _record_grad(old, tape))
-        self._rest = Rest(tape)
-        tape.records = self._rest.counted
-        self._rest.start()
+        self._pause = EvaluationPause(tape)
+        tape.records = self._pause.count
+        self._pause.start()
         return tape
 
     def end(self) -> None:
         """Record no more."""
-        if self._rest is not None:
-            self._rest.stop()
+        if self._pause is not None:
+            self._pause.stop()
         self._patches.undo()
 
     def look(self, losses: Sequence[Any], parts: Parts) -> None:
         """Values that are not what they were; factors in place; losses that nobody reads."""
         tape = self._tape
-        self._unseen.compare(tape, losses)
+        self._changes.compare(tape, losses)
         alive = tape.alive()
         for part, _ in parts:
-            self._scaled += scaled(part)
-            rows = overwritten(part, self._read, alive.__contains__)
+            self._scaled += in_place_factors(part)
+            rows = overwritten_losses(part, self._read, alive.__contains__)
             self._overwritten.update(dict.fromkeys(rows))
         self._read = len(tape.entries)
 
@@ -100,9 +100,11 @@ class TorchRecorder(Recorder[TorchTape]):
         fed = {key for key, grad in grads.items() if _is_any(grad)}
         step.fed |= fed
         for part, loss in parts:
-            self._flats += ends(part, step.turn)
+            self._flats += calls_without_derivative(part, step.turn)
             if len(fed) < len(grads) and loss.numel() == 1:
-                self._flats += apart(lambda p=part, y=loss: zeros(p, y, step.turn))
+                self._flats += in_copy(
+                    lambda p=part, y=loss: calls_with_zero_slope(p, y, step.turn)
+                )
 
     @property
     def _tape(self) -> TorchTape:
@@ -124,11 +126,11 @@ class TorchRecorder(Recorder[TorchTape]):
     def findings(self, step: Step) -> list[Finding]:
         """What is 0 because of a call is known before the cuts are judged; what is missing is
         looked for after them."""
-        zero = found_flat([flat for flat in self._flats if flat.gives == "0"], step)
-        cuts = found_in(step)
-        none = found_flat([flat for flat in self._flats if flat.gives == "none"], step)
-        lost = [found_overwritten(row) for row in self._overwritten]
-        return [*self._unseen.findings, *self._scaled, *zero, *cuts, *none, *lost]
+        zero = flat_findings([flat for flat in self._flats if flat.gives == "0"], step)
+        cuts = cut_findings(step)
+        none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
+        lost = [overwritten_finding(row) for row in self._overwritten]
+        return [*self._changes.findings, *self._scaled, *zero, *cuts, *none, *lost]
 
 
 def _is_any(grad: Tensor) -> bool:
@@ -137,7 +139,7 @@ def _is_any(grad: Tensor) -> bool:
     return bool((dense and grad[:1].any()) or grad.any())
 
 
-def _record_apply(old: Any, level: Any, tape: TorchTape, unseen: Unseen) -> Any:
+def _record_apply(old: Any, level: Any, tape: TorchTape, changes: UntrackedChanges) -> Any:
     """`apply` of Functions as one call; what they compute inside is their own."""
     inner: Any = getattr(old, "__func__", None)
 
@@ -152,7 +154,7 @@ def _record_apply(old: Any, level: Any, tape: TorchTape, unseen: Unseen) -> Any:
             return run(cls, *args, **kwargs)
 
         out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
-        unseen.keep(cls, out)
+        changes.keep(cls, out)
         return out
 
     return classmethod(apply)

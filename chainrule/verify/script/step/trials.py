@@ -7,7 +7,7 @@ from typing import Any, final
 
 from chainrule.verify.script.sandbox import branch
 from chainrule.verify.script.sandbox.fork import LostError
-from chainrule.verify.script.step.costs import Seen
+from chainrule.verify.script.step.costs import CutCost
 from chainrule.verify.script.step.cuts import Cut
 from chainrule.verify.script.step.numbers import BY, Moved, Site, Trial, constants_of
 from chainrule.verify.script.step.tape import NUMBER
@@ -19,25 +19,25 @@ PATIENCE = 60.0
 
 
 class _InCopyError(Exception):
-    """Leads out of `followed` in a copy."""
+    """Leads out of `follow_numbers` in a copy."""
 
 
-def followed(
+def follow_numbers(
     sites: Mapping[Site, int], goes_on: Callable[[Trial], None], seconds: float
-) -> tuple[list[Seen], list[str]]:
+) -> tuple[list[CutCost], list[str]]:
     """Cuts at these sites, at which numbers leave, in the step that begins now; and what was not
     tried, and why. The last step took so many `seconds`.
 
     In each copy `goes_on` is called, and the script goes on.
     """
     where = ", ".join([f"{site[0][0]}:{site[0][1]}" for site in sites])
-    unfit = branch.unsuited() if seconds < LONG else f"the step took {seconds:.0f} s"
+    unfit = branch.reason_not_to_branch() if seconds < LONG else f"the step took {seconds:.0f} s"
     if unfit:
         return [], [f"numbers that leave at {where} were not followed: {unfit}"]
-    first, found, skipped = min(sites.values()), list[Seen](), list[str]()
+    first, found, skipped = min(sites.values()), list[CutCost](), list[str]()
 
     def tried(trial: Trial) -> Any:
-        sent = branch.branched(PATIENCE)
+        sent = branch.branch_off(PATIENCE)
         if sent is branch.HERE:
             goes_on(trial)
             raise _InCopyError
@@ -83,7 +83,7 @@ class Going:
         entries = self._moved.tape.entries
         return [c for c in cuts if any(entries[i].name == NUMBER for i in c.entries)]
 
-    def looked(self, found: Sequence[Seen], skipped: Sequence[str]) -> None:
+    def looked(self, found: Sequence[CutCost], skipped: Sequence[str]) -> None:
         """A backward pass was looked at; after the last one, send what was seen, and what not."""
         self._left -= 1
         if not self._left:

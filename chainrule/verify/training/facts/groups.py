@@ -29,7 +29,7 @@ class Group:
     """By id: what they are called there."""
 
 
-def together(modules: Sequence[Any]) -> list[Group]:
+def group_modules(modules: Sequence[Any]) -> list[Group]:
     """Lists, and modules, that hold at least three of the modules. Each is in one group only, the
     largest."""
     ids = {id(m) for m in modules} if len(modules) >= _LEAST else set[int]()

@@ -15,7 +15,7 @@ from chainrule.engine.node import Node
 from chainrule.engine.tensors import Tensor
 from chainrule.verify.compiled import loop_code
 from chainrule.verify.place import Place
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import FunctionNode, function_at, tree_of_file
 from chainrule.verify.where import is_library, user_frame
 
 _LEAF = 1 << 63
@@ -140,7 +140,7 @@ def _sum(over: int) -> tuple[str, Place | None] | None:
     return row.name, _line(row)
 
 
-def spanning(marks: Sequence[int]) -> tuple[str, int, Place | None] | None:
+def graph_over_steps(marks: Sequence[int]) -> tuple[str, int, Place | None] | None:
     """Name of a variable or container with a tensor whose graph has nodes from between each two
     marks that follow each other, how many nodes it has, and the line that fills it."""
     for row in _variables():
@@ -191,16 +191,20 @@ def _line(row: _Variable) -> Place | None:
     has it, or else of any other function of the file."""
     code = row.frame.f_code
     mine = {line for _, _, line in code.co_lines() if line is not None}
-    found = [(rank, line) for rank, line in _filled(code.co_filename, row.name) if line in mine]
+    found = [
+        (rank, line)
+        for rank, line in _statements_that_fill(code.co_filename, row.name)
+        if line in mine
+    ]
     most = max(found, default=(0, 0))
     if most[0] < _FOR_SURE:
         file, name = code.co_filename, row.name
         if row.owner is not None:
             module = sys.modules.get(type(row.owner).__module__)
             file, name = str(getattr(module, "__file__", "")), f"self.{row.name.rpartition('.')[2]}"
-        elsewhere = max(_filled(file, name), default=(0, 0))
+        elsewhere = max(_statements_that_fill(file, name), default=(0, 0))
         if elsewhere[0] > most[0]:
-            return handed(Place(file, elsewhere[1]))
+            return call_that_hands(Place(file, elsewhere[1]))
     return Place(code.co_filename, most[1], code.co_qualname) if most[0] else None
 
 
@@ -208,7 +212,7 @@ _FOR_SURE = 2
 """From here on a line adds something to what a variable has; below it may be its first value."""
 
 
-def _filled(file: str, name: str) -> list[tuple[int, int]]:
+def _statements_that_fill(file: str, name: str) -> list[tuple[int, int]]:
     """How surely statements of a file put something into a variable, and their lines."""
     tree = tree_of_file(file)
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
@@ -236,27 +240,21 @@ def _root(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
-def handed(place: Place) -> Place:
+def call_that_hands(place: Place) -> Place:
     """The only call that hands a function what it stores at a line; the line itself, if it stores
     something else, or nobody can say who has called."""
     tree = tree_of_file(place.file)
-    function = _function_at(tree, place.line)
+    function = function_at(tree, place.line)
     if function is None or not _stores_argument(function, place.line):
         return place
     calls = [s for s in ast.walk(tree) if isinstance(s, ast.Expr) and _calls(s, function.name)]
     if len(calls) != 1 or calls[0].lineno != calls[0].end_lineno:
         return place
-    around = _function_at(tree, calls[0].lineno)
+    around = function_at(tree, calls[0].lineno)
     return Place(place.file, calls[0].lineno, "" if around is None else around.name)
 
 
-def _function_at(tree: ast.AST, line: int) -> ast.FunctionDef | None:
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or 0)]
-    return max(around, key=lambda f: f.lineno, default=None)
-
-
-def _stores_argument(function: ast.FunctionDef, line: int) -> bool:
+def _stores_argument(function: FunctionNode, line: int) -> bool:
     """Whether a line of a method reads one of its arguments, as it was given."""
     given = {a.arg for a in function.args.args[1:]}
     names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.verify.training.facts.units import common
+from chainrule.verify.training.facts.units import common_value
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 
@@ -38,15 +38,15 @@ class Layer:
     updates: list[float] = field(default_factory=list[float])
 
 
-def finer(layers: Sequence[Layer], weights: Sequence[Layer]) -> list[Layer]:
+def split_by_weight(layers: Sequence[Layer], weights: Sequence[Layer]) -> list[Layer]:
     """The layers of a model, modules with several weights by their weights."""
     keys = {key for layer in layers for key in layer.params}
     own = [w for w in weights if not keys.isdisjoint(w.params)]
     split = {key for w in own for key in w.params}
-    return ordered([*own, *[m for m in layers if split.isdisjoint(m.params)]]) if own else []
+    return in_order([*own, *[m for m in layers if split.isdisjoint(m.params)]]) if own else []
 
 
-def ordered(layers: Sequence[Layer]) -> list[Layer]:
+def in_order(layers: Sequence[Layer]) -> list[Layer]:
     """In the order of the forward pass."""
     return sorted(layers, key=lambda layer: layer.order)
 
@@ -54,7 +54,8 @@ def ordered(layers: Sequence[Layer]) -> list[Layer]:
 def bias_of(engine: Engine | None, layer: Layer) -> float | None:
     """What the biases of a module are, if next to all are the same."""
     own = [] if engine is None or layer.op else engine.own(layer.what)
-    return next((common(engine.array(p)) for name, p in own if engine and name == "bias"), None)
+    biases = [engine.array(p) for name, p in own if engine and name == "bias"]
+    return common_value(biases[0]) if biases else None
 
 
 @dataclass(frozen=True)

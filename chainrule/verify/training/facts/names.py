@@ -79,7 +79,7 @@ class Names:
         return list(every.values())
 
 
-def listed(names: Iterable[str], most: int = 6) -> str:
+def join_names(names: Iterable[str], most: int = 6) -> str:
     """Names to read, the first few of them."""
     every = list(names)
     shown = ", ".join(every[:most])

@@ -50,7 +50,7 @@ class Units:
         return self.saturated >= _STUCK and self.apart >= _BOTH
 
 
-def measured(op: str, y: Array, order: int, step: int) -> Units:
+def measure_units(op: str, y: Array, order: int, step: int) -> Units:
     """What one activation made. Units are along axis 1 of images, along the last axis otherwise."""
     kind = op.rstrip("_")
     axis = 1 if y.ndim == 4 else max(y.ndim - 1, 0)
@@ -72,7 +72,7 @@ def measured(op: str, y: Array, order: int, step: int) -> Units:
     return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()), apart)
 
 
-def common(bias: Array) -> float | None:
+def common_value(bias: Array) -> float | None:
     """The number that next to all elements are; None if there is none."""
     values, counts = np.unique(bias, return_counts=True)
     most = int(counts.argmax()) if bias.size else 0

@@ -34,13 +34,17 @@ class Tap(abc.ABC):
     def take(self) -> None:
         """Take them away again."""
 
+    def knows(self, optimizer: Any) -> None:
+        """Tell of an optimizer that was there before, if that is what it looks at."""
+        return
+
 
 @final
 class Bus:
     """Hands events to the parts that listen. Its taps are in place while it has parts."""
 
     def __init__(self, taps: Sequence[Tap]) -> None:
-        self._taps = taps
+        self.taps = taps
         self._parts: list[Part] = []
         self._handlers: dict[type, list[tuple[Part, Callable[[Any], None]]]] = {}
         self._within = False
@@ -77,7 +81,7 @@ class Bus:
     def _put(self) -> None:
         put: list[Tap] = []
         try:
-            for tap in self._taps:
+            for tap in self.taps:
                 put.append(tap)
                 tap.put(self)
         except BaseException:
@@ -93,7 +97,7 @@ class Bus:
         self._parts.remove(part)
         self._unhear(part)
         if not self._parts:
-            for tap in reversed(self._taps):
+            for tap in reversed(self.taps):
                 tap.take()
 
     def hears(self, kind: type) -> bool:

@@ -81,6 +81,10 @@ class Loaded:
     module: Any
 
 
+class Compiles(NamedTuple):
+    """A module or a function is about to be compiled, with all that looks at it."""
+
+
 @dataclass(frozen=True, eq=False)
 class AtParameters(abc.ABC):
     """What was done with gradients of some parameters."""

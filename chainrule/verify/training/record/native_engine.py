@@ -14,7 +14,7 @@ from chainrule.verify.training.record.engine import Engine
 
 
 @final
-class OwnEngine(Engine):
+class NativeEngine(Engine):
     """chainrule's tensors, whose arrays are never written to: another gradient is another one."""
 
     def token(self, tensor: Any) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import wraps
 from typing import Any, final
 
@@ -21,69 +21,76 @@ from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
-from chainrule.verify.patches import Patches
 from chainrule.verify.training.facts.units import ACTIVATIONS
-from chainrule.verify.training.record import events, native_fed, native_graph
-from chainrule.verify.training.record.bus import Bus, Tap
+from chainrule.verify.training.record import events, native_fed
+from chainrule.verify.training.record.bus import Bus
 from chainrule.verify.training.record.fed import Fed
-from chainrule.verify.training.record.native_engine import OwnEngine
+from chainrule.verify.training.record.loop import LoopTap
+from chainrule.verify.training.record.native_engine import NativeEngine
+from chainrule.verify.training.record.native_graph import NativeNodes
 from chainrule.verify.training.record.op_names import COMPARE
-from chainrule.verify.where import Line, here, place, site
+from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.where import Line, here, place
 
 
 @final
-class OwnTap(Tap):
+class NativeTap(LoopTap):
     """Puts events of a chainrule program on the bus."""
 
     def __init__(self) -> None:
-        self._patched = Patches()
+        super().__init__()
+        self._engine = NativeEngine()
         self._rules = ExitStack()
-        self._engine = OwnEngine()
-        self._known: dict[int, Any] = {}
         self._of_node: dict[int, weakref.ref[Any]] = {}
         """Of leaves of graphs, by the ids of their nodes: the tensors."""
-        self._serial = 0
         self._depth = 0
-        self.scale: float | None = None
-        """What a gradient scaler multiplied the next loss by."""
 
     def put(self, bus: Bus) -> None:
         """Replace the methods through which every loop goes, and watch modules and rules."""
         self._bus = bus
         self._patched.put(Tensor, "backward", self._backward)
-        self._patched.after(Optimizer, "__init__", self._built)
-        self._patched.before(Optimizer, "step", self._steps)
-        self._patched.after(Optimizer, "step", self._stepped)
-        self._patched.before(Optimizer, "zero_grad", self._zeroed)
-        self._patched.before(Module, "zero_grad", self._zeroed)
+        self._patched.after(Optimizer, "__init__", self.builds)
+        self._patched.before(Optimizer, "step", self._step_begins)
+        self._patched.after(Optimizer, "step", self._step_ends)
+        self._patched.before(Optimizer, "zero_grad", self.resets)
+        self._patched.before(Module, "zero_grad", self.resets)
         self._patched.put(Module, "__call__", self._calling)
-        self._patched.after(Tensor, "detach", self._cut)
+        self._patched.after(Tensor, "detach", self._on_detach)
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
                 self._patched.before(cls, name, self._compiles)
-        seen = watch.Watch(on_op=self._ran, on_vjp=self._pulled, on_leave=self._escaped)
+        seen = watch.Watch(on_op=self._on_op, on_vjp=self._on_vjp, on_leave=self._on_leave)
         self._rules.enter_context(watch.watching(seen))
 
     def take(self) -> None:
         """Put everything back."""
-        self._patched.undo()
+        super().take()
         self._rules.close()
-        self._known.clear()
         self._of_node.clear()
+
+    def is_abstract(self) -> bool:
+        """While a step is traced."""
+        return tracer() is not None
+
+    def quiet(self) -> AbstractContextManager[object]:
+        """What is asked of arrays is nobody's."""
+        return nullcontext()
+
+    def graph(self, roots: Sequence[Any]) -> events.Graph:
+        """By its nodes."""
+        nodes = order([x.node for x in roots if x.node is not None])
+        serials = tuple(sorted(node.serial for node in nodes if node.op is not None))
+        leaves = self._leaves_of([node for node in nodes if node.op is None and node.needs])
+        self.remember(leaves)
+        return events.Graph(serials, tuple(leaves))
+
+    def scale_of(self, root: Any) -> Scale | None:
+        """By its node."""
+        return NativeNodes().scale(root.node, self.scale)
 
     @property
     def _on(self) -> bool:
         return self._patched.on and tracer() is None
-
-    def tell(self, event: Any) -> None:
-        """Publish an event; nothing where values are not known."""
-        if tracer() is None:
-            self._bus.tell(event)
-
-    def knows(self, optimizer: Any) -> None:
-        """Tell of an optimizer that was there before."""
-        self._known.update({id(p): p for p in self._engine.params(optimizer)})
-        self._bus.tell(events.Built(self._engine, optimizer, None))
 
     def _compiles(self, *args: Any, **kwargs: Any) -> None:
         """Nothing is compiled while somebody watches its rules: so from here on we do not."""
@@ -96,35 +103,12 @@ class OwnTap(Tap):
         @wraps(run)
         def backward(y: Any, *args: Any, **kwargs: Any) -> None:
             if not self._on:
-                return run(y, *args, **kwargs)
-            begin = self._patched.tried(lambda: self._begin(y, kwargs))
-            before = self._tokens()
-            error: BaseException | None = None
-            try:
                 run(y, *args, **kwargs)
-            except BaseException as e:
-                error = e
-                raise
-            finally:
-                if begin is not None:
-                    self._end(begin, before, error)
+                return
+            retained = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
+            self.watch_pass(lambda: run(y, *args, **kwargs), y, retained)
 
         return backward
-
-    def _begin(self, y: Any, kwargs: dict[str, Any]) -> events.BackwardBegins:
-        self._serial += 1
-        nodes = order([y.node]) if y.node is not None else []
-        serials = tuple(sorted(node.serial for node in nodes if node.op is not None))
-        leaves = self._leaves_of([node for node in nodes if node.op is None and node.needs])
-        self._known.update({id(x): x for x in leaves})
-        kept = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
-        begin = events.BackwardBegins(
-            self._engine, self._serial, [y], site(), place(), kept,
-            events.Graph(serials, tuple(leaves)), native_graph.scale_of(y, self.scale),
-        )  # fmt: skip
-        self.scale = None
-        self._bus.tell(begin)
-        return begin
 
     def _leaves_of(self, nodes: Sequence[Any]) -> list[Any]:
         """The tensors of leaves; a node does not know its own."""
@@ -135,21 +119,7 @@ class OwnTap(Tap):
         found = [ref() for node in nodes if (ref := self._of_node.get(id(node))) is not None]
         return [x for x in found if x is not None]
 
-    def _end(
-        self,
-        begin: events.BackwardBegins,
-        before: dict[int, tuple[int, ...]],
-        error: BaseException | None,
-    ) -> None:
-        after = self._tokens()
-        touched = frozenset([key for key, token in after.items() if before.get(key) != token])
-        self._bus.tell(events.BackwardEnds(begin, touched, after, error))
-
-    def _tokens(self) -> dict[int, tuple[int, ...]]:
-        token = self._engine.token
-        return {key: token(g) for key, p in self._known.items() if (g := p.grad) is not None}
-
-    def _ran(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+    def _on_op(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         if op.name in COMPARE and all(isinstance(x, Tensor) for x in xs) and self._on:
             event = events.Compared.of(op.name, *xs)
             if event is not None:
@@ -159,7 +129,7 @@ class OwnTap(Tap):
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 
-    def _pulled(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+    def _on_vjp(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if alarm and self._on and self._bus.hears(events.Pulled):
             self._bus.tell(events.Pulled(self._engine, node, g, bars))
         if getattr(g, "dtype", None) == np.float16 and self._on:
@@ -167,24 +137,11 @@ class OwnTap(Tap):
 
     # --- optimizers
 
-    def _built(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        if self._on:
-            self._known.update({id(p): p for p in self._engine.params(optimizer)})
-            self._bus.tell(events.Built(self._engine, optimizer, place()))
+    def _step_begins(self, optimizer: Any) -> None:
+        self.tell(events.StepBegins(self._engine, optimizer, place(), False))
 
-    def _steps(self, optimizer: Any) -> None:
-        if self._on:
-            self._bus.tell(events.StepBegins(self._engine, optimizer, place(), False))
-
-    def _stepped(self, _: None, optimizer: Any) -> None:
-        if self._on:
-            self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
-
-    def _zeroed(self, owner: Any) -> None:
-        if self._on:
-            optimizer = isinstance(owner, Optimizer)
-            params = self._engine.params(owner) if optimizer else owner.parameters()
-            self._bus.tell(events.Zeroed(self._engine, params, place()))
+    def _step_ends(self, _: None, optimizer: Any) -> None:
+        self.tell(events.StepEnds(self._engine, optimizer, place()))
 
     # --- modules
 
@@ -218,13 +175,13 @@ class OwnTap(Tap):
         recording = is_recording()
         self._bus.tell(events.Entered(self._engine, module, self._depth, recording, at, args))
 
-    def _escaped(self, x: Any, how: str) -> None:
+    def _on_leave(self, x: Any, how: str) -> None:
         """A number was taken out of a graph."""
         name = how.removesuffix("()")
         if name in ("item", "tolist") and self._on and x.requires_grad:
             self._bus.tell(events.OpRan(self._engine, name, (x,), {}, None, [], _no_total, 0))
 
-    def _cut(self, y: Any, x: Any) -> None:
+    def _on_detach(self, y: Any, x: Any) -> None:
         if self._on:
             self._bus.tell(events.OpRan(self._engine, "detach", (x,), {}, y, [y], _no_total, 0))
 

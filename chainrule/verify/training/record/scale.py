@@ -1,10 +1,20 @@
-"""How a loss was scaled after it was reduced: what an accumulation of gradients depends on."""
+"""How a loss was scaled after it was reduced: what an accumulation of gradients depends on.
+
+A mean is a sum that is divided by the number of its elements; what is done to the loss after that
+is read off its graph, from its end back to what was reduced.
+"""
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+_SUMS = ("add", "sub", "neg")
+_DEEP = 12
+"""Ops that are looked through."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,64 @@ class Scale:
     """What a mean is over, or what a sum was divided by first, where that is known."""
 
 
-def common_scale(terms: Sequence[Scale]) -> Scale | None:
+class Way(NamedTuple):
+    """What was done to a loss, from its end back to some node."""
+
+    divisor: float = 1.0
+    divided: bool = False
+    first: float = 0.0
+    """What the node made was divided by this at once; 0 if it was not."""
+
+
+class Nodes(abc.ABC):
+    """What is asked of the nodes of a framework's graph."""
+
+    @abc.abstractmethod
+    def name(self, node: Any) -> str:
+        """ "add", "sub", "neg", "mul" or "div"; others as they are called."""
+
+    @abc.abstractmethod
+    def below(self, node: Any) -> list[Any]:
+        """Nodes that a gradient goes on to."""
+
+    @abc.abstractmethod
+    def number(self, node: Any) -> float | None:
+        """The constant that the one argument was multiplied or divided by; None if it is none."""
+
+    @abc.abstractmethod
+    def reduced(self, node: Any, way: Way) -> Scale:
+        """How what a node has reduced was scaled on the way to the loss."""
+
+    @final
+    def scale(self, node: Any, scaler: float | None) -> Scale | None:
+        """How a loss was scaled after it was reduced, or None if its terms differ in that.
+
+        `scaler`: the factor that a gradient scaler multiplied it by, which does not count.
+        """
+        return None if node is None else _common(list(self._terms(node, Way(), scaler, 0)))
+
+    def _terms(self, node: Any, way: Way, scaler: float | None, depth: int) -> Iterator[Scale]:
+        """Go through constant factors and sums of terms to what was reduced."""
+        name, below = self.name(node), self.below(node)
+        if depth < _DEEP and name in _SUMS and below:
+            for n in below:
+                yield from self._terms(n, way._replace(first=0.0), scaler, depth + 1)
+            return
+        is_scaled = depth < _DEEP and name in ("mul", "div") and len(below) == 1
+        number = self.number(node) if is_scaled else None
+        if not number:
+            yield self.reduced(node, way)
+            return
+        if name == "div":
+            way = Way(way.divisor * number, True, number)
+        elif scaler is not None and abs(number - scaler) <= 1e-6 * scaler:
+            scaler = None
+        else:
+            way = Way(way.divisor / number, way.divided)
+        yield from self._terms(below[0], way, scaler, depth + 1)
+
+
+def _common(terms: Sequence[Scale]) -> Scale | None:
     """What is true of all terms of a loss; None if they were divided by different numbers."""
     first = terms[0] if terms else None
     if first is None or any(abs(s.divisor - first.divisor) > 1e-6 * s.divisor for s in terms):

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine
+from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.where import place
-
-
-class Loop(Protocol):
-    """The tap of the loop itself."""
-
-    scale: float | None
-    """What a gradient scaler multiplied the next loss by."""
-
-    def tell(self, event: Any) -> None:
-        """Publish an event."""
 
 
 class Library(NamedTuple):
@@ -54,17 +45,17 @@ def native_library() -> Library:
     from chainrule.amp import GradScaler
     from chainrule.optim import clip
     from chainrule.optim.scheduler import Scheduler
-    from chainrule.verify.training.record.native_engine import OwnEngine
+    from chainrule.verify.training.record.native_engine import NativeEngine
 
     clips = [(o, name) for o in (optim, clip) for name in ("clip_grad_norm", "clip_grad_value")]
-    return Library(OwnEngine(), GradScaler, clips, [Scheduler])
+    return Library(NativeEngine(), GradScaler, clips, [Scheduler])
 
 
 @final
 class ScalerTap(Tap):
     """Puts events of scalers, clipping and schedules on the bus."""
 
-    def __init__(self, main: Loop, library: Callable[[], Library]) -> None:
+    def __init__(self, main: LoopTap, library: Callable[[], Library]) -> None:
         self._main = main
         self._find = library
         self._patched = Patches()
@@ -72,34 +63,34 @@ class ScalerTap(Tap):
     def put(self, bus: Bus) -> None:
         """Replace functions by ones that tell."""
         _, scaler, clips, schedules = self._library = self._find()
-        self._patched.after(scaler, "__init__", self._made)
-        self._patched.after(scaler, "scale", self._scaled)
-        self._patched.after(scaler, "unscale_", self._unscaled)
-        self._patched.after(scaler, "step", self._scaler_step)
+        self._patched.after(scaler, "__init__", self._scaler_built)
+        self._patched.after(scaler, "scale", self._on_scale)
+        self._patched.after(scaler, "unscale_", self._on_unscale)
+        self._patched.after(scaler, "step", self._on_step)
         for owner, name in clips:
             self._patched.put(owner, name, self._clipping)
         for kind in schedules:
-            self._patched.before(kind, "step", self._scheduled)
+            self._patched.before(kind, "step", self._on_schedule)
 
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
 
-    def _made(self, _: None, scaler: Any, *args: Any, **kwargs: Any) -> None:
+    def _scaler_built(self, _: None, scaler: Any, *args: Any, **kwargs: Any) -> None:
         if not _is_enabled(scaler):
             self._main.tell(events.ScalerOff(place()))
 
-    def _scaled(self, _: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+    def _on_scale(self, _: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
         if _is_enabled(scaler):
             self._main.scale = scaler.get_scale()
             scale = self._main.scale or 1.0
             self._main.tell(events.Scaled(self._library.engine, scaler, scale))
 
-    def _unscaled(self, _: None, scaler: Any, optimizer: Any) -> None:
+    def _on_unscale(self, _: None, scaler: Any, optimizer: Any) -> None:
         if _is_enabled(scaler):
             self._main.tell(events.Unscaled(self._library.engine, scaler, optimizer))
 
-    def _scaler_step(self, took: Any, scaler: Any, optimizer: Any, *_: Any, **__: Any) -> None:
+    def _on_step(self, took: Any, scaler: Any, optimizer: Any, *_: Any, **__: Any) -> None:
         if not _is_enabled(scaler):
             return
         states = getattr(scaler, "_per_optimizer_states", None)
@@ -116,7 +107,7 @@ class ScalerTap(Tap):
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._patched.on:
                 return run(parameters, *args, **kwargs)
-            params = _listed(parameters)  # a generator can be read only once
+            params = _as_list(parameters)  # a generator can be read only once
             result = run(params, *args, **kwargs)
             bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
             engine = self._library.engine
@@ -125,7 +116,7 @@ class ScalerTap(Tap):
 
         return clip
 
-    def _scheduled(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
+    def _on_schedule(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
         if not getattr(schedule, "_is_initial", False):
             optimizer = getattr(schedule, "optimizer", None)
             self._main.tell(events.Scheduled(schedule, optimizer, place()))
@@ -136,7 +127,7 @@ def _is_enabled(scaler: Any) -> bool:
     return bool(asked() if asked is not None else scaler.enabled)
 
 
-def _listed(parameters: Any) -> Any:
+def _as_list(parameters: Any) -> Any:
     if hasattr(parameters, "grad") or not isinstance(parameters, Iterable):
         return [parameters]
     return list(parameters)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,4 +1,4 @@
-"""What the graph of a PyTorch loss tells before it runs back: ages of nodes, the loss's scale.
+"""The graph of a PyTorch loss, as it is before it runs back.
 
 Nodes carry serial numbers in the order in which they were made (`_sequence_nr`), so that a graph
 that reaches into an earlier step is seen without remembering any node.
@@ -7,11 +7,11 @@ that reaches into an earlier step is seen without remembering any node.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, final
 
 from chainrule.verify.training.record.events import Graph
-from chainrule.verify.training.record.scale import Scale, Share, common_scale, counts_of
+from chainrule.verify.training.record.scale import Nodes, Scale, Share, Way, counts_of
 
 MOST = 20_000
 """Nodes that are visited at most."""
@@ -54,55 +54,35 @@ def leaf_of(x: Any) -> Any:
 
 _REDUCTIONS = {1: "mean", 2: "sum"}
 _PLAIN: dict[str, str] = {"MeanBackward0": "mean", "MeanBackward1": "mean", "SumBackward0": "sum"}
+_NAMES = {f"{name.capitalize()}Backward0": name for name in ("add", "sub", "neg", "mul", "div")}
 
 
-def scale_of(root: Any, scaler: float | None, readable: bool) -> Scale | None:
-    """How a loss was scaled after it was reduced, or None if its terms differ in that.
+@final
+class TorchNodes(Nodes):
+    """Nodes of PyTorch's."""
 
-    `scaler`: the factor that a gradient scaler multiplied it by, which does not count. `readable`:
-    whether kept numbers may be looked at (hooks on them could run the user's code).
-    """
-    node = getattr(root, "grad_fn", None)
-    if node is None or not readable:
+    def name(self, node: Any) -> str:
+        """That of its op."""
+        return _NAMES.get(node.name(), "")
+
+    def below(self, node: Any) -> list[Any]:
+        """All that it leads to."""
+        return [n for n, _ in node.next_functions if n is not None]
+
+    def number(self, node: Any) -> float | None:
+        """A number that it keeps."""
+        for name in ("_saved_other", "_saved_self"):
+            kept = getattr(node, name, None)
+            if kept is not None and kept.numel() == 1 and not kept.requires_grad:
+                return float(kept)
         return None
-    found: list[Scale] = []
-    _descend(node, _Way(), scaler, found.append, 0)
-    return common_scale(found)
 
-
-class _Way(NamedTuple):
-    """What was done to a loss, from its end back to what was reduced."""
-
-    divisor: float = 1.0
-    divided: bool = False
-    first: float = 0.0
-    """What was reduced was divided by this at once; 0 if it was not."""
-
-
-def _descend(
-    node: Any, way: _Way, scaler: float | None, note: Callable[[Scale], None], depth: int
-) -> None:
-    """Go through constant factors and sums of terms to what was reduced."""
-    name: str = node.name()
-    below = [n for n, _ in node.next_functions if n is not None]
-    if depth < 12 and name in ("AddBackward0", "SubBackward0", "NegBackward0") and below:
-        for n in below:
-            _descend(n, way._replace(first=0.0), scaler, note, depth + 1)
-        return
-    number = _number(node) if name in ("MulBackward0", "DivBackward0") and len(below) == 1 else None
-    if depth < 12 and number:
-        if name == "DivBackward0":
-            way = _Way(way.divisor * number, True, number)
-        elif scaler is not None and abs(number - scaler) <= 1e-6 * scaler:
-            scaler = None
-        else:
-            way = _Way(way.divisor / number, way.divided)
-        _descend(below[0], way, scaler, note, depth + 1)
-        return
-    reduction = _PLAIN.get(name, _REDUCTIONS.get(getattr(node, "_saved_reduction", 0), ""))
-    share = _share(node, name, reduction, way.first)
-    counts = _counts(node, reduction)
-    note(Scale(abs(way.divisor), reduction, way.divided, counts=counts, share=share))
+    def reduced(self, node: Any, way: Way) -> Scale:
+        """By its name, or by what it keeps of a loss of PyTorch's."""
+        name: str = node.name()
+        reduction = _PLAIN.get(name, _REDUCTIONS.get(getattr(node, "_saved_reduction", 0), ""))
+        share, counts = _share(node, name, reduction, way.first), _counts(node, reduction)
+        return Scale(abs(way.divisor), reduction, way.divided, counts=counts, share=share)
 
 
 def _share(node: Any, name: str, reduction: str, first: float) -> Share | None:
@@ -122,12 +102,3 @@ def _counts(node: Any, reduction: str) -> frozenset[float]:
     sizes = getattr(node, "_saved_self_sym_sizes", None)
     kept = getattr(node, "_saved_self", None) if sizes is None else None
     return counts_of(tuple(sizes) if sizes is not None else getattr(kept, "shape", ()))
-
-
-def _number(node: Any) -> float | None:
-    """The constant that the one argument was multiplied or divided by, None if it is no number."""
-    for name in ("_saved_other", "_saved_self"):
-        kept = getattr(node, name, None)
-        if kept is not None and kept.numel() == 1 and not kept.requires_grad:
-            return float(kept)
-    return None

@@ -80,7 +80,7 @@ class _Before:
         """Whether it has been written to."""
         if self.tensor._version != self.version:
             return True
-        return self.copy is not None and bool(_unlike(self.tensor.detach(), self.copy).any())
+        return self.copy is not None and bool(_differences(self.tensor.detach(), self.copy).any())
 
 
 @final
@@ -101,8 +101,8 @@ class HookTap(Tap):
     def put(self, bus: Bus) -> None:
         """Watch hooks that are registered from now on."""
         self._on = True
-        self._patched.before(torch, "compile", self._leave)
-        self._patched.before(torch.nn.Module, "compile", self._leave)
+        self._main.adopt = self.adopt
+        self._main.before_compiling.append(self._leave)
         self._patched.put(Tensor, "register_hook", self._registering)
         for name, given in _GIVEN.items():
             if hasattr(torch.nn.Module, name):
@@ -113,7 +113,7 @@ class HookTap(Tap):
         self._leave()
         self._patched.undo()
 
-    def _leave(self, *args: Any, **kwargs: Any) -> None:
+    def _leave(self) -> None:
         """Watch no more: what is compiled is compiled with all that looks at it."""
         self._on = False
         for ref, key, ours, hook in self._put:
@@ -127,7 +127,7 @@ class HookTap(Tap):
         found = [hooks for leaf in leaves if self._on and (hooks := leaf._backward_hooks)]
         for hooks in found:
             for key, hook in list(hooks.items()):
-                ours = self._watched(hook, ("the gradient",))
+                ours = self._watch(hook, ("the gradient",))
                 if ours is not hook:
                     self._put.append((weakref.ref(hooks), key, ours, hook))
                     hooks[key] = ours
@@ -135,7 +135,7 @@ class HookTap(Tap):
     def _registering(self, register: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(register)
         def registered(tensor: Any, hook: Any) -> Any:
-            ours = self._watched(hook, ("the gradient",))
+            ours = self._watch(hook, ("the gradient",))
             handle = register(tensor, ours)
             if ours is not hook:
                 ref: Any = getattr(handle, "hooks_dict_ref", None)
@@ -153,21 +153,21 @@ class HookTap(Tap):
             found = get(module)
             if isinstance(found, tuple):  # the second ones are of an older kind
                 full, older = cast("tuple[list[Any], list[Any]]", found)
-                return [self._watched(hook, ("", *given)) for hook in full], older
-            return [self._watched(hook, ("", *given)) for hook in found]
+                return [self._watch(hook, ("", *given)) for hook in full], older
+            return [self._watch(hook, ("", *given)) for hook in found]
 
         return listed
 
     # --- calls
 
-    def _watched(self, hook: Any, given: Sequence[str]) -> Any:
+    def _watch(self, hook: Any, given: Sequence[str]) -> Any:
         """The hook, telling of what it does; itself if it is a library's, or is watched."""
         code = code_of(hook) if self._on else None
         if code is None or is_library(code.co_filename):  # such as our own
             return hook
-        return self._patched.tried(lambda: self._telling(hook, code, given)) or hook
+        return self._patched.tried(lambda: self._wrap(hook, code, given)) or hook
 
-    def _telling(self, hook: Any, code: CodeType, given: Sequence[str]) -> Any:
+    def _wrap(self, hook: Any, code: CodeType, given: Sequence[str]) -> Any:
         @wraps(hook)
         def watched(*args: Any) -> Any:
             if not self._on or is_abstract(torch):
@@ -189,8 +189,8 @@ class HookTap(Tap):
         copies = first or 0 < self._measured.get(code, 0) < _MEASURED
         with self._unseen():
             return [
-                _Before(what, t, t._version, _copied(t) if copies else None)
-                for what, t in _named(given, args)
+                _Before(what, t, t._version, _copy(t) if copies else None)
+                for what, t in _name_tensors(given, args)
             ]
 
     def _after(
@@ -203,7 +203,7 @@ class HookTap(Tap):
                 self._measured[code] = self._measured.get(code, 0) + 1
                 change = _measure(written[0])
             elif out is not None and self._calls[code] <= _MEASURED:
-                instead = _replaced(rows, next(filter(None, given)), out)
+                instead = _replacement(rows, next(filter(None, given)), out)
         what, returned = written[0].what if written else "", out is not None
         self._main.tell(HookCalled(code, what, returned, drew and returned, change, instead))
 
@@ -212,7 +212,7 @@ def _stream() -> bytes:
     return stream(torch)
 
 
-def _named(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
+def _name_tensors(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
     """The tensors that a hook is given, and what they are called."""
     for what, arg in zip(given, args, strict=False):
         if isinstance(arg, Tensor):
@@ -222,26 +222,26 @@ def _named(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Ten
             yield from [(f"{what}[{i}]", t) for i, t in parts if isinstance(t, Tensor)]
 
 
-def _copied(t: Tensor) -> Tensor | None:
+def _copy(t: Tensor) -> Tensor | None:
     """Its values, if they are few enough and can be compared."""
     return t.detach().clone() if t.layout is torch.strided and t.numel() < _LARGE else None
 
 
-def _unlike(a: Tensor, b: Tensor) -> Tensor:
+def _differences(a: Tensor, b: Tensor) -> Tensor:
     """Where elements differ; NaN is like NaN."""
     return (a != b) & ~((a != a) & (b != b))
 
 
 def _measure(row: _Before) -> Change | None:
-    return None if row.copy is None else _compared(row.tensor.detach(), row.copy)
+    return None if row.copy is None else _compare(row.tensor.detach(), row.copy)
 
 
-def _replaced(rows: Sequence[_Before], name: str, out: Any) -> Change | None:
+def _replacement(rows: Sequence[_Before], name: str, out: Any) -> Change | None:
     """How what a hook returned differs from what it takes the place of, where that differs most."""
     was = {row.what: row.tensor.detach() for row in rows}
     out = (out,) if isinstance(out, Tensor) and name not in was else out  # one stands for a tuple
-    pairs = [(t.detach(), was.get(what)) for what, t in _named((name,), (out,))]
-    found = [_compared(a, b) for a, b in pairs if b is not None and _comparable(a, b)]
+    pairs = [(t.detach(), was.get(what)) for what, t in _name_tensors((name,), (out,))]
+    found = [_compare(a, b) for a, b in pairs if b is not None and _comparable(a, b)]
     return max(found, key=lambda c: c.share, default=None)
 
 
@@ -250,12 +250,12 @@ def _comparable(a: Tensor, b: Tensor) -> bool:
     return same and a.layout is b.layout is torch.strided and a.numel() < _LARGE
 
 
-def _compared(now: Tensor, before: Tensor) -> Change:
+def _compare(now: Tensor, before: Tensor) -> Change:
     wide = torch.promote_types(before.dtype, torch.float32)
     a, b = now.to(wide), before.to(wide)
     moved, was = float(torch.dist(a, b)), float(torch.dist(b, torch.zeros_like(b)))
     share = moved / was if was else float(moved > 0)
-    return Change(int(_unlike(now, before).sum()), before.numel(), share, _factor(a, b))
+    return Change(int(_differences(now, before).sum()), before.numel(), share, _factor(a, b))
 
 
 def _factor(now: Tensor, before: Tensor) -> float | None:

@@ -6,7 +6,6 @@ from typing import Any, final
 
 import torch
 
-from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import resume
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.training.record import events
@@ -25,7 +24,6 @@ class ModuleTap(Tap, Listener):
 
     def __init__(self, main: TorchTap) -> None:
         self._main = main
-        self._patched = Patches()
         self._depth = 0  # calls of modules that are running
         self._silent: set[int] = set()  # modules that were seen to run without a graph
         self._lines: dict[tuple[int, bool], tuple[Any, Line | None]] = {}
@@ -34,33 +32,31 @@ class ModuleTap(Tap, Listener):
     def put(self, bus: Bus) -> None:
         """Begin to listen."""
         self._bus, self._engine = bus, TorchEngine()
-        self._patched.before(torch, "compile", self._leave)
-        self._patched.before(torch.nn.Module, "compile", self._leave)
+        self._main.before_compiling.append(self._leave)
         listen(self)
 
     def take(self) -> None:
         """Listen no more."""
         unlisten(self)
-        self._patched.undo()
         self._lines.clear()
         self._met.clear()
 
-    def _leave(self, *args: Any, **kwargs: Any) -> None:
-        """What is compiled is compiled with all that looks at it: so we look no more."""
+    def _leave(self) -> None:
+        """Look no more: what is compiled would be compiled so."""
         unlisten(self)
         self._depth = 0
-        if self._main.pauses is not None:
-            self._main.pauses.leave()
+        if self._main.ops is not None:
+            self._main.ops.leave()
             self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
 
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> _Token | None:
         """A module is being called; `NOTHING` if nobody cares."""
         try:
             resume()  # what was to end a pause may have failed
-            recording, depth, pauses = torch.is_grad_enabled(), self._depth, self._main.pauses
+            recording, depth, ops = torch.is_grad_enabled(), self._depth, self._main.ops
             trains = depth and recording and module.training  # as nearly all calls do
-            if pauses is not None and not (trains and pauses.looks):
-                pauses.enters(module)
+            if ops is not None and not (trains and ops.looks):
+                ops.enters(module)
             if not recording:  # a loop over a test set: once is enough
                 if id(module) in self._silent:
                     return NOTHING
@@ -68,7 +64,9 @@ class ModuleTap(Tap, Listener):
             known = self._lines.get((id(module), recording)) if depth else None
             at = known[1] if known is not None else here()
             if known is None or self._bus.attentive:
-                self._meets(events.Entered(self._engine, module, depth, recording, at, inputs))
+                self._report_call(
+                    events.Entered(self._engine, module, depth, recording, at, inputs)
+                )
             self._depth = depth + 1
             return depth, at
         except Exception:
@@ -77,9 +75,9 @@ class ModuleTap(Tap, Listener):
     def leaves(self, module: Any, token: _Token | None, output: Any) -> None:
         """Its call is over."""
         try:
-            pauses = self._main.pauses
-            if pauses is not None and not pauses.looks:
-                pauses.leaves(module)
+            ops = self._main.ops
+            if ops is not None and not ops.looks:
+                ops.leaves(module)
             if token is not None and token is not NOTHING:
                 self._depth, at = token
                 self._tell(module, at, output)
@@ -93,7 +91,7 @@ class ModuleTap(Tap, Listener):
         if not self._depth:
             self._main.tell(events.Left(self._engine, module, recording, at, output))
 
-    def _meets(self, event: events.Entered) -> None:
+    def _report_call(self, event: events.Entered) -> None:
         """Tell of a call. Where a module within another one is called is known from then on; of a
         model, its parameters are: those that come later are leaves of graphs."""
         module = event.module

@@ -49,11 +49,11 @@ class _Ops(Onlooker):
             if call.kind.name in _FED and bus.hears(Fed):
                 torch_fed.tell(self._engine, call, bus.tell)
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
-                self._activated(call)
+                self._on_activation(call)
             elif call.kind.name in COMPARE:
-                self._compared(call)
+                self._on_comparison(call)
             elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
-                self._applied(call)
+                self._on_weight(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -70,12 +70,12 @@ class _Ops(Onlooker):
             if note not in bus.notes:
                 bus.notes.append(note)
 
-    def _activated(self, call: Call) -> None:
+    def _on_activation(self, call: Call) -> None:
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
             self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
 
-    def _compared(self, call: Call) -> None:
+    def _on_comparison(self, call: Call) -> None:
         """Nearly always both have one shape."""
         a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
@@ -84,7 +84,7 @@ class _Ops(Onlooker):
         if event is not None:
             self._bus.tell(event)
 
-    def _applied(self, call: Call) -> None:
+    def _on_weight(self, call: Call) -> None:
         if call.y.__class__ is not Tensor or not call.y.requires_grad:
             return
         some = [x for x in call.args[:3] if isinstance(x, Tensor)][:2]
@@ -145,7 +145,7 @@ class OpTap(Tap):
         """Begin to look."""
         self._ops, self._thread = _Ops(bus), get_ident()
         self._look()
-        self._main.pauses = self
+        self._main.ops = self
 
     def take(self) -> None:
         """Look no more."""
@@ -162,7 +162,7 @@ class OpTap(Tap):
     def leave(self) -> None:
         """See no more."""
         self._look_away()
-        self._main.pauses = None
+        self._main.ops = None
         self._quiet.clear()
 
     def _is_here(self) -> bool:

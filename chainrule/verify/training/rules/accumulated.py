@@ -131,8 +131,8 @@ class Accumulated:
     def divided(self) -> Edit | None:
         """The right division."""
         if near(self.by, 1):
-            return division.divided(self.place, self.k)
-        return division.redivided(self.place, self.by, self.k)
+            return division.divide_loss(self.place, self.k)
+        return division.change_divisor(self.place, self.by, self.k)
 
     @property
     def usual_drop(self) -> tuple[int, float]:

@@ -11,8 +11,8 @@ from typing import Any, final
 from chainrule.engine.source_text import source_line
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.holders import age, node_of, tensors
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.micro import Groups, Micro
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -61,7 +61,7 @@ _ROWS = (
             if near(*c.usual_drop)
             else ""
         ),
-        edit=lambda c: edits.moved_behind(c.zeroed_at, c.stepped_at),
+        edit=lambda c: edits.move_behind(c.zeroed_at, c.stepped_at),
     ),
     Row(
         "accumulation",
@@ -147,7 +147,7 @@ class Accumulation(Part):
         super().__init__(bus)
         self._rows: dict[int, Groups] = {}
         self._newest = -1  # serial numbers begin with 0
-        self._cut = Followed[int](self._attend)
+        self._cut = IdentityTable[int](self._attend)
         """Values that were cut from a graph, and the serial number of the node that made them."""
         self._chained = False
         self._single = False

@@ -77,7 +77,7 @@ class Clipping(Part):
             lambda c: f"in {c.times} steps {_WHY[c.when]}",
             "clip between the last backward pass and the step, the parameters that it trains",
             unless=(is_seldom,),
-            edit=lambda c: edits.moved_behind(c.place, c.added_at) if c.when == "between" else None,
+            edit=lambda c: edits.move_behind(c.place, c.added_at) if c.when == "between" else None,
         ),
         Row(
             "clip_scaled",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
@@ -104,5 +104,5 @@ class Died(Part):
             order = [id(p) for p in trainer.params if id(p) in dead | left]
             if left and len(dead) >= _SHARE * len(order) and set(order[: len(dead)]) == dead:
                 since = max([row.runs[key].begun for key in dead]) + 1
-                names = listed([name(p) for p in trainer.params if id(p) in dead])
+                names = join_names([name(p) for p in trainer.params if id(p) in dead])
                 yield _Dead(since, len(dead), len(order), trainer.built_at, names)

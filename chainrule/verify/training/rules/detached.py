@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.followed import Followed
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
@@ -86,7 +86,7 @@ class Cut(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._left = Followed[_Leaving](self._attend)
+        self._left = IdentityTable[_Leaving](self._attend)
         self.number: _Leaving | None = None  # the last value that left as a number
         self.lost: _Lost | None = None
         self._leaf: _Lost | None = None

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.followed import Followed
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.identity_table import IdentityTable
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.training.text.hook_code import drawn_at
+from chainrule.verify.training.text.hook_code import draw_line
 
 
 @dataclass(eq=False)
@@ -46,14 +46,14 @@ class Assigned(Part):
             "give each parameter its own: autograd.grad returns them in the order of its inputs",
             "error",
             (is_seldom,),
-            subject=lambda s: listed(s.pairs),
+            subject=lambda s: join_names(s.pairs),
             kind="parameters",
         ),
     )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._owners = Followed[tuple[Any, Place | None]]()
+        self._owners = IdentityTable[tuple[Any, Place | None]]()
         """Of a gradient: the tensor by which it is the derivative, and where it was taken."""
         self._steps = 0
         self.swapped: dict[Place | None, _Swapped] = {}
@@ -130,7 +130,7 @@ class Closures(Part):
         if self._calls and all(call.drew for call in self._calls):
             code, at = self._calls[-1].code, self._calls[-1].place
             if code is not None:
-                at = Place(code.co_filename, drawn_at(code), code.co_qualname)
+                at = Place(code.co_filename, draw_line(code), code.co_qualname)
             kind = type(e.optimizer).__name__
             row = self.drawing.setdefault(str(at), _Drawing(kind, at))
             row.most = max(row.most, len(self._calls))

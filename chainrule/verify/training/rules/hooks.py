@@ -15,15 +15,14 @@ from typing import final
 
 from chainrule.verify.finding import Level
 from chainrule.verify.place import Place
-from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled, HookTap
+from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text.hook_code import (
     Write,
-    drawn_at,
+    draw_line,
     has_generator,
-    returned_at,
+    return_line,
     write_of,
 )
 
@@ -105,7 +104,7 @@ class Hooks(Part):
             ),
             "if it is meant, nothing is to be done; a hook that only looks returns nothing",
             "note",
-            place=lambda h: h.at(returned_at(h.code)),
+            place=lambda h: h.at(return_line(h.code)),
             subject="{name}",
         ),
         Row(
@@ -114,25 +113,19 @@ class Hooks(Part):
             "in {draws} of its first calls the hook drew random numbers and returned a gradient: a "
             "second backward pass on the same values would give another one",
             "no random numbers in a backward pass; if the noise is meant, nothing is to be done",
-            place=lambda h: h.at(drawn_at(h.code)),
+            place=lambda h: h.at(draw_line(h.code)),
             subject="{name}",
         ),
     )
 
-    def __init__(self, bus: Bus, tap: HookTap) -> None:
+    def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._tap = tap
         self._hooks: dict[CodeType, _Hook] = {}
 
     @property
     def hooks(self) -> Sequence[_Hook]:
         """Those that were called."""
         return list(self._hooks.values())
-
-    @on(events.BackwardBegins)
-    def _begins(self, e: events.BackwardBegins) -> None:
-        """Leaves may have hooks from before."""
-        self._tap.adopt(e.graph.leaves)
 
     @on(HookCalled)
     def _called(self, e: HookCalled) -> None:

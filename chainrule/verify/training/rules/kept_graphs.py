@@ -117,14 +117,14 @@ class Kept(Part):
             ),
             place=lambda c: c.filled_at or c.place,
             detail=lambda c: f"held by {c.name}" if c.name else "what holds them was not found",
-            edit=lambda c: edits.detached(c.filled_at) if c.name else None,
+            edit=lambda c: edits.detach_line(c.filled_at) if c.name else None,
         ),
         Row(
             "graph_kept",
             lambda f: f.summed(),
             "`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows",
             "{name}: compute it within no_grad(), or of detached tensors",
-            edit=lambda c: edits.detached(c.place),
+            edit=lambda c: edits.detach_line(c.place),
         ),
         Row(
             "graph_kept",
@@ -186,7 +186,7 @@ class Kept(Part):
         parameters is part of no loss and of no layer's result."""
         self._marks.append(self._first_node)
         if self._step == 2 and all(self._marks):
-            self._summed = holders.spanning(self._marks)
+            self._summed = holders.graph_over_steps(self._marks)
         self._first_node = 0
 
     # --- graphs that are carried into the next step

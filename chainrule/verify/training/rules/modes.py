@@ -57,7 +57,7 @@ class _Mode:
         if self.left is None or at is None:
             return None
         same = (at.file, at.function) == (self.left.file, self.left.function)
-        lines = {(p.file, p.line) for f in (at.file, self.left.file) for p in origins.evaluating(f)}
+        lines = {(p.file, p.line) for f in (at.file, self.left.file) for p in origins.eval_lines(f)}
         return None if same or lines != {(self.left.file, self.left.line)} else self.left
 
     @property
@@ -94,7 +94,7 @@ class Modes(Part):
             (_is_alike,),
             place=lambda m: (m.left_at if m.why else None) or m.place,
             edit=lambda m: (
-                edits.inserted(m.place, f"{m.name}.train()") if m.name and m.why else None
+                edits.insert_before(m.place, f"{m.name}.train()") if m.name and m.why else None
             ),
         ),
     )
@@ -119,7 +119,7 @@ class Modes(Part):
         if e.recording:
             self._calls[id(e.module)] = e
             if not e.module.training and row.evaluated is None:
-                row.name = edits.known_as(e.module).name
+                row.name = edits.known_name(e.module).name
         elif not e.module.training and e.at is not None:
             row.left = _left_by(e.at[0]) or row.left
 

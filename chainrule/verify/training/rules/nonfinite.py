@@ -15,9 +15,9 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.followed import Followed
 from chainrule.verify.training.facts.hand_steps import HandSteps
 from chainrule.verify.training.facts.holders import age, node_of, tensors
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.ranges import Blame, Ranges, describe
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -84,7 +84,7 @@ class Bad(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._step = 1
-        self._bad = Followed[Origin](self._attend)
+        self._bad = IdentityTable[Origin](self._attend)
         self._heard = -1  # the newest node that has a hook
         self._back: Origin | None = None
         self._forward: Origin | None = None

@@ -98,7 +98,7 @@ class Opposed(Part):
             place=lambda s: s.last.own[0].place,
             detail=lambda s: f"in {len(s.dropped)} steps",
             evidence=lambda s: [f"step {t.step}: cosine {t.cosine:.2f}" for t in s.dropped[:4]],
-            edit=lambda s: edits.inserted(
+            edit=lambda s: edits.insert_before(
                 s.last.own[0].place, s.trainer.name and f"{s.trainer.name}.zero_grad()"
             ),
         ),

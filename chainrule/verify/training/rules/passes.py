@@ -79,7 +79,7 @@ class Order(Part):
             "step (and reset) behind the backward pass",
             unless=(_is_in_time,),
             place=lambda t: t.stepped_at,
-            edit=lambda t: edits.moved_behind(t.stepped_at, t.backward_at),
+            edit=lambda t: edits.move_behind(t.stepped_at, t.backward_at),
         ),
         Row(
             "not_reset",
@@ -97,7 +97,7 @@ class Order(Part):
             detail=lambda s: (
                 f"it is reset at {at}, before that" if (at := s.trainer.reset_at) else ""
             ),
-            edit=lambda s: edits.inserted(
+            edit=lambda s: edits.insert_before(
                 s.own, f"{s.trainer.name}.zero_grad()" if s.trainer.name else ""
             ),
         ),

@@ -72,12 +72,12 @@ class _Steps:
         t = self.trainer
         reset = t.name and f"{t.name}.zero_grad()"
         if self.beside is not None:
-            return edits.followed(self.beside, reset)
+            return edits.insert_behind(self.beside, reset)
         if t.has_closure:
-            return edits.inserted(t.backward_at, reset)
+            return edits.insert_before(t.backward_at, reset)
         if t.backward_at != t.own_pass_at:
-            return edits.inserted(t.own_pass_at, reset)
-        return edits.followed(t.stepped_at, reset)
+            return edits.insert_before(t.own_pass_at, reset)
+        return edits.insert_behind(t.stepped_at, reset)
 
 
 def _each_mixed(steps: _Steps) -> list[str]:
@@ -125,7 +125,7 @@ class Resets(Part):
             lambda s: "error" if len(s.empty) >= s.trainer.steps or len(s.empty) > 1 else "warning",
             place=lambda s: s.zeroed_at or s.trainer.stepped_at,
             detail=lambda s: f"in {len(s.empty)} of {s.trainer.steps} steps",
-            edit=lambda s: edits.moved_behind(s.zeroed_at, s.trainer.stepped_at),
+            edit=lambda s: edits.move_behind(s.zeroed_at, s.trainer.stepped_at),
         ),
     )
 
@@ -203,7 +203,7 @@ class _Added:
     def edit(self) -> edits.Edit | None:
         """The line with what is missing, if it is missing in every step."""
         missing = not self.beside and self.times == self.serial - 1
-        return edits.inserted(self.place, self.reset) if missing else None
+        return edits.insert_before(self.place, self.reset) if missing else None
 
 
 @final
@@ -246,7 +246,7 @@ class ByHand(Part):
         leaves = [x for x in e.begin.graph.leaves if id(x) in free]
         if leaves:
             norm = math.hypot(*[self.history.gradient(x).mixed for x in leaves])
-            reset = self.added[0].reset if self.added else edits.dropped(leaves)
+            reset = self.added[0].reset if self.added else edits.drop_statement(leaves)
             row = _Added(e.begin.serial, len(leaves), norm, e.begin.place, self._spared, reset)
             self.added.append(row)
 

@@ -73,7 +73,7 @@ def _stuck(row: _Scaler) -> _Skip:
             "backwards"
         )
         return _Skip(words, fix, blame.place, blame.op)
-    if (again := origins.rescaled(row.place)) is not None:
+    if (again := origins.rescale_line(row.place)) is not None:
         words = f"{dropped}; the scale, {row.scale:g}, is set anew each time, so that it never "
         return _Skip(f"{words}comes down", "scaler.update() without a scale of your own", again)
     if (own := origins.scale(row.place)) is not None:

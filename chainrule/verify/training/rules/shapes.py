@@ -54,7 +54,7 @@ class Shapes(Part):
             (is_seldom,),
             subject="the loss",
             edit=lambda c: (
-                edits.changed(c.place, lambda node: _squeezed(node, *c.event.shapes))
+                edits.change_line(c.place, lambda node: _squeezed(node, *c.event.shapes))
                 if c.is_loss
                 else None
             ),

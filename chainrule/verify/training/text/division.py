@@ -6,11 +6,11 @@ import ast
 from typing import TypeGuard
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.text.edits import Edit, changed
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.training.text.edits import Edit, change_line
+from chainrule.verify.trees import blocks, tree_of_file
 
 
-def divided(place: Place | None, by: int) -> Edit | None:
+def divide_loss(place: Place | None, by: int) -> Edit | None:
     """`loss.backward()` as `(loss / by).backward()`."""
 
     def change(node: ast.stmt) -> bool:
@@ -22,10 +22,10 @@ def divided(place: Place | None, by: int) -> Edit | None:
         call.func.value = ast.BinOp(call.func.value, ast.Div(), ast.Constant(by))
         return True
 
-    return changed(place, change)
+    return change_line(place, change)
 
 
-def redivided(place: Place | None, by: float, to: int) -> Edit | None:
+def change_divisor(place: Place | None, by: float, to: int) -> Edit | None:
     """The division of a loss with another divisor: the only one by `by` in the file, as in
     `loss = mean / 8`; else the last one of what is differentiated at `place`, as in
     `loss = loss / len(loader)`."""
@@ -46,13 +46,13 @@ def redivided(place: Place | None, by: float, to: int) -> Edit | None:
             part.right = ast.Constant(to)
         return bool(some)
 
-    return changed(Place(place.file, found[0], place.function), change) if found else None
+    return change_line(Place(place.file, found[0], place.function), change) if found else None
 
 
 def _divisions(tree: ast.AST, line: int) -> list[int]:
     """Lines, up to this one, that divide the loss of which it calls `backward`."""
     found: list[int] = []
-    for block in _blocks_with(tree, line):
+    for block in [b for b in blocks(tree) if any(s.lineno == line for s in b)]:
         for statement in [s for s in block if s.lineno <= line]:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.Div())):
@@ -64,18 +64,11 @@ def _divisions(tree: ast.AST, line: int) -> list[int]:
                     continue
                 case _:
                     continue
-            found += [statement.lineno] if name in _differentiated(block, line) else []
+            found += [statement.lineno] if name in _differentiated_name(block, line) else []
     return sorted(found)
 
 
-def _blocks_with(tree: ast.AST, line: int) -> list[list[ast.stmt]]:
-    """The block in which a line is a statement of its own."""
-    blocks = [getattr(n, field, None) for n in ast.walk(tree) for field in ("body", "orelse")]
-    rows: list[list[ast.stmt]] = [block for block in blocks if isinstance(block, list)]
-    return [block for block in rows if any(s.lineno == line for s in block)]
-
-
-def _differentiated(block: list[ast.stmt], line: int) -> list[str]:
+def _differentiated_name(block: list[ast.stmt], line: int) -> list[str]:
     """The name of what a line calls a method of."""
     calls = [n for s in block if s.lineno == line for n in ast.walk(s) if isinstance(n, ast.Call)]
     owners = [c.func.value for c in calls if isinstance(c.func, ast.Attribute)]

@@ -10,18 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from chainrule.engine.source_text import file_lines, source_line
+from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
+from chainrule.verify.training.text.source import Edit, Source, statement_at
 from chainrule.verify.where import user_frame
-
-
-@dataclass(frozen=True)
-class Edit:
-    """Lines from `place` on: `before` becomes `after`."""
-
-    before: str
-    after: str
-    place: Place
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class Known:
         return place.function.rpartition(".")[0] == self.function.rpartition(".")[0]
 
 
-def known_as(value: Any) -> Known:
+def known_name(value: Any) -> Known:
     """What the user's running line calls an object, and where it is called so."""
     frame, name = user_frame(), name_of(value)
     if frame is None:
@@ -64,7 +56,7 @@ def name_of(value: Any) -> str:
     return next((name for name, held in named.items() if held is value), "")
 
 
-def dropped(leaves: Sequence[Any]) -> str:
+def drop_statement(leaves: Sequence[Any]) -> str:
     """A statement that drops the gradients of leaves, by names of the user's running line."""
     frame = user_frame()
     if frame is None:
@@ -78,39 +70,32 @@ def dropped(leaves: Sequence[Any]) -> str:
     return "".join([f"{name}.grad = " for name in names]) + "None" if all(names) else ""
 
 
-def inserted(place: Place | None, statement: str) -> Edit | None:
+def insert_before(place: Place | None, statement: str) -> Edit | None:
     """The line with a statement in front of it."""
-    line = _line(place)
-    if place is None or _statement(line) is None or not statement:
-        return None
-    return Edit(line, f"{_indent(line)}{statement}\n{line}", place)
+    found = _statement_at(place) if statement else None
+    return None if found is None else found[0].before(found[1], statement)
 
 
-def followed(place: Place | None, statement: str) -> Edit | None:
+def insert_behind(place: Place | None, statement: str) -> Edit | None:
     """The line with a statement behind it."""
-    line = _line(place)
-    if place is None or _statement(line) is None or not statement:
-        return None
-    return Edit(line, f"{line}\n{_indent(line)}{statement}", place)
+    found = _statement_at(place) if statement else None
+    return None if found is None else found[0].behind(found[1], statement)
 
 
-def moved_behind(first: Place | None, second: Place | None) -> Edit | None:
+def move_behind(first: Place | None, second: Place | None) -> Edit | None:
     """The first line moved behind the second one, into whose block it comes; it may stand further
     down."""
+    found, behind = _statement_at(first), _statement_at(second)
     if first is None or second is None or first.file != second.file or first.line == second.line:
         return None
-    start, end = sorted((first.line, second.line))
-    lines = [source_line(first.file, n) for n in range(start, end + 1)]
-    if _statement(lines[0]) is None or _statement(lines[-1]) is None:
+    if found is None or behind is None:
         return None
-    if start == first.line:
-        new = [*lines[1:], _indent(lines[-1]) + lines[0].lstrip()]
-    else:
-        new = [lines[0], _indent(lines[0]) + lines[-1].lstrip(), *lines[1:-1]]
-    return Edit("\n".join(lines), "\n".join(new), first if start == first.line else second)
+    source, statement = found
+    other = source.statement(second.line)
+    return None if other is None else source.moved(statement, other)
 
 
-def given_all(place: Place | None, model: str) -> Edit | None:
+def give_all(place: Place | None, model: str) -> Edit | None:
     """`optimizer = SGD(head.parameters(), ...)` with all parameters of the model."""
 
     def change(node: ast.stmt) -> bool:
@@ -123,10 +108,10 @@ def given_all(place: Place | None, model: str) -> Edit | None:
         call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
         return True
 
-    return changed(place, change)
+    return change_line(place, change)
 
 
-def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
+def give_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with the parameters of other models, too."""
 
     def change(node: ast.stmt) -> bool:
@@ -140,14 +125,14 @@ def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
             return True
         kept = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
         more = [ast.parse(f"[*{model}.parameters()]", mode="eval").body for model in models]
-        added = [e for part in more if isinstance(part, ast.List) for e in part.elts]
-        call.args[0] = ast.List([*kept, *added], ast.Load())
+        new = [e for part in more if isinstance(part, ast.List) for e in part.elts]
+        call.args[0] = ast.List([*kept, *new], ast.Load())
         return True
 
-    return changed(place, change)
+    return change_line(place, change)
 
 
-def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
+def give_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
 
     def change(node: ast.stmt) -> bool:
@@ -162,12 +147,13 @@ def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
         call.args[0] = ast.List([*first, *more], ast.Load())
         return True
 
-    return changed(place, change)
+    return change_line(place, change)
 
 
-def added(place: Place | None, models: Sequence[str]) -> Edit | None:
+def add_group(place: Place | None, models: Sequence[str]) -> Edit | None:
     """The optimizer on the line, given a group more, behind the later line that makes a model."""
-    made = _statement(_line(place))
+    found = _statement_at(place)
+    made = None if found is None else found[1]
     if place is None or not isinstance(made, ast.Assign) or len(models) != 1:
         return None
     statement = (
@@ -175,54 +161,51 @@ def added(place: Place | None, models: Sequence[str]) -> Edit | None:
     )
     for n, line in enumerate(file_lines(place.file)[place.line :], place.line + 1):
         if line.strip().startswith(f"{models[0]} ="):
-            return followed(Place(place.file, n, place.function), statement)
+            return insert_behind(Place(place.file, n, place.function), statement)
     return None
 
 
-def detached(place: Place | None) -> Edit | None:
+def detach_line(place: Place | None) -> Edit | None:
     """`losses.append(loss)`, `losses[i] = loss` or `total += loss`, without the graph."""
 
     def change(node: ast.stmt) -> bool:
         if isinstance(node, ast.Assign | ast.AugAssign):
-            node.value = _cut(node.value)
+            node.value = _detach_value(node.value)
             return True
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not call.args:
             return False
-        call.args[-1] = _cut(call.args[-1])
+        call.args[-1] = _detach_value(call.args[-1])
         return True
 
-    return changed(place, change)
+    return change_line(place, change)
 
 
-def _cut(value: ast.expr) -> ast.expr:
+def _detach_value(value: ast.expr) -> ast.expr:
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub):
         # total = total + loss: what is added
-        return ast.BinOp(value.left, value.op, _cut(value.right))
+        return ast.BinOp(value.left, value.op, _detach_value(value.right))
     return ast.Call(ast.Attribute(value, "detach", ast.Load()), [], [])
 
 
-def changed(place: Place | None, change: Callable[[Any], bool]) -> Edit | None:
+def change_line(place: Place | None, change: Callable[[Any], bool]) -> Edit | None:
     """The line with its statement changed; None if `change` returns False for it."""
-    line = _line(place)
-    node = _statement(line)
-    if place is None or node is None or not change(node):
+    found = _statement_at(place)
+    if found is None or not change(found[1]):
         return None
-    return Edit(line, _indent(line) + ast.unparse(ast.fix_missing_locations(node)), place)
+    text = ast.unparse(ast.fix_missing_locations(found[1]))
+    return found[0].with_pieces([(found[1], text)])
 
 
-def _line(place: Place | None) -> str:
-    return "" if place is None else source_line(place.file, place.line)
-
-
-def _statement(line: str) -> ast.stmt | None:
-    """The one simple statement of a line; None if it is another thing, or a part of one."""
+def _statement_at(place: Place | None) -> tuple[Source, ast.stmt] | None:
+    """The file of a place and the statement on its line; None if that is not all of the line."""
+    found = statement_at(place)
+    if found is None or place is None:
+        return None
+    lines = found[0].lines[found[1].lineno - 1 : found[1].end_lineno]
+    text = "\n".join(lines).encode()[found[1].col_offset :].decode()
     try:
-        body = ast.parse(line.strip()).body
+        alone = len(ast.parse(text).body) == 1 and not lines[0][: found[1].col_offset].strip()
     except SyntaxError:
         return None
-    return body[0] if len(body) == 1 and not hasattr(body[0], "body") else None
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
+    return found if alone else None

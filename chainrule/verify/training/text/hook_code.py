@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import last_word, tree_of_file
 
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "normal", "uniform", "bernoulli", "dropout"}
@@ -31,13 +31,13 @@ def write_of(code: CodeType) -> Write | None:
     return min(found, key=lambda w: w.line, default=None)
 
 
-def drawn_at(code: CodeType) -> int:
+def draw_line(code: CodeType) -> int:
     """The first line that calls what draws random numbers, as far as its name tells; else the
     line of the hook."""
     return min([n.lineno for n in _draws(code)], default=code.co_firstlineno)
 
 
-def returned_at(code: CodeType) -> int:
+def return_line(code: CodeType) -> int:
     """The first line that returns something; that of the hook if none does so by that word."""
     inside = [n for hook in _hooks(code) for n in ast.walk(hook)]
     lines = [n.lineno for n in inside if isinstance(n, ast.Return) and n.value is not None]
@@ -52,11 +52,7 @@ def has_generator(code: CodeType) -> bool:
 def _draws(code: CodeType) -> list[ast.Call]:
     """Calls of what draws random numbers."""
     calls = [n for hook in _hooks(code) for n in ast.walk(hook) if isinstance(n, ast.Call)]
-    return [n for n in calls if _last(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
-
-
-def _last(f: ast.expr) -> str:
-    return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+    return [n for n in calls if last_word(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
 
 
 def _hooks(code: CodeType) -> list[ast.AST]:
@@ -76,7 +72,7 @@ def _is(node: ast.AST, code: CodeType) -> bool:
 
 def _writes(hook: ast.AST) -> Iterator[Write]:
     assert isinstance(hook, ast.FunctionDef | ast.Lambda)
-    known = _known(hook)
+    known = _names_from_arguments(hook)
     alone = {id(n.value) for n in ast.walk(hook) if isinstance(n, ast.Expr)}
     for n in ast.walk(hook):
         if isinstance(n, ast.Call) and is_in_place(n) and _root(n) in known:
@@ -95,7 +91,7 @@ def is_in_place(call: ast.Call) -> bool:
     return name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
 
 
-def _known(hook: ast.FunctionDef | ast.Lambda) -> set[str]:
+def _names_from_arguments(hook: ast.FunctionDef | ast.Lambda) -> set[str]:
     """Names of arguments, and of what is made of them."""
     known = {a.arg for a in hook.args.args} - {"self"}
     for n in ast.walk(hook):

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable
 
 from chainrule.verify.place import Place
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import last_word, tree_of_file
 from chainrule.verify.where import users_files
 
 _FILLS = (
@@ -26,7 +26,7 @@ _DRAWS = ("randn", "rand", "normal")
 def activation(op: str) -> Place | None:
     """The line that names a sigmoid or tanh, as a function or as a layer."""
     names = (op, op.capitalize())
-    return _only(lambda node: not isinstance(node, ast.Call) and _name(node) in names)
+    return _only(lambda node: not isinstance(node, ast.Call) and last_word(node) in names)
 
 
 def weights() -> Place | None:
@@ -40,7 +40,7 @@ def biases(module: str, near: Place | None) -> Place | None:
     return _only(lambda node: _evens(node, last), near)
 
 
-def filled(module: str) -> Place | None:
+def fill_line(module: str) -> Place | None:
     """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
     last = module.rpartition(".")[2]
     return _only(lambda node: _fills(node, last))
@@ -48,7 +48,7 @@ def filled(module: str) -> Place | None:
 
 def _fills(node: ast.AST, module: str) -> bool:
     match node:
-        case ast.Call(func=function, args=[first, *_]) if _name(function) in _FILLS:
+        case ast.Call(func=function, args=[first, *_]) if last_word(function) in _FILLS:
             value = _undata(first)
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILLS:
             value = _undata(owner)
@@ -56,7 +56,7 @@ def _fills(node: ast.AST, module: str) -> bool:
             return False
     match value:
         case ast.Attribute(value=ast.Name() | ast.Attribute() as held, attr=attr):
-            return _name(held) == module and attr.startswith("weight")
+            return last_word(held) == module and attr.startswith("weight")
         case _:
             return False
 
@@ -72,7 +72,7 @@ def _evens(node: ast.AST, module: str) -> bool:
     return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
 
 
-def evaluating(file: str) -> list[Place]:
+def eval_lines(file: str) -> list[Place]:
     """The lines of a file that put something into eval mode: `model.eval()`."""
     return _lines(file, _evaluates)
 
@@ -96,7 +96,7 @@ def scale(near: Place | None) -> Place | None:
     return _only(_scales, near)
 
 
-def rescaled(near: Place | None) -> Place | None:
+def rescale_line(near: Place | None) -> Place | None:
     """The line that gives a gradient scaler a scale of its own: `scaler.update(new_scale=...)`; in
     the file of its step."""
     found = [] if near is None else _lines(near.file, _rescales)
@@ -112,7 +112,7 @@ def _rescales(node: ast.AST) -> bool:
             return False
 
 
-def rewrapped(near: Place | None) -> Place | None:
+def rewrap_line(near: Place | None) -> Place | None:
     """The line that makes a new leaf of a value that was taken out of its graph."""
     return _only(_rewraps, near)
 
@@ -120,10 +120,10 @@ def rewrapped(near: Place | None) -> Place | None:
 def _makes(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
         return False
-    return _name(node.value.func) == "Parameter" and name in map(_name, node.targets)
+    return last_word(node.value.func) == "Parameter" and name in map(last_word, node.targets)
 
 
-def freezing(near: Place | None) -> Place | None:
+def freeze_line(near: Place | None) -> Place | None:
     """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
     return _only(_freezes, near)
 
@@ -141,7 +141,7 @@ def _freezes(node: ast.AST) -> bool:
 
 
 def _scales(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or _name(node.func) != "GradScaler":
+    if not isinstance(node, ast.Call) or last_word(node.func) != "GradScaler":
         return False
     return any(k.arg in ("init_scale", "backoff_factor") for k in node.keywords)
 
@@ -154,7 +154,7 @@ def _rewraps(node: ast.AST) -> bool:
     inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in _CUTS]
     required = [k.value for k in node.keywords if k.arg == "requires_grad"]
     leaf = any(isinstance(v, ast.Constant) and v.value is True for v in required)
-    return bool(inner) and (leaf or _name(node.func) == "requires_grad_")
+    return bool(inner) and (leaf or last_word(node.func) == "requires_grad_")
 
 
 def _sets(node: ast.AST) -> bool:
@@ -162,11 +162,11 @@ def _sets(node: ast.AST) -> bool:
     but not `self.embedding.weight`."""
     if not isinstance(node, ast.Call):
         return False
-    if _name(node.func) == "Parameter":
-        return any(_name(n.func) in _DRAWS for n in ast.walk(node) if isinstance(n, ast.Call))
+    if last_word(node.func) == "Parameter":
+        return any(last_word(n.func) in _DRAWS for n in ast.walk(node) if isinstance(n, ast.Call))
     own = node.func.value if isinstance(node.func, ast.Attribute) else node
-    filled = [_undata(x) for x in (own, *node.args[:1])]
-    return _name(node.func) in _FILLS and any(map(_is_weight, filled))
+    values = [_undata(x) for x in (own, *node.args[:1])]
+    return last_word(node.func) in _FILLS and any(map(_is_weight, values))
 
 
 def _undata(node: ast.expr) -> ast.expr:
@@ -180,13 +180,6 @@ def _is_weight(node: ast.AST) -> bool:
             return True
         case _:
             return False
-
-
-def _name(node: ast.AST) -> str:
-    """The last part of a dotted name."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _only(is_it: Callable[[ast.AST], bool], near: Place | None = None) -> Place | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.engine.source_text import class_file, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
 from chainrule.verify.where import Line, is_library, placed, users_files
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Unread(NamedTuple):
         return Edit(line, re.sub(old, new, line), self.place)
 
 
-def unread(names: Names, p: Any) -> Unread | None:
+def unread_part(names: Names, p: Any) -> Unread | None:
     """The part with a parameter that no code reads; None if there may be some."""
     for module, part in holders(names, p):
-        place = _made(module.__class__, part)
+        place = _place_that_makes(module.__class__, part)
         if place is not None:
             owner = module.__class__.__name__
-            for other in _like(module, part):
+            for other in _similar_parts(module, part):
                 again = [r for r in _uses(place.file).lines if r.part == other and r.owner == owner]
                 if len({row.place for row in again}) > 1:
                     return Unread(part, owner, again[-1].place, other)
@@ -81,7 +81,7 @@ def unread(names: Names, p: Any) -> Unread | None:
     return None
 
 
-def _like(module: Any, part: str) -> list[str]:
+def _similar_parts(module: Any, part: str) -> list[str]:
     """Parts of the same class whose names differ in their numbers only: `conv2` for `conv3`."""
     word, value = re.sub(r"\d", "", part), getattr(module, part, None)
     others: dict[str, Any] = dict(module.named_children())
@@ -105,7 +105,7 @@ def holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
                     yield inside[".".join(steps[:i])], step
 
 
-def _made(kind: type, part: str) -> Place | None:
+def _place_that_makes(kind: type, part: str) -> Place | None:
     """The line that makes the part, if no code of the user's reads it."""
     own = [c.__name__ for c in kind.__mro__ if not _is_library(c)]
     bases = {c.__name__ for c in kind.__mro__ if _is_library(c)}
@@ -159,7 +159,7 @@ def _uses(file: str) -> _Uses:
                 continue
             lines += [_Made(n.attr, kind.name, Place(file, n.lineno)) for n in inside
                       if isinstance(n, ast.Attribute) and _is_own(n)]  # fmt: skip
-            if _INDIRECT & {_word(n) for n in inside}:
+            if _INDIRECT & {last_word(n) for n in inside}:
                 indirect.add(kind.name)
     read = [
         n.attr for n in nodes
@@ -167,12 +167,6 @@ def _uses(file: str) -> _Uses:
     ]  # fmt: skip
     lines.sort(key=lambda row: row.place.line)
     return _Uses(frozenset(read), made, lines, frozenset(indirect))
-
-
-def _word(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_set(node: ast.Attribute) -> bool:
@@ -212,13 +206,13 @@ class Unused(NamedTuple):
         return f"use `{self.name}`, or leave the call out"
 
 
-def unused(at: Line | None) -> Unused | None:
+def unused_value(at: Line | None) -> Unused | None:
     """What the call on a line gives to a name in vain; None if somebody may read it."""
     place = placed(at)
     if at is None or place is None:
         return None
-    function = _around(tree_of_file(place.file), at[1])
-    for block in () if function is None else _blocks(function):
+    function = function_at(tree_of_file(place.file), at[1])
+    for block in () if function is None else blocks(function):
         for i, statement in enumerate(block):
             inside = statement.lineno <= at[1] <= (statement.end_lineno or 0)
             match statement:
@@ -229,21 +223,6 @@ def unused(at: Line | None) -> Unused | None:
                 case _:
                     pass
     return None
-
-
-def _around(tree: ast.AST, line: int) -> ast.AST | None:
-    """The innermost function that has a line."""
-    functions = [n for n in ast.walk(tree) if isinstance(n, _FUNCTIONS)]
-    inside = [f for f in functions if f.lineno <= line <= (f.end_lineno or 0)]
-    return max(inside, key=lambda f: f.lineno, default=None)
-
-
-def _blocks(function: ast.AST) -> Iterator[list[ast.stmt]]:
-    for node in ast.walk(function):
-        for field in ("body", "orelse", "finalbody"):
-            rows: object = getattr(node, field, None)
-            if isinstance(rows, list):
-                yield rows  # pyright: ignore[reportUnknownVariableType]
 
 
 def _again(after: list[ast.stmt], name: str) -> int | None:

@@ -24,7 +24,7 @@ from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.freshness import are_fresh
 from chainrule.verify.training.facts.holders import tensors
-from chainrule.verify.training.facts.names import Names, listed, owners
+from chainrule.verify.training.facts.names import Names, join_names, owners
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_graph import graph_of
@@ -221,7 +221,8 @@ def _between(part: Coverage) -> Iterator[_Between]:
         own = [p for root in roots for p in seen.names.within(root) if p.requires_grad]
         calls = [seen.called[id(root)] for root in roots]
         yield _Between(
-            row, listed([k.name for k in calls]), own, listed([seen.names.param(p) for p in own]),
+            row, join_names([k.name for k in calls]), own,
+            join_names([seen.names.param(p) for p in own]),
             max([seen.unheld.rows[id(p)].count for p in own]), row.place,
             _edit(row.place, [k.name for k in calls if k.reaches(row.place)]),
         )  # fmt: skip
@@ -229,7 +230,7 @@ def _between(part: Coverage) -> Iterator[_Between]:
 
 def _edit(place: Place | None, models: Sequence[str]) -> edits.Edit | None:
     """The optimizer with the parameters of these models, too; of one that is made later, then."""
-    return edits.added(place, models) or edits.given_more(place, models)
+    return edits.add_group(place, models) or edits.give_more(place, models)
 
 
 _LEAST = 2
@@ -250,7 +251,7 @@ class _Alone(NamedTuple):
     @property
     def names(self) -> str:
         """What the program calls them."""
-        return listed(self.named)
+        return join_names(self.named)
 
 
 def _alone(part: Coverage) -> Iterator[_Alone]:
@@ -305,6 +306,6 @@ ROWS = (
         place=lambda c: c.steps.place,
         subject="{names}",
         kind="parameters",
-        edit=lambda c: edits.with_tensors(c.steps.place, c.named),
+        edit=lambda c: edits.give_tensors(c.steps.place, c.named),
     ),
 )

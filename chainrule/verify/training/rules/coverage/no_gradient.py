@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import origins
-from chainrule.verify.training.text.unread import Unread, Unused, holders, unread, unused
+from chainrule.verify.training.text.unread import Unread, Unused, holders, unread_part, unused_value
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -45,7 +45,7 @@ def _bare_of(seen: Seen, row: Steps) -> tuple[dict[Unread | Unused, list[Any]], 
     got = row.got.keys() | seen.touched
     for key, p in row.params.items() if row.count else ():
         if p.requires_grad and key not in got and seen.names.has(p):
-            part = unread(seen.names, p) or _unused(seen, p)
+            part = unread_part(seen.names, p) or _unused(seen, p)
             (rest if part is None else parts.setdefault(part, [])).append(p)
     return parts, rest
 
@@ -54,7 +54,7 @@ def _unused(seen: Seen, p: Any) -> Unused | None:
     """Where what the module of a parameter gives, or one around it, is put in vain."""
     for module, _ in holders(seen.names, p):
         *_, at = seen.ran.get(id(module), (None,))
-        if (found := unused(at)) is not None:
+        if (found := unused_value(at)) is not None:
             return found
     return None
 
@@ -63,7 +63,7 @@ def _useless(part: Coverage) -> Iterator[_Useless]:
     seen = part.facts
     for row in seen.optimizers.values():
         for one, params in _bare_of(seen, row)[0].items():
-            yield _Useless(one, listed([seen.names.param(p) for p in params]))
+            yield _Useless(one, join_names([seen.names.param(p) for p in params]))
 
 
 def _bare(part: Coverage) -> Iterator[_Bare]:
@@ -73,9 +73,9 @@ def _bare(part: Coverage) -> Iterator[_Bare]:
         used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
         others = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
         if bare:
-            names = listed([seen.names.param(p) for p in (*used, *others)])
+            names = join_names([seen.names.param(p) for p in (*used, *others)])
             whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-            cut = origins.rewrapped(row.place) if whole and used and seen.loose else None
+            cut = origins.rewrap_line(row.place) if whole and used and seen.loose else None
             groups = _groups(seen, used, others)
             yield _Bare(row, names, len(bare), groups, whole, cut)
 
@@ -89,7 +89,7 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
         (idle, "did not run"),
     )
     return "; ".join(
-        [f"{listed([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
+        [f"{join_names([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
     )
 
 
@@ -116,8 +116,8 @@ def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
     norms = engine.norms(frozen) if engine is not None else []
     zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
     if zero:
-        place = origins.freezing(rows[0].place) or rows[0].place
-        yield _Zero(len(zero), listed([seen.names.param(p) for p in zero]), place)
+        place = origins.freeze_line(rows[0].place) or rows[0].place
+        yield _Zero(len(zero), join_names([seen.names.param(p) for p in zero]), place)
 
 
 _WORDS = (

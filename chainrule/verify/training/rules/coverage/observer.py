@@ -161,7 +161,7 @@ class Coverage(Part):
             seen.unheld.entered(e, seen.names)
             self._root = module
             if id(module) not in seen.called:
-                seen.called[id(module)] = edits.known_as(module)
+                seen.called[id(module)] = edits.known_name(module)
         elif not seen.names.has_module(module) and id(module) not in seen.strangers:
             seen.names.renew()
             if not seen.names.has_module(module):

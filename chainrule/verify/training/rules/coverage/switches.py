@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record.op_names import MODAL
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text.edits import Edit
@@ -94,7 +94,7 @@ class _Set:
     @property
     def some(self) -> str:
         """The first of what is."""
-        return listed(self.kept.values(), 3)
+        return join_names(self.kept.values(), 3)
 
     @property
     def right(self) -> str:
@@ -240,7 +240,7 @@ def _frozen_groups(part: Coverage) -> Iterator[_Group]:
         trained = [g for g in groups if any(id(p) in row.got for p in g)]
         for group in groups if trained and row.count else ():
             if group and not any(p.requires_grad or id(p) in row.got for p in group):
-                yield _Group(row, listed([seen.names.param(p) for p in group]), len(left_out))
+                yield _Group(row, join_names([seen.names.param(p) for p in group]), len(left_out))
 
 
 def _thaws(file: str) -> bool:
@@ -271,7 +271,7 @@ def _of(switch: str, code: str) -> Row:
             f"{c.state}: {c.some}"
         ),
         "{right}",
-        subject=lambda c: listed(c.owners),
+        subject=lambda c: join_names(c.owners),
         kind="parameters",
         edit=lambda c: c.edit,
     )
@@ -286,7 +286,7 @@ ROWS = (
             f"reads: {len(c.kept)} of its parameters are in the optimizer and still frozen"
         ),
         "{owners[0]}.requires_grad_(True)",
-        subject=lambda c: listed(c.kept.values()),
+        subject=lambda c: join_names(c.kept.values()),
         kind="parameters",
         edit=lambda c: c.edit,
     ),

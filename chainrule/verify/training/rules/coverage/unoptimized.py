@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text.edits import Edit, given_all
+from chainrule.verify.training.text.edits import Edit, give_all
 from chainrule.verify.where import placed
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _replaced(part: Coverage) -> Iterator[_Replaced]:
         if strays:
             lines = [seen.written.get(id(p)) for p in left]
             at = placed(lines[-1]) if None not in lines else None
-            names = listed([seen.names.param(p) for p in left])
+            names = join_names([seen.names.param(p) for p in left])
             yield _Replaced(row, strays, left, names, at)
             return
 
@@ -93,7 +93,7 @@ def _strangers(part: Coverage) -> Iterator[_Strangers]:
         and any(p.requires_grad for p in module.parameters())
     ]
     for module, root, at in rows[:1]:
-        kinds = listed([type(m).__name__ for m, _, _ in rows])
+        kinds = join_names([type(m).__name__ for m, _, _ in rows])
         place = _kept_at(seen, module) or placed(at)
         yield _Strangers(len(rows), type(root).__name__, type(module).__name__, kinds, place)
 
@@ -175,11 +175,9 @@ def _beside(part: Coverage) -> Iterator[_Beside]:
         out = [p for p in own if any(p is q for q in left)]
         within = [p for p in own if id(p) in optimized]
         if out and within:
-            names = listed([seen.names.param(p) for p in out])
+            names = join_names([seen.names.param(p) for p in out])
             known = seen.called.get(id(root))
-            edit = (
-                given_all(place, known.name) if known is not None and known.holds(place) else None
-            )
+            edit = give_all(place, known.name) if known is not None and known.holds(place) else None
             odd = _is_odd(seen, out, within)
             yield _Beside(out, len(own), type(root).__name__, names, odd, place, edit)
 

@@ -13,17 +13,17 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts import units
-from chainrule.verify.training.facts.followed import Followed
-from chainrule.verify.training.facts.groups import Group, together
+from chainrule.verify.training.facts.groups import Group, group_modules
 from chainrule.verify.training.facts.holders import age, ages, tensors
+from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.layers import (
     ADDS,
     Layer,
     Row,
     Weights,
     bias_of,
-    finer,
-    ordered,
+    in_order,
+    split_by_weight,
 )
 from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.record import events
@@ -57,7 +57,7 @@ class Flow(Part):
         self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
-        self._outputs = Followed[int]()
+        self._outputs = IdentityTable[int]()
         self._nodes: dict[int, int] = {}  # numbers of layers, by those of the nodes of this step
         self._groups: list[Group] = []  # of models that are called one by one
         self._made: set[int] = set()  # ages of what models gave in the first step
@@ -142,7 +142,7 @@ class Flow(Part):
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
         if order is not None:
-            self._units.append(units.measured(e.name, e.engine.array(e.y), order, self._steps))
+            self._units.append(units.measure_units(e.name, e.engine.array(e.y), order, self._steps))
 
     def _behind(self, x: Any) -> int | None:
         """The number of the last layer that a value was made by, a few calls ago at most."""
@@ -253,7 +253,7 @@ class Flow(Part):
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
             own = [w for w in weights if self.history.names.has(w.what)]
-            fine = self._model(name, finer(layers, own), named)
+            fine = self._model(name, split_by_weight(layers, own), named)
             self._judged.append(fine if fine.is_found else self._model(name, layers, named))
         loose = [w for w in weights if not self.history.names.has(w.what)]
         self._judged.append(self._model("training loop", loose, {}))
@@ -273,7 +273,7 @@ class Flow(Part):
         every = {key: self._inside(*row) for key, row in self.history.names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
-            yield group.name, ordered(some), dict(group.labels)
+            yield group.name, in_order(some), dict(group.labels)
         for key, layers in every.items():
             yield type(self.history.names.roots[key][1]).__name__, layers, {}
 
@@ -281,13 +281,13 @@ class Flow(Part):
         """Small models that the program keeps together and calls one after the other."""
         roots = self.history.names.roots.values()
         small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
-        groups = together(small) if len(self._chained) >= _FLOW - 1 else []
+        groups = group_modules(small) if len(self._chained) >= _FLOW - 1 else []
         return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
 
     def _inside(self, engine: Engine, root: Any) -> list[Layer]:
         inside = {id(m) for _, m in engine.modules(root)}
         layers = [layer for key, layer in self._layers.items() if key in inside]
-        return ordered(layers)
+        return in_order(layers)
 
     def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__

@@ -8,7 +8,7 @@ from typing import Literal
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import layers
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.rules.flow.model import Model, finite
@@ -74,7 +74,7 @@ def _through_layers(code: _Code) -> Row:
         detail=lambda m: _reason(code, m.units)[0],
         subject="{name}",
         kind="model",
-        input=lambda m: listed([row.name for row in at(m)]),
+        input=lambda m: join_names([row.name for row in at(m)]),
         table=lambda m: m.flow_table,
     )
 
@@ -144,7 +144,7 @@ ROWS = (
         "another way from what comes before to the loss",
         place=lambda m: placed(m.lost[0].at),
         detail="each call multiplies the gradient by less than 1",
-        input=lambda m: listed([row.name for row in m.lost[1:]]),
+        input=lambda m: join_names([row.name for row in m.lost[1:]]),
     ),
     _of_model(
         "exploding",
@@ -156,7 +156,7 @@ ROWS = (
         "smaller initial weights (of a recurrence: orthogonal, of gain 1), a gated cell, or "
         "clip_grad_norm_",
         place=lambda m: (
-            origins.filled(m.beyond[0].name) or origins.weights() or placed(m.beyond[0].at)
+            origins.fill_line(m.beyond[0].name) or origins.weights() or placed(m.beyond[0].at)
         ),
         input="{beyond[0].name}",
     ),
@@ -166,7 +166,7 @@ ROWS = (
         _dying,
         "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu",
         place=_sunk_at,
-        input=lambda m: listed([m.behind(u).name for u in m.dead]),
+        input=lambda m: join_names([m.behind(u).name for u in m.dead]),
         table=lambda m: m.dead_table(m.dead),
     ),
     _of_model(
@@ -175,7 +175,7 @@ ROWS = (
         _stuck,
         "bring the inputs to mean 0 and deviation 1, or take smaller initial weights",
         place=lambda m: placed(m.behind(m.stuck[0]).at),
-        input=lambda m: listed([m.behind(u).name for u in m.stuck]),
+        input=lambda m: join_names([m.behind(u).name for u in m.stuck]),
         table=lambda m: m.dead_table(m.stuck),
     ),
 )

@@ -28,7 +28,7 @@ _SWITCHES: tuple[tuple[type, str], ...] = (
 
 
 @final
-class Rest(Listener):
+class EvaluationPause(Listener):
     """Lets an onlooker look from `start` to `stop`, but where it rests."""
 
     def __init__(self, onlooker: Onlooker) -> None:
@@ -52,7 +52,7 @@ class Rest(Listener):
         unlisten(self)
         look_away(self._onlooker)
 
-    def counted(self) -> bool:
+    def count(self) -> bool:
         """Whether this call is still to be recorded."""
         self._off = 0 if torch.is_grad_enabled() else self._off + 1
         if self._off > MOST:

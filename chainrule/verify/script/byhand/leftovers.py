@@ -13,8 +13,8 @@ import numpy as np
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.held import array_of
-from chainrule.verify.script.byhand.step import WHAT, HandStep, said
+from chainrule.verify.script.byhand.script_state import array_of
+from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
 from chainrule.verify.script.byhand.turn import Turn
 from chainrule.verify.script.byhand.updates import updates_in
 from chainrule.verify.subject import Array
@@ -27,10 +27,10 @@ _MOST = 20_000
 _KIND = "training step by hand"
 
 
-def not_reset(step: HandStep, inputs: Sequence[int]) -> Finding:
+def not_reset_finding(step: HandStep, inputs: Sequence[int]) -> Finding:
     """Gradients that this turn adds to those of the last one; what it adds is right."""
     names = [step.inputs[k].name for k in inputs]
-    place = _added_up(step.text.file)
+    place = _accumulation(step.text.file)
     what = "the gradient" if place is None else f"`{place.text}`"
     says = "a second turn adds the right gradient to what the first one left"
     return Finding(
@@ -42,7 +42,7 @@ def not_reset(step: HandStep, inputs: Sequence[int]) -> Finding:
     )  # fmt: skip
 
 
-def _added_up(file: str) -> Place | None:
+def _accumulation(file: str) -> Place | None:
     """The first statement that adds to what an update takes off."""
     tree = tree_of_file(file)
     taken = {ast.unparse(n) for u in updates_in(tree) for n in ast.walk(u.gradient)}
@@ -61,10 +61,10 @@ def _shapes(scope: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for way, x in itertools.islice(walk(dict(scope)), _MOST):
         array = array_of(x)
         if array is not None:
-            yield from ((name, array.shape) for name in said(way.steps))
+            yield from ((name, array.shape) for name in spellings(way.steps))
 
 
-def grown(turn: Turn, before: Shapes) -> Iterator[Finding]:
+def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
     """Parameters that a first turn made larger: a gradient that was not summed made them so."""
     for name, slot in zip(turn.names, turn.found, strict=True):
         old, new, at = before.get(name), slot.array.shape, placed(slot.at)
@@ -78,7 +78,7 @@ def grown(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def read_late(turn: Turn, step: HandStep) -> Finding | None:
+def late_read(turn: Turn, step: HandStep) -> Finding | None:
     """The first parameter whose update comes before a gradient has read it: moved by its update, it
     moves that gradient. Where a turn updates it several times, that is what it is for."""
     if any(s.times > len(s.written) for s in turn.found):
@@ -93,7 +93,7 @@ def read_late(turn: Turn, step: HandStep) -> Finding | None:
         pairs = zip(turn.names, own, moved, strict=True)
         late = [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
         if late:
-            return _late(name, late, placed(slot.at))
+            return _late_finding(name, late, placed(slot.at))
     return None
 
 
@@ -101,7 +101,7 @@ def _near(a: Array, b: Array) -> bool:
     return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12 * np.max(np.abs(a), initial=0)))
 
 
-def _late(name: str, late: Sequence[str], place: Place | None) -> Finding:
+def _late_finding(name: str, late: Sequence[str], place: Place | None) -> Finding:
     says = f"the gradient of {', '.join(late)} reads {name} when it is updated already"
     return Finding(
         "warning", WHAT, _KIND, late[0], (Name("stale", says, rank=1.0),), place,

@@ -27,7 +27,7 @@ Claimed: TypeAlias = tuple[ast.expr, int, bool]
 """A gradient, the sign with which it is added, and whether it has a rate."""
 
 
-def claimed(
+def claimed_gradient(
     target: ast.expr, step: ast.expr, sign: int, before: Sequence[ast.stmt], through: list[ast.stmt]
 ) -> ast.expr | None:
     """The gradient by which a step changes its target; None if it has no rate, and nothing in it is
@@ -55,9 +55,9 @@ def _gradient(
             turned = -1 if isinstance(op, ast.Sub) else 1
             return _sum(step, sign, one, other, turned)
         case _:
-            core, turned, has_rate = _without_rate(step)
+            core, turned, has_rate = _strip_rate(step)
     sign *= turned
-    source = _defined(core, before) if len(through) < _FOLLOWED and is_held(core) else None
+    source = _definition(core, before) if len(through) < _FOLLOWED and is_held(core) else None
     if source is not None:
         through.append(before[len(source[2])])
         further = _gradient(source[0], sign * source[1], source[2], through)
@@ -81,7 +81,7 @@ def _sum(
     return (other[0], sign * other[1] * turned, True) if other[2] else None
 
 
-def _without_rate(step: ast.expr) -> tuple[ast.expr, int, bool]:
+def _strip_rate(step: ast.expr) -> tuple[ast.expr, int, bool]:
     """A product without its rates, numbers before it, and roots below it; a sign; whether a rate
     was there."""
     sign, has_rate = 1, False
@@ -111,11 +111,11 @@ def _without_rate(step: ast.expr) -> tuple[ast.expr, int, bool]:
 
     core = kept(step)
     if core is not None and not has_rate:
-        core = _without_number(core)
+        core = _strip_number(core)
     return core if core is not None else step, sign, has_rate
 
 
-def _without_number(node: ast.expr) -> ast.expr:
+def _strip_number(node: ast.expr) -> ast.expr:
     """`0.1 * g` is `g`, and so is `L * dw`, where a rate is called so."""
     match node:
         case ast.BinOp(op=ast.Mult(), left=ast.Constant(), right=right):
@@ -124,12 +124,12 @@ def _without_number(node: ast.expr) -> ast.expr:
             mine = _is_called_gradient(right) and not _is_called_gradient(left)
             return right if mine else node
         case ast.BinOp(op=op, left=ast.BinOp() as left, right=right) if isinstance(op, _PRODUCT):
-            return ast.copy_location(ast.BinOp(_without_number(left), op, right), node)
+            return ast.copy_location(ast.BinOp(_strip_number(left), op, right), node)
         case _:
             return node
 
 
-def _defined(
+def _definition(
     core: ast.expr, before: Sequence[ast.stmt]
 ) -> tuple[ast.expr, int, Sequence[ast.stmt]] | None:
     """What an optimizer's own value was made of: `v` of `v = mu * v - lr * g` or `v += g`, `mean`
@@ -154,16 +154,16 @@ def _other_term(value: ast.expr, name: str) -> tuple[ast.expr, int] | None:
     match value:
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, left=left, right=right):
             turned = -1 if isinstance(op, ast.Sub) else 1
-            if name in _said(left):
+            if name in _subexpressions(left):
                 return right, turned
-            return (left, 1) if name in _said(right) else None
+            return (left, 1) if name in _subexpressions(right) else None
         case ast.BinOp(op=ast.Div(), left=left, right=right) if is_held(left):
             return (left, 1) if _is_share(right) or _is_root(right) else None
         case _:
             return (value, 1) if _has_rate(value) else None
 
 
-def _said(node: ast.AST) -> set[str]:
+def _subexpressions(node: ast.AST) -> set[str]:
     return {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.expr)}
 
 

@@ -8,7 +8,7 @@ the checkpoints of one step; the first call that differs is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from time import perf_counter
 from typing import Any, final
@@ -16,16 +16,16 @@ from typing import Any, final
 import torch
 
 from chainrule.verify import modes
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
-from chainrule.verify.script.backwards.decided import decided, numbers
+from chainrule.verify.script.backwards.decision import deciding_line, numbers
 from chainrule.verify.script.remedies.rewrites import NOT_REENTRANT
-from chainrule.verify.training.facts.names import listed, parameter_names
+from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import Frames, frames, users_line
 
@@ -45,7 +45,7 @@ class _Call:
     """Sums of absolute values: what differences are measured by."""
     frames: Frames
     numbers: Mapping[str, float]
-    """See `decided`."""
+    """See `decision`."""
 
     def differs(self, other: _Call) -> float:
         """By how much two runs of one call differ, relative to the values' size."""
@@ -97,7 +97,7 @@ class Recomputed(Observer):
         """Watch, from the beginning: scripts import the function by name."""
         import torch.utils.checkpoint
 
-        self._patches.put(torch.utils.checkpoint, "checkpoint", self._watched)
+        self._patches.put(torch.utils.checkpoint, "checkpoint", self._watch)
 
     def step_done(self, step: int) -> None:
         """Compare in one step only."""
@@ -108,22 +108,22 @@ class Recomputed(Observer):
         self._on = False
         self._patches.undo()
 
-    def _watched(self, checkpoint: Any) -> Any:
+    def _watch(self, checkpoint: Any) -> Any:
         @wraps(checkpoint)
         def observed(function: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._on:
                 return checkpoint(function, *args, **kwargs)
             runs: list[_Sums] = []
-            out = checkpoint(self._twice(function, runs), *args, **kwargs)
+            out = checkpoint(self._record_runs(function, runs), *args, **kwargs)
             if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
                 place = users_line(frames())
                 if str(place) not in self._found:
-                    self._found[str(place)] = unconnected([*runs[0].leaves.values()], place)
+                    self._found[str(place)] = unconnected_finding([*runs[0].leaves.values()], place)
             return out
 
         return observed
 
-    def _twice(self, function: Callable[..., Any], runs: list[_Sums]) -> Callable[..., Any]:
+    def _record_runs(self, function: Callable[..., Any], runs: list[_Sums]) -> Callable[..., Any]:
         """The function; what its runs give is noted in `runs`."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -144,8 +144,8 @@ class Recomputed(Observer):
         for a, b in zip(first, second, strict=False):
             error = a.differs(b)
             if not error <= ALLOWED:
-                finding = _finding(a, b, error)
-                self._found.setdefault(str(finding.place), finding)
+                found = _finding(a, b, error)
+                self._found.setdefault(str(found.place), found)
                 return
 
     def findings(self, ledger: Ledger) -> list[Finding]:
@@ -159,7 +159,7 @@ class Recomputed(Observer):
 
 def _finding(first: _Call, second: _Call, error: float) -> Finding:
     made = users_line(first.frames)
-    place = decided(first.frames, second.frames, first.numbers, second.numbers) or made
+    place = deciding_line(first.frames, second.frames, first.numbers, second.numbers) or made
     because = (
         f"`{first.name}` gave values of sum {first.sums[0]:.6g} in the forward pass and "
         f"{second.sums[0]:.6g} when the backward pass ran it again"
@@ -171,19 +171,13 @@ def _finding(first: _Call, second: _Call, error: float) -> Finding:
         "let both runs draw the same random numbers (preserve_rng_state=True, no generators of "
         "your own) and change nothing that the code reads"
     )
-    return Finding(
-        "error",
-        "a checkpoint",
-        "torch.utils.checkpoint",
-        "",
-        (Name("recomputed", because),),
-        place=place,
-        error=error,
-        tolerance=ALLOWED,
-        correction=Correction(advice, before=place.text if place else "", place=place),
+    found = finding(
+        "error", "recomputed", because, advice, place, subject="a checkpoint", kind=_KIND
     )
+    return replace(found, error=error, tolerance=ALLOWED)
 
 
+_KIND = "torch.utils.checkpoint"
 _ADVICE = "checkpoint with use_reentrant=False"
 
 
@@ -193,16 +187,15 @@ def has_no_graph(args: Any, out: Any) -> bool:
     return bool(made) and not any(t.requires_grad for t in [*given, *made])
 
 
-def unconnected(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
+def unconnected_finding(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
     """The finding: `leaves` require a gradient, were read inside, and get none."""
     known = parameter_names(torch.nn.Module)
-    names = listed([known.get(id(t), f"a leaf of shape {tuple(t.shape)}") for t in leaves])
+    names = join_names([known.get(id(t), f"a leaf of shape {tuple(t.shape)}") for t in leaves])
     because = (
         f"no argument of this checkpoint requires a gradient, so that with use_reentrant=True its "
         f"result has no graph: {names} get nothing of the loss"
     )
-    kind = "torch.utils.checkpoint"
     edit = NOT_REENTRANT.at(place)
     return finding(
-        "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=kind, edit=edit
+        "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=_KIND, edit=edit
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from chainrule.engine.source_text import file_text
 from chainrule.verify.place import Place
-from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import blocks, last_word
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -23,6 +24,15 @@ _LONG = 60
 """Lines that an edit may go over."""
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 """Statements that hold no others."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Lines from `place` on: `before` becomes `after`."""
+
+    before: str
+    after: str
+    place: Place
 
 
 class Source:
@@ -70,12 +80,7 @@ class Source:
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements that it is one of."""
-        for n in ast.walk(self.tree):
-            for part in ("body", "orelse", "finalbody"):
-                rows: Any = getattr(n, part, None)
-                if isinstance(rows, list) and statement in rows:
-                    return rows  # pyright: ignore[reportUnknownVariableType]
-        return [statement]
+        return next((rows for rows in blocks(self.tree) if statement in rows), [statement])
 
     @property
     def scope(self) -> ast.AST:
@@ -189,12 +194,9 @@ def nodes(within: ast.AST, kind: type[N], fits: Callable[[N], bool] = lambda _: 
     return sorted(found, key=_start)
 
 
-def called(node: ast.AST) -> str:
+def called_name(node: ast.AST) -> str:
     """The last word of what a call calls, "sqrt" of `torch.sqrt(x)`; empty if it is no call."""
-    if not isinstance(node, ast.Call):
-        return ""
-    f = node.func
-    return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+    return last_word(node.func) if isinstance(node, ast.Call) else ""
 
 
 def last(node: ast.AST) -> int:

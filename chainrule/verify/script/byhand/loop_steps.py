@@ -11,12 +11,18 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, read_late, shapes_of
-from chainrule.verify.script.byhand.loss import UnlikeError, added_up
+from chainrule.verify.script.byhand.leftovers import (
+    Shapes,
+    grown_parameters,
+    late_read,
+    not_reset_finding,
+    shapes_of,
+)
+from chainrule.verify.script.byhand.loss import UnlikeError, accumulation
 from chainrule.verify.script.byhand.step import WHAT, HandStep
 from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
 from chainrule.verify.script.clock import Steps
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.where import placed
 
 _AT = 2
@@ -47,16 +53,16 @@ class Unoptimized(Observer):
     def start(self) -> None:
         """Wait for the second turn of a loop."""
         if can_fork():
-            loops.hear(self._begins)
+            loops.listen(self._iteration_begins)
 
     def step_done(self, step: int) -> None:
         """What is looked at, is looked at before a turn."""
 
     def stop(self) -> None:
         """Look at no more."""
-        loops.deaf(self._begins)
+        loops.unlisten(self._iteration_begins)
 
-    def _begins(self, line: int, frame: FrameType) -> None:
+    def _iteration_begins(self, line: int, frame: FrameType) -> None:
         if self._steps.is_watched or os.getpid() != self._pid:
             return  # a backward pass or an optimizer: others look at these
         turn = self._turns[line] = self._turns.get(line, 0) + 1
@@ -68,12 +74,12 @@ class Unoptimized(Observer):
         except Exception as error:  # our failure is not the script's
             self._why[line] = f"the verifier itself failed: {type(error).__name__}: {error}"
         if line == self._loop:
-            self._steps.turned(line)
+            self._steps.note_iteration(line)
 
     def _look(self, line: int, frame: FrameType) -> None:
         try:
             before = self._shapes.get(line, {})
-            report = apart(lambda: _certified(line, frame, before), _PATIENCE)
+            report = in_copy(lambda: _certify(line, frame, before), _PATIENCE)
         except LostError as error:
             self._why[line] = f"could not be checked: {error}"
             return
@@ -89,32 +95,30 @@ class Unoptimized(Observer):
             rows = [f"the loop of line {line}: {why}" for line, why in self._why.items()]
             ledger.skipped += [Skipped(WHAT, why) for why in rows]
             return []
-        ledger.checked.extend(self._ledger.checked)
-        ledger.skipped.extend(self._ledger.skipped)
-        ledger.planted = ledger.planted or self._ledger.planted
+        ledger.add(self._ledger)
         return self._found
 
 
-def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding], Ledger] | str:
+def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding], Ledger] | str:
     """What a turn shows; why it shows nothing."""
     seen = Checked(WHAT, "training step by hand", 2, 0.0, "two turns of its loop")
     try:
         turn = turn_of(line, frame)
-        if found := [*grown(turn, before)]:
+        if found := [*grown_parameters(turn, before)]:
             return found, Ledger(checked=[seen])
         steps = steps_of_turn(turn)
-        if left := added_up(steps):
-            return [not_reset(*left)], Ledger(checked=[seen])
+        if left := accumulation(steps):
+            return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
     except UnlikeError as error:
         return str(error)
     report = certify("script", [step])
-    found = [_at_its_update(f, step, turn) for f in report.findings]
-    late = None if found else read_late(turn, step)
-    return [late] if late else found, _with_scale(report.ledger, step)
+    found = [_place_at_update(f, step, turn) for f in report.findings]
+    late = None if found else late_read(turn, step)
+    return [late] if late else found, _note_scale(report.ledger, step)
 
 
-def _at_its_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
+def _place_at_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
     """The finding at the line that takes the gradient off, where no other one is known."""
     if finding.place != step.place or finding.input not in turn.names:
         return finding
@@ -122,7 +126,7 @@ def _at_its_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
     return replace(finding, place=placed(slot.at) or finding.place)
 
 
-def _with_scale(ledger: Ledger, step: HandStep) -> Ledger:
+def _note_scale(ledger: Ledger, step: HandStep) -> Ledger:
     """The ledger, with what all gradients have in common."""
     if step.scale != 1:
         why = f"they are those of {step.scale:.4g} times `{step.loss}`, all of them: as by the rate"

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import SIMPLE, Piece, called, nodes, statement_at
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import SIMPLE, Piece, called_name, nodes, statement_at
 
 _LEAVE = {"detach", "cpu", "item", "numpy", "tolist", "astype"}
 _COME = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "float", "Tensor"}
@@ -16,13 +16,13 @@ _NAMES = {"axis": "dim", "keepdims": "keepdim"}
 _METHODS = {"max": "amax", "min": "amin"}
 
 
-def in_torch(finding: Finding) -> Iterator[Edit | None]:
+def write_in_torch(finding: Finding) -> Iterator[Edit | None]:
     """All lines from there to the end of their function, or to the backward pass, in PyTorch;
     lists of values stacked, or as they are."""
     if (found := statement_at(finding.place)) is None:
         return
     source, first = found
-    ends = [n.lineno for n in nodes(source.scope, ast.Call) if called(n) == "backward"]
+    ends = [n.lineno for n in nodes(source.scope, ast.Call) if called_name(n) == "backward"]
     until = min([line for line in ends if line >= first.lineno], default=1 << 30)
     some = [
         s for s in nodes(source.scope, ast.stmt)
@@ -31,13 +31,13 @@ def in_torch(finding: Finding) -> Iterator[Edit | None]:
     for stacks in (True, False):
         pieces: list[Piece] = []
         for s in some:
-            new = ast.unparse(ast.fix_missing_locations(_Torch(stacks).visit(_copied(s))))
+            new = ast.unparse(ast.fix_missing_locations(_Torch(stacks).visit(_copy(s))))
             pieces += [(s, new)] if new != ast.unparse(s) else []
         yield source.with_pieces(pieces[:1])
         yield source.with_pieces(pieces)
 
 
-def _copied(statement: ast.stmt) -> ast.AST:
+def _copy(statement: ast.stmt) -> ast.AST:
     return ast.parse(ast.unparse(statement)).body[0]
 
 
@@ -51,10 +51,10 @@ class _Torch(ast.NodeTransformer):
         """A call, its arguments first."""
         self.generic_visit(node)
         f = node.func
-        if called(node) in _COME and node.args:
+        if called_name(node) in _COME and node.args:
             inside = node.args[0]
             listed = isinstance(inside, ast.List | ast.ListComp | ast.Name)
-            if called(node) in ("float", "from_numpy") or not (self._stacks and listed):
+            if called_name(node) in ("float", "from_numpy") or not (self._stacks and listed):
                 return inside
             stack = ast.Attribute(ast.Name("torch", ast.Load()), "stack", ast.Load())
             return ast.Call(stack, [inside], [])

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Level, Name
-from chainrule.verify.ledger import STEP, TRAINING
+from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.cuts import switched_on
+from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
-from chainrule.verify.script.step.costs import Root, Seen, Step
-from chainrule.verify.training.facts.names import listed
+from chainrule.verify.script.step.costs import CutCost, Root, Step
+from chainrule.verify.training.facts.names import join_names
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import function_at, tree_of_file
 
 RIGHT = 0.02
 """Error at which the opened gradient agrees with differences, in the script's own precision."""
@@ -45,10 +46,10 @@ _INSTEAD = {
 }
 
 
-def found_in(step: Step) -> list[Finding]:
+def cut_findings(step: Step) -> list[Finding]:
     """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
     numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
-    return [*[f for seen in step.seen for f in _finding(seen, step)], *numbers]
+    return [*[f for seen in step.costs for f in _finding(seen, step)], *numbers]
 
 
 def _number(place: Place, how: str, value: float, factor: float) -> Finding:
@@ -59,20 +60,13 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
         "a constant, which trains nothing"
     )
     advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
-    before, after = _without(place, word.strip("`"))
-    return Finding(
-        "warning",
-        "the loss",
-        TRAINING,
-        "",
-        (Name("partly_detached", because),),
-        place=place,
-        correction=Correction(advice, before, after, place),
-    )
+    edit = Edit(*_line_without(place, word.strip("`")), place)
+    code, subject = "partly_detached", "the loss"
+    return finding("warning", code, because, advice, place, subject=subject, edit=edit)
 
 
-def _finding(seen: Seen, step: Step) -> list[Finding]:
-    known = step.trained(seen.turn)
+def _finding(seen: CutCost, step: Step) -> list[Finding]:
+    known = step.parameters_of(seen.turn)
     told = step.flat
     trained = [r for r in seen.roots if r.ident not in told and (not known or r.ident in known)]
     hurt = [r for r in trained if r.share > seen.allowed]
@@ -86,8 +80,8 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
     level = _level(seen, bool(orphans))
     step.orphans |= {r.ident for r in orphans if level != "note"}
     named = orphans or hurt
-    rivals = [_rival(other) for other in step.seen if orphans and _is_rival(seen, other)]
-    names = listed(dict.fromkeys([r.name for r in named]))
+    rivals = [_rival(other) for other in step.costs if orphans and _is_rival(seen, other)]
+    names = join_names(dict.fromkeys([r.name for r in named]))
     code = "detached" if orphans else "partly_detached"
     if seen.where == "step":
         code = "straight_through"
@@ -101,7 +95,7 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
             place=seen.place,
             error=max([r.share for r in named]),
             evidence=(*_evidence(seen, named), *rivals),
-            correction=_corrected(seen, not rivals),
+            correction=_correction(seen, not rivals),
         )
     ]
 
@@ -114,18 +108,18 @@ def _names(code: str, because: str, names: str, step: Step) -> Iterator[Name]:
         yield Name("partly_detached", others, apart=apart)
 
 
-def _is_rival(seen: Seen, other: Seen) -> bool:
+def _is_rival(seen: CutCost, other: CutCost) -> bool:
     """Whether another loss of the same turn is cut off from the same parameters elsewhere."""
     shared = {r.ident for r in seen.roots} & {r.ident for r in other.roots}
     apart = seen.loss != other.loss and seen.place != other.place
     return seen.turn == other.turn and apart and bool(shared)
 
 
-def _rival(other: Seen) -> str:
+def _rival(other: CutCost) -> str:
     return f"another loss is cut off from them at {other.place}: one of the two may be meant"
 
 
-def _level(seen: Seen, orphans: bool) -> Level:
+def _level(seen: CutCost, orphans: bool) -> Level:
     if seen.where == "step" or (seen.where == "inside" and _is_hooked(seen.place)):
         return "note"
     if orphans:
@@ -138,19 +132,13 @@ def _level(seen: Seen, orphans: bool) -> Level:
 def _is_hooked(place: Place | None) -> bool:
     """Whether the function that cuts hooks a tensor: the gradient that is missing is given there.
     Not in a function that trains, which has hooks for other things."""
-    tree = tree_of_file(place.file) if place is not None else ast.Module([], [])
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and place is not None
-        if node.lineno <= place.line <= (node.end_lineno or 0)
-    ]
-    inner = max(around, key=lambda f: f.lineno, default=tree)
-    named = {n.attr for n in ast.walk(inner) if isinstance(n, ast.Attribute)}
-    return bool(around) and "register_hook" in named and "backward" not in named
+    inner = function_at(tree_of_file(place.file), place.line) if place is not None else None
+    nodes = ast.walk(inner) if inner is not None else ()
+    named = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    return "register_hook" in named and "backward" not in named
 
 
-def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
+def _because(seen: CutCost, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
     said = _WORDS.get(seen.kind, "the graph is cut")
     if orphans:
         where = " in the optimizer" if optimized else ""
@@ -162,7 +150,7 @@ def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimize
     return f"{said}: {worst.share:.1%} of the gradient of {worst.name} would come this way"
 
 
-def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
+def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
     rows = [
         f"{r.name}: gradient past the cut has norm {r.kept:.3g}, through it {r.lost:.3g}"
         for r in roots[:4]
@@ -184,15 +172,15 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
 
 
 _EDITS: dict[str, Callable[[Place], Edit | None]] = {
-    "no_grad": switched_on, "grad": DERIVED_AGAIN.at, "draw": SCALED_NOISE.at
+    "no_grad": switch_on, "grad": DERIVED_AGAIN.at, "draw": SCALED_NOISE.at
 }  # fmt: skip
 
 
-def _corrected(seen: Seen, known: bool) -> Correction:
+def _correction(seen: CutCost, known: bool) -> Correction:
     """The line without the cut; the step was run so, and its gradient compared. That tells nothing
     where it is not `known` which of several losses the parameters belong to."""
     piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
-    before, after = _without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
+    before, after = _line_without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
     place = seen.place
     known_edit = _EDITS.get(seen.kind, lambda _: None)(seen.place)
     if known_edit is not None:
@@ -202,11 +190,11 @@ def _corrected(seen: Seen, known: bool) -> Correction:
     return Correction(_advice(seen), before, after, place, rechecked=right, error=error)
 
 
-def _without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
+def _line_without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
     """The line, and the line with another piece if it has that piece once."""
     line = source_line(place.file, place.line)
     return line, line.replace(piece, instead) if piece and line.count(piece) == 1 else ""
 
 
-def _advice(seen: Seen) -> str:
+def _advice(seen: CutCost) -> str:
     return f"{_INSTEAD.get(seen.kind, 'keep the graph')}; if it is meant, nothing is to be done"

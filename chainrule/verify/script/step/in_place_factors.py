@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import TRAINING
-from chainrule.verify.script.remedies.cuts import switched_on
-from chainrule.verify.script.step.cuts import Slice, switched_off
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.cuts import switch_on
+from chainrule.verify.script.step.cuts import Slice, autograd_switch
 from chainrule.verify.script.step.tape import Entry, Slot
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import is_library, placed
 
 _SCALES = ("mul_", "div_", "__imul__", "__itruediv__", "true_divide_", "multiply_", "divide_")
 
 
-def scaled(part: Slice) -> list[Finding]:
+def in_place_factors(part: Slice) -> list[Finding]:
     """One for each line whose factor the loss sees and its gradient does not."""
     found = {entry.at: entry for entry in part.entries if _is_scaled(part, entry)}
     return [_finding(entry) for entry in found.values()]
@@ -50,16 +50,11 @@ def _changes(factor: Any) -> bool:
 
 def _finding(entry: Entry) -> Finding:
     at = (entry.at,) if entry.at is not None else ()
-    place, edit = placed(entry.at), switched_on(switched_off(at))
+    place, edit = placed(entry.at), switch_on(autograd_switch(at))
     because = (
         f"`{entry.name}` changed a value that has a graph while autograd was off: the loss is that "
         "of the changed value, its gradient lacks the factor"
     )
     advice = "multiply outside of no_grad(), and not in place: y = y * factor"
-    correction = Correction(advice, before=place.text if place else "", place=place)
-    if edit is not None:
-        correction = Correction(advice, edit.before, edit.after, edit.place)
-    name = Name("unseen_change", because)
-    return Finding(
-        "warning", "the training step", TRAINING, "", (name,), place=place, correction=correction
-    )
+    code, subject = "unseen_change", "the training step"
+    return finding("warning", code, because, advice, place, subject=subject, edit=edit)

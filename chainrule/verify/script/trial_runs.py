@@ -27,7 +27,7 @@ from chainrule.engine.watch import Watch, watching
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.ledger import STEP, TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.script.remedies import remedies
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.script.target import Target
 from chainrule.verify.where import is_library
@@ -64,15 +64,17 @@ class Again:
         """
         can = [f for f in findings if not code or f.name.code in ENDING]
         options = {id(f): _options(f) for f in can}
-        why = unsuited(seconds) if any(options.values()) else ""
+        why = reason_not_to_rerun(seconds) if any(options.values()) else ""
         if why:
             ledger.skipped.append(Skipped("corrections of the loop", why))
         if why or not any(options.values()):
             return list(findings)
         before, end = codes(findings), time.monotonic() + max(seconds, LEAST)
-        return [self._with(options.get(id(f), ()), f, before, end, ledger) for f in findings]
+        return [
+            self._first_that_helps(options.get(id(f), ()), f, before, end, ledger) for f in findings
+        ]
 
-    def _with(
+    def _first_that_helps(
         self, options: Sequence[Correction], f: Finding, before: Codes, end: float, ledger: Ledger
     ) -> Finding:
         """The finding with the first of the corrections that helps."""
@@ -96,7 +98,7 @@ class Again:
         could not run to its end."""
         try:
             left = max(0.0, end - time.monotonic())
-            code, after, refused = apart(lambda: self._edited(correction), left)
+            code, after, refused = in_copy(lambda: self._run_edited(correction), left)
         except LostError as error:
             code, after, refused = 1, codes(()), [str(error)]
         if code:
@@ -106,16 +108,18 @@ class Again:
         name = f.name.code
         return after[name] < before[name] and not after - before
 
-    def _edited(self, correction: Correction) -> tuple[int, Codes, list[str]]:
+    def _run_edited(self, correction: Correction) -> tuple[int, Codes, list[str]]:
         """In the copy: the run of the changed script; what it was refused."""
         assert correction.place is not None
         file = os.path.realpath(correction.place.file)
-        text = compile(changed(correction), correction.place.file, "exec", dont_inherit=True)
+        text = compile(
+            apply_correction(correction), correction.place.file, "exec", dont_inherit=True
+        )
         target = self.target
         if file == os.path.realpath(target.file):
             target = replace(target, code=text)
         _serve(file, text)
-        held = fresh()  # what modules hold (open files) is not to be closed a second time
+        held = forget_modules()  # what modules hold (open files) is not to be closed a second time
         refused = confine()
         code, found = self.run(target)
         del held
@@ -131,7 +135,7 @@ def _is_of_loop(f: Finding) -> bool:
     return f.level != "note" and (f.kind in KINDS or f.name.code == "unseen_change")
 
 
-def changed(correction: Correction) -> str:
+def apply_correction(correction: Correction) -> str:
     """The text of the file, with the correction in it.
 
     Raises:
@@ -165,7 +169,7 @@ def _edit(f: Finding) -> Correction | None:
     return c if c.before and c.after and f.level != "note" else None
 
 
-def unsuited(seconds: float) -> str:
+def reason_not_to_rerun(seconds: float) -> str:
     """Why the script is not run again; empty if it is."""
     if not can_fork():
         return "not tried: this process cannot be copied"
@@ -177,7 +181,7 @@ def unsuited(seconds: float) -> str:
     return f"not tried: the script holds {held >> 30} GiB, and would again" if held > MOST else ""
 
 
-def fresh() -> list[Any]:
+def forget_modules() -> list[Any]:
     """Forget the user's modules, so that they are run again; they themselves are returned."""
     users = [name for name, module in sys.modules.items() if _is_users(name, module)]
     return [sys.modules.pop(name) for name in users]
@@ -232,19 +236,19 @@ class Uncompiled:
         Raises:
             LostError: If the script could not be run once more.
         """
-        why = unsuited(seconds)
+        why = reason_not_to_rerun(seconds)
         if why:
             raise LostError(why)
-        code, found, ledger, refused = apart(self._looked, PATIENCE)
+        code, found, ledger, refused = in_copy(self._run_uncompiled, PATIENCE)
         if code:
             raise LostError(f"run in Python, {refused[0] if refused else f'exit code {code}'}")
         how = "its steps ran in Python, in a copy of the process, and were looked at there"
         ledger.checked += [Checked(f"{name}, compiled", TRAINING, 0, 0.0, how) for name in names]
         return found, ledger
 
-    def _looked(self) -> tuple[int, list[Finding], Ledger, list[str]]:
+    def _run_uncompiled(self) -> tuple[int, list[Finding], Ledger, list[str]]:
         """In the copy: the run, and what it was refused."""
-        held = fresh()  # what modules hold (open files) is not to be closed a second time
+        held = forget_modules()  # what modules hold (open files) is not to be closed a second time
         refused = confine()
         with uncompiled():
             code, found, ledger = self.run()

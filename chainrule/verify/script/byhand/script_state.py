@@ -18,7 +18,7 @@ from chainrule.verify.arrays.members import is_object, walk
 from chainrule.verify.subject import Array
 
 
-class Held:
+class ScriptState:
     """What the script's variables hold, so that one run of its code says nothing to the next."""
 
     def __init__(self, scope: dict[str, Any]) -> None:
@@ -30,12 +30,12 @@ class Held:
         self._tensors: list[tuple[Any, int, Any]] = [
             (x, x._version, x.detach().clone()) for x in tensors.values()
         ]
-        arrays = {id(x): x for x in map(_writeable, things) if x is not None}
+        arrays = {id(x): x for x in map(_writeable_array, things) if x is not None}
         self._arrays = [(x, x.copy()) for x in arrays.values()]
         streams = {id(x): x for x in things if _stream(x) is not None}
-        self._streams = list(map(_held, streams.values()))
+        self._streams = list(map(_restorer, streams.values()))
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """As it was."""
         for now, before in self._dicts:
             if now.keys() != before.keys() or any(now[k] is not v for k, v in before.items()):
@@ -53,7 +53,7 @@ class Held:
             restore()
 
 
-def _writeable(x: Any) -> Array | None:
+def _writeable_array(x: Any) -> Array | None:
     array = cast("Array", x) if isinstance(x, np.ndarray) else None
     fine = array is not None and array.flags.writeable and not array.dtype.hasobject
     return array if fine else None
@@ -78,7 +78,7 @@ def _stream(x: Any) -> tuple[str, str] | None:
     return ("", "") if isinstance(x, np.random.Generator) else None
 
 
-def _held(x: Any) -> Callable[[], object]:
+def _restorer(x: Any) -> Callable[[], object]:
     """What sets a generator back to where it is now."""
     if isinstance(x, np.random.Generator):
         bits, state = x.bit_generator, copy.deepcopy(x.bit_generator.state)

@@ -29,7 +29,7 @@ def numbers() -> dict[str, float]:
     return {name: x for name, x in named.items() if isinstance(x, int | float)}
 
 
-def decided(
+def deciding_line(
     first: Frames, second: Frames, before: Mapping[str, float], after: Mapping[str, float]
 ) -> Place | None:
     """Where it was decided what differs between two runs; None if the text does not tell.
@@ -40,27 +40,29 @@ def decided(
         before: Its `numbers` in the first run.
         after: The same in the second.
     """
-    here, there = _inside(first), _inside(second)
+    here, there = _frames_within(first), _frames_within(second)
     if not here or not there:
         return None
     if here[0] == there[0]:
-        return _given(here[0], [name for name, x in before.items() if after.get(name, x) != x])
+        return _assigning_line(
+            here[0], [name for name, x in before.items() if after.get(name, x) != x]
+        )
     lines = dict(reversed(there))
     for code, line in here:
         other = lines.get(code, line)
         if other != line:
-            return _branch((code, line), other)
+            return _branching_line((code, line), other)
     return None
 
 
-def _inside(frames: Frames) -> Sequence[Line]:
+def _frames_within(frames: Frames) -> Sequence[Line]:
     """The user's lines within the function that is run twice, the innermost first."""
     files = [code.co_filename for code, _ in frames]
     end = next((i for i, f in enumerate(files) if f.endswith(_CHECKPOINT)), len(files))
     return [row for row, f in zip(frames[:end], files[:end], strict=True) if not is_library(f)]
 
 
-def _branch(at: Line, other: int) -> Place | None:
+def _branching_line(at: Line, other: int) -> Place | None:
     """The outermost condition that holds one of the lines and not the other."""
     code, line = at
     first = min(line, other)
@@ -72,7 +74,7 @@ def _branch(at: Line, other: int) -> Place | None:
     return None
 
 
-def _given(at: Line, changed: Sequence[str]) -> Place | None:
+def _assigning_line(at: Line, changed: Sequence[str]) -> Place | None:
     """The last line of the function, before `at`, that gives a number which `at` reads."""
     code, line = at
     names = [*_nodes(at, ast.Name), *_nodes(at, ast.Attribute)]

@@ -35,7 +35,7 @@ from chainrule.verify.subject import Array
 from chainrule.verify.trees import tree_of
 
 
-def outdated(changes: Sequence[Changed], calls: Sequence[Captured]) -> list[Finding]:
+def find_outdated(changes: Sequence[Changed], calls: Sequence[Captured]) -> list[Finding]:
     """A finding for each value that makes a gradient wrong. Runs the user's code, and changes what
     it reads meanwhile: for a copy of the process."""
     found = list[Finding]()
@@ -57,16 +57,16 @@ class _Between:
         """What it costs; None if nothing, or if the gradient is wrong as it is."""
         if not self._is_felt():
             return None
-        evidence = self._examined(self._later())
+        evidence = self._examine(self._with_second_value())
         worst = max([t for t in evidence.trials if t.verdict == "wrong"], key=_error, default=None)
-        if worst is None or self._examined(self.changed.function).wrong:
+        if worst is None or self._examine(self.changed.function).wrong:
             return None
-        return self._corrected(self._stated(evidence, worst))
+        return self._correct(self._state(evidence, worst))
 
     def _is_felt(self) -> bool:
         """Whether the gradient differs at all: a quick look."""
         with self.changed.being(self.changed.then):
-            some = [self._subject(f) for f in (self.changed.function, self._later())]
+            some = [self._subject(f) for f in (self.changed.function, self._with_second_value())]
             xs = some[0].values
             draw = np.random.default_rng(5)
             gs = [draw.normal(size=y.shape).astype(y.dtype) for y in some[0].forward(xs)]
@@ -76,12 +76,12 @@ class _Between:
     def _subject(self, function: type[Function]) -> FunctionSubject:
         return FunctionSubject(function, self.call.args, replay=self.call.replay)
 
-    def _examined(self, function: type[Function]) -> Evidence:
+    def _examine(self, function: type[Function]) -> Evidence:
         """What is seen of a Function whose forward has the first value."""
         with self.changed.being(self.changed.then):
             return examine(self._subject(function))
 
-    def _later(
+    def _with_second_value(
         self, function: type[Function] | None = None, backward: Callable[..., Any] | None = None
     ) -> type[Function]:
         """A Function whose backward, its own or another one, finds the second value."""
@@ -95,7 +95,7 @@ class _Between:
 
         return having(function, backward_of(function), later)
 
-    def _stated(self, evidence: Evidence, worst: Trial) -> Finding:
+    def _state(self, evidence: Evidence, worst: Trial) -> Finding:
         outer, function = self.changed.outer, self.changed.function
         because = (
             f"backward reads `{outer.text}`, which has changed since forward read it: "
@@ -114,7 +114,7 @@ class _Between:
             evidence=(right,),
         )
 
-    def _corrected(self, found: Finding) -> Finding:
+    def _correct(self, found: Finding) -> Finding:
         """With the change that keeps the value, tried."""
         function, outer = self.changed.function, self.changed.outer
         source = self._subject(function).source
@@ -126,7 +126,7 @@ class _Between:
         if change is None:
             return replace(found, correction=Correction(f"keep `{outer.text}` on ctx in forward"))
         changed = having(function, saves_of(function), change.forward)
-        evidence = self._examined(self._later(changed, change.backward))
+        evidence = self._examine(self._with_second_value(changed, change.backward))
         right = [t.error for t in evidence.trials if t.verdict == "right"]
         if evidence.wrong or not right:
             return replace(found, correction=Correction(change.correction.formula))

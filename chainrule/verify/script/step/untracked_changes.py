@@ -21,7 +21,7 @@ from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.backwards.graphs import walk
-from chainrule.verify.script.sandbox.fork import LostError, apart
+from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.script.step.marks import Mark, version
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.training.facts.names import parameter_names
@@ -39,7 +39,7 @@ class _Kept:
     before: float
 
 
-class Unseen:
+class UntrackedChanges:
     """Compares before each backward pass; `findings` are what it found."""
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Unseen:
 
     def compare(self, tape: TorchTape, losses: Sequence[Tensor]) -> None:
         """Before a backward pass: what is not what it was?"""
-        changed = [t for mark in tape.marks.rows.values() if (t := _changed(mark)) is not None]
+        changed = [t for mark in tape.marks.rows.values() if (t := _change_of(mark)) is not None]
         kept = [k for k in self._kept if checksum(k.value) != k.before]
         if not changed and not kept:
             return
         nodes = walk([loss.grad_fn for loss in losses if loss.grad_fn is not None])
         if changed:
             try:
-                needed = apart(lambda: _saved(nodes))
+                needed = in_copy(lambda: _saved_addresses(nodes))
             except LostError:
                 needed = set[int]()
             self._report(tape, [t for t in changed if _address(t) in needed])
@@ -94,8 +94,8 @@ class Unseen:
         self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
 
     def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
-        apart = "whether it was to be changed at all, or a copy of it kept"
-        names = (Name("unseen_change", because), Name("stale", because, apart=apart))
+        doubt = "whether it was to be changed at all, or a copy of it kept"
+        names = (Name("unseen_change", because), Name("stale", because, apart=doubt))
         advice = (
             "keep a copy of it, or leave it as it is until the backward pass has run"
             if what.startswith("ctx.")
@@ -120,7 +120,7 @@ def _set_at(forward: Place | None, name: str) -> Place | None:
     return forward
 
 
-def _changed(mark: Mark) -> Tensor | None:
+def _change_of(mark: Mark) -> Tensor | None:
     """The tensor, if it is there, was not written to as far as PyTorch knows, and has changed."""
     t = mark.ref()
     if t is None or version(t) != mark.version:
@@ -131,7 +131,7 @@ def _changed(mark: Mark) -> Tensor | None:
         return None
 
 
-def _saved(nodes: Sequence[Any]) -> set[int]:
+def _saved_addresses(nodes: Sequence[Any]) -> set[int]:
     """Addresses of what the nodes keep. Reading may compute it again: only in a copy."""
     found: set[int] = set()
     for node in nodes:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.finding import Finding, Level
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.costs import Step
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.tape import Entry
 from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
-from chainrule.verify.training.facts.names import listed, parameter_names
+from chainrule.verify.training.facts.names import join_names, parameter_names
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import placed
 
 FAR = (0.1, 1.0, 10.0)
@@ -44,7 +45,7 @@ class Flat:
     """That of the loss (see `Step`)."""
 
 
-def ends(part: Slice, turn: int) -> list[Flat]:
+def calls_without_derivative(part: Slice, turn: int) -> list[Flat]:
     """Calls that make whole numbers or truth of values with a gradient, on the way to a loss."""
     read = {s for e in part.entries for s in e.inputs}
     some = [e for e in part.entries if e.connected and not read.isdisjoint(e.whole)]
@@ -55,7 +56,7 @@ def ends(part: Slice, turn: int) -> list[Flat]:
     return [flat for flat in rows if flat is not None]
 
 
-def zeros(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
+def calls_with_zero_slope(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
     """Calls that are given a gradient and pass on exactly 0, where that is all that a parameter
     gets. What makes nothing but zeros is left to others: dead units, a loss that is at its least.
 
@@ -120,7 +121,7 @@ def _gradients(y: Tensor, xs: Sequence[Tensor]) -> Sequence[Tensor | None]:
     return TorchTensors().gradients([y], None, xs) if y.requires_grad else [None] * len(xs)
 
 
-def found_flat(flats: Sequence[Flat], step: Step) -> list[Finding]:
+def flat_findings(flats: Sequence[Flat], step: Step) -> list[Finding]:
     """Findings for parameters that get no gradient from any loss for such a call.
 
     What is 0 because of it tells `step`, before the cuts are judged; what is missing is looked for
@@ -128,7 +129,7 @@ def found_flat(flats: Sequence[Flat], step: Step) -> list[Finding]:
     """
     lost: dict[tuple[str, str], tuple[Flat, dict[int, str]]] = {}
     for flat in flats:
-        trained = step.trained(flat.turn)
+        trained = step.parameters_of(flat.turn)
         fed = step.reached | step.orphans if flat.gives == "none" else step.fed
         hungry = {i: name for i, name in flat.roots.items() if i not in fed}
         step.flat |= {i for i in hungry if flat.gives == "0" and flat.everywhere}
@@ -140,12 +141,12 @@ def found_flat(flats: Sequence[Flat], step: Step) -> list[Finding]:
 
 def _is_usual(flat: Flat, step: Step) -> bool:
     """Whether the call has a slope elsewhere, and other parameters are trained meanwhile."""
-    known = step.trained(flat.turn) or step.reached
+    known = step.parameters_of(flat.turn) or step.reached
     return not flat.everywhere and bool(known & step.fed)
 
 
 def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
-    names = listed(lost)
+    names = join_names(lost)
     gradient = "no gradient" if flat.gives == "none" else "a gradient that is exactly 0"
     slope = (
         "has no derivative" if flat.gives == "none"
@@ -161,7 +162,8 @@ def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
         "or pass the gradient straight through: soft + (hard - soft).detach()"
     )
     level: Level = "note" if usual and not saturated else "warning"
-    name = Name("dead" if saturated else "no_gradient", because, f"parameters: {names}")
-    where = lost[0] if len(lost) == 1 else ""
-    correction = Correction(advice, before=flat.place.text, place=flat.place)
-    return Finding(level, "the loss", STEP, where, (name,), place=flat.place, correction=correction)
+    code, where = "dead" if saturated else "no_gradient", lost[0] if len(lost) == 1 else ""
+    return finding(
+        level, code, because, advice, flat.place, detail=f"parameters: {names}",
+        subject="the loss", kind=STEP, input=where,
+    )  # fmt: skip

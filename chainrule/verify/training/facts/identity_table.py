@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 @final
-class Followed(Generic[_T]):
+class IdentityTable(Generic[_T]):
     """Rows by value; one is gone when its value is. `changed` is called whenever any comes or
     goes."""
 

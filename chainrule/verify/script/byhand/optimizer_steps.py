@@ -7,9 +7,9 @@ held against the gradients that it leaves, and its code is corrected like that o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import final
 
 import torch
 from torch import Tensor
@@ -17,12 +17,11 @@ from torch import Tensor
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.observer import Observer
-from chainrule.verify.patches import Patches
-from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.script.byhand.loss import UnlikeError
 from chainrule.verify.script.byhand.step import WHAT, subject_of_step
-from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.where import user_frame
 
 _AT = 2
@@ -31,46 +30,29 @@ _PATIENCE = 120.0
 """Seconds after which the copy is given up."""
 
 
-class Optimized(Observer):
+@final
+class Optimized(Part):
     """Looks at one step for which no backward pass was made."""
 
-    def __init__(self) -> None:
-        self._patches = Patches()
-        self._hook: Any = None
+    title = WHAT
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self._steps = 0
         self._done = False
         self._found: list[Finding] = []
         self._ledger = Ledger()
 
-    def start(self) -> None:
-        """Wait for a step without a backward pass before it."""
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-        self._hook = register_optimizer_step_pre_hook(self._stepping)
-        for owner in (torch.Tensor, torch.autograd):
-            self._patches.before(owner, "backward", self._differentiated)
-        self._patches.before(torch.autograd, "grad", self._differentiated)
-
-    def step_done(self, step: int) -> None:
-        """What is looked at, is looked at before a step. The hooks stay: whoever was put over them
-        would go with them."""
-
-    def stop(self) -> None:
-        """Look at no more."""
-        self._patches.undo()
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
-
-    def _differentiated(self, *_: Any, **__: Any) -> None:
+    @on(events.BackwardBegins, events.Asked)
+    def _differentiates(self, e: object) -> None:
         self._done = True
 
-    def _stepping(self, optimizer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if self._done or len(args) > 1 or kwargs:
+    @on(events.StepBegins)
+    def _step_begins(self, e: events.StepBegins) -> None:
+        if self._done or e.closure:
             return
         self._steps += 1
-        every = [p for group in optimizer.param_groups for p in group["params"]]
-        parameters = [p for p in every if torch.is_floating_point(p)]
+        parameters = [p for p in e.params if torch.is_floating_point(p)]
         given = any(p.grad is not None for p in parameters)
         frame = user_frame()
         if self._steps < _AT or not given or frame is None:
@@ -81,20 +63,17 @@ class Optimized(Observer):
             self._ledger.skipped.append(Skipped(WHAT, why))
             return
         try:
-            with unseen():
-                self._found, self._ledger = apart(lambda: _certified(frame, parameters), _PATIENCE)
+            self._found, self._ledger = in_copy(lambda: _certify(frame, parameters), _PATIENCE)
         except LostError as error:
             self._ledger.skipped.append(Skipped(WHAT, f"could not be checked: {error}"))
 
-    def findings(self, ledger: Ledger) -> list[Finding]:
+    def _reported(self, ledger: Ledger) -> list[Finding]:
         """What is wrong with the gradients."""
-        ledger.checked.extend(self._ledger.checked)
-        ledger.skipped.extend(self._ledger.skipped)
-        ledger.planted = ledger.planted or self._ledger.planted
+        ledger.add(self._ledger)
         return self._found
 
 
-def _certified(frame: FrameType, parameters: Sequence[Tensor]) -> tuple[list[Finding], Ledger]:
+def _certify(frame: FrameType, parameters: Sequence[Tensor]) -> tuple[list[Finding], Ledger]:
     try:
         step = subject_of_step(frame, parameters)
     except UnlikeError as error:
