@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 import chainrule as cr
 from chainrule.verify.ledger import Ledger
-from chainrule.verify.training import own_observers
+from chainrule.verify.training import native_bus, native_parts
 from tests.sampling import sampled_file
 from tests.verify.test_training_right import observed
 
@@ -166,7 +166,7 @@ def test_what_it_expects_is_fine(name):
 
 def own(loss, steps=4):
     """The same with chainrule's modules: findings of the loss."""
-    parts = own_observers()
+    parts = native_parts(native_bus())
     for part in parts:
         part.start()
     x, model = cr.tensor(X.numpy()), cr.nn.Linear(5, 3)
