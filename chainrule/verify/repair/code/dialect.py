@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from chainrule.source_text import definition_text
+from chainrule.engine.source_text import definition_text
 from chainrule.verify.repair.budget import FUNCTIONS_READ
 from chainrule.verify.repair.code.draft import Draft, UnreadableError, python_function
 from chainrule.verify.repair.code.fit import ATOM, part
