@@ -147,7 +147,10 @@ class _Run:
         parts = [p for r in self.results for p in (r.subject.place, r.subject.backward_place)]
         place = cut_at([finding.place, *parts])
         if place is None:
-            return finding
+            lines = subject.cuts([x.value for x in subject.inputs])
+            if len(lines) != 1:
+                return finding
+            place = lines[0]
         because = f"nobody wrote this derivative, and the graph is cut at {place}"
         others = tuple([n for n in finding.names if n.code != "unnamed"])
         names = (

@@ -37,7 +37,7 @@ _JUMP = 1e-1
 def narrow(evidence: Evidence) -> Finding | None:
     """The finding, if the backward of what runs in float64 computes in fewer digits."""
     subject = evidence.subject
-    written = _written(subject.source)
+    written = _narrow_line(subject.source)
     if written is None or not _is_wide(subject):
         return None
     place, dtype = written
@@ -100,20 +100,20 @@ def _level(difference: Array, x: Array) -> float:
     return norm(difference) / size if np.isfinite(size) and size else 0.0
 
 
-def _written(source: Source | None) -> tuple[Place, str] | None:
+def _narrow_line(source: Source | None) -> tuple[Place, str] | None:
     """The first line of a backward, or of the forward that keeps values for it, that names a
     narrow dtype, and the dtype."""
     codes = [] if source is None else [source, source.computing, source.forward]
     for code in [c for c in codes if c is not None]:
         nodes = [n for n in ast.walk(tree_of(code.text)) if isinstance(n, ast.expr)]
-        rows = [(n.lineno, name) for n in nodes if (name := _named(n))]
+        rows = [(n.lineno, name) for n in nodes if (name := _narrow_dtype(n))]
         if rows:
             line, name = min(rows)
             return Place(code.file, code.first_line + line - 1, code.function.__qualname__), name
     return None
 
 
-def _named(node: ast.expr) -> str:
+def _narrow_dtype(node: ast.expr) -> str:
     """The narrow dtype that an expression names; empty for others."""
     match node:
         case ast.Call(func=ast.Attribute(attr="float"), args=[]):

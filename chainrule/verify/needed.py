@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from chainrule.verify.subject import Input
 
-def needed_arguments(
-    floats: Sequence[bool],
-    required: Sequence[bool],
-    pull: Callable[[Sequence[bool]], Sequence[Any]],
-) -> tuple[bool, ...]:
-    """Those that the call needed, and others for which the backward gives one as well.
+Inputs = tuple[Input, ...]
 
-    `floats`: which arguments can have a gradient. `pull`: what the backward gives where some are
-    needed, None where it gives nothing.
+
+def needed_inputs(
+    inputs: Inputs, asked: Sequence[bool], pull: Callable[[Inputs], Sequence[Any]]
+) -> Inputs:
+    """The inputs, wanted where the call asked for a gradient, and where the backward gives one as
+    well.
+
+    Wanted now: those that can have a gradient. `pull`: what the backward gives where some are
+    wanted, None where it gives nothing.
     """
-    if not any(required) or list(required) == list(floats):
-        return tuple(floats)
+
+    def wanting(wants: Sequence[bool]) -> Inputs:
+        return tuple([replace(x, wanted=bool(w)) for x, w in zip(inputs, wants, strict=True)])
+
+    required = [x.wanted and bool(a) for x, a in zip(inputs, asked, strict=True)]
+    if not any(required) or required == [x.wanted for x in inputs]:
+        return inputs
     try:
-        given, alone = pull(floats), pull(required)
+        given, alone = pull(inputs), pull(wanting(required))
     except Exception:  # as the user's code raises it, where no gradient was ever asked for
-        return tuple(required)
+        return wanting(required)
     if any(r and a is None for r, a in zip(required, alone, strict=True)):
-        return tuple(required)  # as it is run, it gives none: `needs_input_grad` was misread
-    return tuple([r or g is not None for r, g in zip(required, given, strict=True)])
+        return wanting(required)  # as it is run, it gives none: `needs_input_grad` was misread
+    return wanting([r or g is not None for r, g in zip(required, given, strict=True)])

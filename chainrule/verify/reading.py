@@ -120,6 +120,16 @@ def parameters_of(f: Any) -> tuple[inspect.Parameter, ...] | None:
         return None
 
 
+MODEL_NAMES = ("model", "net", "network", "module", "m")
+"""What people call the first parameter of a loss that runs the model itself."""
+
+
+def required_names(f: Any) -> list[str] | None:
+    """Names of the positional parameters of `f` without a default; None if Python cannot tell."""
+    known = parameters_of(f)
+    return None if known is None else [p.name for p in known if p.default is p.empty and p.kind < 2]
+
+
 def argument_names(f: Any, count: int, skip: int = 0) -> tuple[str, ...]:
     """A name for each of `count` positional arguments of `f` after the first `skip`, as its
     signature has them, or the call with which its documentation begins.

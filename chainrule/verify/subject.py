@@ -157,6 +157,10 @@ class Subject(abc.ABC):
         the way; None, or whatever is raised on the way, if none can."""
         return None
 
+    def cuts(self, xs: Sequence[Any]) -> tuple[Place, ...]:
+        """The user's lines that take values off the graph; empty if the adapter cannot see it."""
+        return ()
+
     @property
     def source(self) -> Source | None:
         """The backward's code, or None if there is none or it cannot be read."""

@@ -204,3 +204,29 @@ def test_the_face_looks_at_a_stated_jvp():
 
     report = verify.function(Half, torch.randn(3, 4))
     assert [f.subject for f in report.findings if f.level == "error"] == ["Half, its jvp"]
+
+
+class TwoHeads(nn.Module):
+    """The second head gets what the first one's call has left, without its graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2), nn.Linear(4, 1)
+        self.left: list[torch.Tensor] = []
+
+    def trunk_of(self, x: torch.Tensor) -> torch.Tensor:
+        if self.left:
+            return self.left.pop()
+        hidden = torch.tanh(self.trunk(x))
+        self.left.append(hidden.detach())
+        return hidden
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = self.first(self.trunk_of(x)), self.second(self.trunk_of(x))
+        return (a * a).mean() + (b * b).mean()
+
+
+def test_a_cut_beside_the_forward_is_located_by_running_it():
+    report = verify.model(TwoHeads(), (torch.randn(5, 3),))
+    names = {(f.name.code, f.place.text if f.place else "") for f in report.findings}
+    assert names == {("partly_detached", "self.left.append(hidden.detach())")}, str(report)

@@ -84,7 +84,7 @@ def returned_names(f: Any) -> tuple[str | None, ...]:
     found = function_of(f)
     if found is None or found.__name__ == "<lambda>":
         return ()
-    return _returned(found.__code__)
+    return _names_returned(found.__code__)
 
 
 def last_names(count: int, f: Any) -> tuple[str | None, ...]:
@@ -95,7 +95,7 @@ def last_names(count: int, f: Any) -> tuple[str | None, ...]:
 
 
 @lru_cache(maxsize=256)  # Asked after each call of a backward.
-def _returned(code: CodeType) -> tuple[str | None, ...]:
+def _names_returned(code: CodeType) -> tuple[str | None, ...]:
     tree = tree_of(definition_text(code))
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
     if not returns:

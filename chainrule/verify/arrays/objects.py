@@ -102,7 +102,7 @@ def _with_parameters(
     it raises."""
     after = made.copied(twins([x.value for x in made.inputs]), pulls=True)
     try:
-        returned, ys = _tried(made, after)
+        returned, ys = _try(made, after)
         made = with_meaning(made, after, returned)
         of_arguments, rest = made.parted(after, returned)
     except Exception:  # The examination will tell of it.
@@ -126,7 +126,7 @@ def _with_parameters(
     return replace(made, inputs=inputs, parameters=found)
 
 
-def _tried(made: Layer, layer: Any) -> tuple[Any, tuple[Array, ...]]:
+def _try(made: Layer, layer: Any) -> tuple[Any, tuple[Array, ...]]:
     """What the backward of a copy of the object returned, and the outputs."""
     xs = twins([x.value for x in made.inputs])
     gs = [np.ones(y.shape, y.dtype) for y in made.forward(xs)]
@@ -139,7 +139,7 @@ def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     made = replace(layer, convention=tried)
     try:
         after = made.copied([x.value for x in made.inputs], pulls=True)
-        returned, _ = _tried(made, after)
+        returned, _ = _try(made, after)
         bars, _ = with_meaning(made, after, returned).parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"

@@ -19,7 +19,7 @@ from chainrule.verify.tolerances import LOOSE
 from chainrule.verify.where import raised_at
 
 
-def runs(run: Run, base: Base) -> bool:
+def check_runs(run: Run, base: Base) -> bool:
     """Whether the backward runs at all; says what it does wrong, shapes included."""
     gs = cotangents.random(run, base)
     kept = [g.copy() for g in gs]
@@ -63,7 +63,7 @@ def _note_shape(run: Run, base: Base, k: int, bar: Array | None) -> None:
         run.behaves("wrong_shape", k, says, got=bar.shape, expected=x.shape)
 
 
-def is_repeatable(run: Run, base: Base) -> bool:
+def check_repeatable(run: Run, base: Base) -> bool:
     """Whether two pulls agree, with another pull elsewhere between them, and one whose forward and
     backward have another call between them."""
     gs = cotangents.random(run, base)
@@ -88,20 +88,20 @@ def is_repeatable(run: Run, base: Base) -> bool:
     return between is None or _compare(run, "stale", first, between, says, interrupted=True)
 
 
-def again(run: Run, base: Base) -> bool:
+def check_second_call(run: Run, base: Base) -> bool:
     """Whether a second call gives what a first one gave, though nothing was set back. Of a first
     one that is wrong this says nothing: what a call leaves may be what made it so."""
     gs = cotangents.random(run, base)
     first = run.pull(base.xs, gs)
     try:
-        again = run.repeated(base.xs, gs)
+        second = run.repeated(base.xs, gs)
     except UnusableError:
         return True  # who cannot run twice is found elsewhere
     says = "what one call leaves is added to the next one's: the second of two equal calls differs"
-    return again is None or _compare(run, "not_reset", first, again, says)
+    return second is None or _compare(run, "not_reset", first, second, says)
 
 
-def is_same_after_other_call(run: Run, base: Base) -> bool:
+def check_after_other_call(run: Run, base: Base) -> bool:
     """Whether a call gives what it gives by itself, though one on other values went before it."""
     gs = cotangents.random(run, base)
     other = other_values(run.subject, base.xs)
@@ -152,7 +152,7 @@ def _compare(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> b
     return same
 
 
-def is_linear(run: Run, base: Base) -> bool:
+def check_linear(run: Run, base: Base) -> bool:
     """Whether B(0) = 0, B(2g) = 2 B(g), B(g + h) = B(g) + B(h)."""
     g, h = cotangents.random(run, base), cotangents.random(run, base)
     of_g = run.pull(base.xs, g)
@@ -160,11 +160,13 @@ def is_linear(run: Run, base: Base) -> bool:
     both = run.pull(base.xs, [a + b for a, b in zip(g, h, strict=True)])
     double = run.pull(base.xs, [2 * a for a in g])
     none = run.pull(base.xs, [np.zeros_like(a) for a in g])
-    each = [_is_linear_in(run, base, g, k, of_g, of_h, both, double, none) for k in run.wanted]
+    each = [
+        _check_input_linear(run, base, g, k, of_g, of_h, both, double, none) for k in run.wanted
+    ]
     return all(each)  # Every input is looked at, also after one that is not linear.
 
 
-def _is_linear_in(
+def _check_input_linear(
     run: Run,
     base: Base,
     g: Sequence[Array],
@@ -202,13 +204,13 @@ def _is_linear_in(
     return False
 
 
-def is_blind_to_layout(run: Run, base: Base) -> bool:
+def check_layouts(run: Run, base: Base) -> bool:
     """Whether cotangents of the same numbers give the same gradient, however they are stored."""
     gs = cotangents.random(run, base)
     plain = run.pull(base.xs, gs)
     sizes = [norm(_number(b)) for b in plain]
     same = [
-        _is_same_with_layout(run, base, gs, plain, name, other, sizes)
+        _check_layout(run, base, gs, plain, name, other, sizes)
         for name, other in cotangents.layouts(gs)
     ]
     wide = cotangents.expanded(run, base)
@@ -216,12 +218,12 @@ def is_blind_to_layout(run: Run, base: Base) -> bool:
         copied = [np.array(g) for g in wide]
         plain = run.pull(base.xs, copied)
         same.append(
-            _is_same_with_layout(run, base, copied, plain, "expanded (all strides 0)", wide, sizes)
+            _check_layout(run, base, copied, plain, "expanded (all strides 0)", wide, sizes)
         )
     return all(same)
 
 
-def _is_same_with_layout(
+def _check_layout(
     run: Run,
     base: Base,
     gs: Sequence[Array],

@@ -68,21 +68,21 @@ class _Examination:
             run.skip("gradients", "no input needs one")
             return
         base = captured_base(run)
-        if not conduct.runs(run, base):
+        if not conduct.check_runs(run, base):
             return
         steady = True
         with self._guarded("the backward's conduct"):
-            steady = conduct.is_repeatable(run, base)
+            steady = conduct.check_repeatable(run, base)
             if steady:
-                conduct.is_linear(run, base)
+                conduct.check_linear(run, base)
         with self._guarded("the captured point"):
             self._captured(base)
         with self._guarded("a second call"):
             if steady and not run.evidence.is_off:
-                steady = conduct.again(run, base)
+                steady = conduct.check_second_call(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not run.evidence.wrong:
-                conduct.is_blind_to_layout(run, base)
+                conduct.check_layouts(run, base)
         if steady:
             with self._guarded("other points"):
                 usual = base if run.evidence.wrong else self._telling(base)
@@ -92,7 +92,7 @@ class _Examination:
                     precision.compare(run, base)
         with self._guarded("a call after another one"):
             if steady and not run.evidence.is_off:
-                conduct.is_same_after_other_call(run, base)
+                conduct.check_after_other_call(run, base)
         with self._guarded("Jacobians"):
             shrink.jacobians(run, [(b, run.wrong_at(b.point.name)) for b, _ in self.seen])
 

@@ -26,7 +26,7 @@ from chainrule.verify.arrays.convention import as_list
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin
 from chainrule.verify.derivation import derivation
-from chainrule.verify.needed import needed_arguments
+from chainrule.verify.needed import needed_inputs
 from chainrule.verify.own.call import Call, is_array, leaves_of
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.place import Place
@@ -184,9 +184,14 @@ def subject_of_function(
     )
     xs = [x.value for x in inputs]
     _, streams = streams_drawn(lambda: made.forward(xs), (function.forward, function.backward))
-    return _with_expected_gradients(
-        replace(made, streams=streams), _required_arguments(args) if needs is None else needs
-    )
+    made = replace(made, streams=streams)
+
+    def pull(some: tuple[Input, ...]) -> tuple[Array | None, ...]:
+        tried = replace(made, inputs=some)
+        return tried.pull(xs, [np.ones_like(y) for y in tried.forward(xs)])
+
+    asked = _required_arguments(args) if needs is None else needs
+    return replace(made, inputs=needed_inputs(inputs, asked, pull))
 
 
 def _required_arguments(args: Sequence[Any]) -> list[bool]:
@@ -195,23 +200,6 @@ def _required_arguments(args: Sequence[Any]) -> list[bool]:
     tensors = [isinstance(a, Tensor) for a in args]
     asked = [isinstance(a, Tensor) and a.requires_grad for a in args]
     return asked if any(asked) else tensors
-
-
-def _with_expected_gradients(made: Stated, needs: Sequence[bool]) -> Stated:
-    """The subject, with the gradients only that are to be looked at."""
-    xs = [x.value for x in made.inputs]
-    floats = [x.wanted for x in made.inputs]
-
-    def wanting(wants: Sequence[bool]) -> Stated:
-        pairs = zip(made.inputs, wants, strict=True)
-        return replace(made, inputs=tuple([replace(x, wanted=w) for x, w in pairs]))
-
-    def pull(wants: Sequence[bool]) -> tuple[Array | None, ...]:
-        some = wanting(wants)
-        return some.pull(xs, [np.ones_like(y) for y in some.forward(xs)])
-
-    required = [f and bool(n) for f, n in zip(floats, needs, strict=True)]
-    return wanting(needed_arguments(floats, required, pull))
 
 
 def _inputs_of(name: str, arg: Any) -> list[Input]:

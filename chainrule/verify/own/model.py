@@ -32,7 +32,13 @@ from chainrule.verify.own.inside import arguments
 from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, parameters_of, place_at, place_of
+from chainrule.verify.reading import (
+    MODEL_NAMES,
+    argument_names,
+    place_at,
+    place_of,
+    required_names,
+)
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject
 
@@ -40,7 +46,6 @@ _LARGEST = 1 << 18
 """Elements of an op's inputs up to which it is verified by itself."""
 _MOST = 200
 """How many distinct ops."""
-_MODEL_NAMES = ("model", "net", "network", "module", "m")
 
 
 @dataclass(eq=False)
@@ -64,8 +69,8 @@ def loss_of(model: Module, batch: Any, loss: Callable[..., Any] | None) -> tuple
     parts = list(cast("Sequence[Any]", batch)) if isinstance(batch, tuple | list) else [batch]
     if loss is None:
         return model.__call__, parts
-    needed = [p for p in parameters_of(loss) or () if p.default is p.empty and p.kind < 2]
-    if needed and needed[0].name in _MODEL_NAMES:
+    needed = required_names(loss) or []
+    if needed and needed[0] in MODEL_NAMES:
         return partial(loss, model), [batch]
     if len(needed) == 1:
         return _Composed(model, loss, 0), parts

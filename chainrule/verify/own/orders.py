@@ -31,7 +31,7 @@ def orders_of(call: Call, order: int) -> tuple[list[Call], str]:
     """
     out: list[Call] = []
     for k in range(2, order + 1):
-        f = _pulled(call, k)
+        f = _pull_function(call, k)
         before = _ORDINALS.get(k - 1, f"{k - 1}th")
         call = replace(
             call,
@@ -54,7 +54,7 @@ def _base(name: str) -> str:
     return name.rpartition(" derivative of ")[2]
 
 
-def _pulled(call: Call, order: int) -> Leaves:
+def _pull_function(call: Call, order: int) -> Leaves:
     """The pull of `call` with fixed cotangents, as a function of its wanted inputs."""
     wanted = [i for i, x in enumerate(call.inputs) if x.wanted]
     below = call.f

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.needed import needed_arguments
+from chainrule.verify.needed import needed_inputs
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.observing.holding import held, with_holders
@@ -42,7 +41,6 @@ class FunctionSubject(Subject):
         *,
         name: str | None = None,
         backward: Callable[..., Any] | None = None,
-        wants: Sequence[bool] | None = None,
         replay: Replay | None = None,
     ) -> None:
         if backward is not None:
@@ -58,28 +56,16 @@ class FunctionSubject(Subject):
         names = argument_names(function.forward, len(args), skip=0 if self.recorded.split else 1)
         values = [plain(x) for x in args]
         self._outputs: tuple[bool, ...] | None = None
-        self.inputs = tuple(
-            [Input(n, v, is_float(x)) for n, v, x in zip(names, values, args, strict=True)]
-        )
-        chosen = self._chosen(args) if wants is None else tuple(wants)
-        self.inputs = tuple(
-            [Input(x.name, x.value, w) for x, w in zip(self.inputs, chosen, strict=True)]
-        )
+        rows = zip(names, values, args, strict=True)
+        self.inputs = tuple([Input(n, v, is_float(x)) for n, v, x in rows])
+        asked = [is_float(x) and x.requires_grad for x in args]
+        self.inputs = needed_inputs(self.inputs, asked, self._pull_ones)
 
-    def _chosen(self, args: Sequence[Any]) -> tuple[bool, ...]:
-        """For which arguments a gradient is expected."""
-        floats = [is_float(x) for x in args]
-        required = [f and bool(x.requires_grad) for f, x in zip(floats, args, strict=True)]
-        every = self.inputs
-
-        def pull(wants: Sequence[bool]) -> tuple[Array | None, ...]:
-            self.inputs = tuple([replace(x, wanted=w) for x, w in zip(every, wants, strict=True)])
-            return self.pull(self.values, [np.ones_like(y) for y in self.forward(self.values)])
-
-        try:
-            return needed_arguments(floats, required, pull)
-        finally:
-            self.inputs = every
+    def _pull_ones(self, inputs: tuple[Input, ...]) -> tuple[Array | None, ...]:
+        """What the backward gives for cotangents of 1, where some inputs are wanted."""
+        changed = copy(self)
+        changed.inputs = inputs
+        return changed.pull(self.values, [np.ones_like(y) for y in changed.forward(self.values)])
 
     @property
     def values(self) -> tuple[Any, ...]:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.ledger import Skipped
+from chainrule.verify.place import Place
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
-from chainrule.verify.pytorch.derivation import derivative
+from chainrule.verify.pytorch.derivation import cuts_in, derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
 from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call, wanted_arguments
 from chainrule.verify.pytorch.observing.observe import Capture, capturing
@@ -188,6 +189,12 @@ class CallSubject(Subject):
             return None
         wanted = [x.wanted for x in self.inputs]
         return derivative(self._run, self._tensors(xs), wanted, gs, self._replay)
+
+    def cuts(self, xs: Sequence[Any]) -> tuple[Place, ...]:
+        """The user's lines that take values off the graph of the first order."""
+        wanted = [x.wanted for x in self.inputs]
+        run = self.call.run
+        return () if self.order > 1 else cuts_in(run, self._tensors(xs), wanted, self._replay)
 
     @property
     def source(self) -> Source | None:

@@ -4,6 +4,7 @@ it is the forward that tells the right gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
+from chainrule.verify import where
+from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
@@ -30,6 +33,11 @@ class UntraceableError(Exception):
 class _Whole(Seen):
     """While active, cuts are the identity, and ops are recorded where recording is off."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuts: dict[Place, None] = {}
+        """The user's lines at which that made a difference."""
+
     def called(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -39,6 +47,8 @@ class _Whole(Seen):
             return func(*args, **kwargs)
         if func in _NUMBERS or "out" in kwargs:
             raise UntraceableError(getattr(func, "__name__", str(func)))
+        if (func in _CUTS or not torch.is_grad_enabled()) and (at := where.place()) is not None:
+            self.cuts[at] = None
         if func in _CUTS:
             return args[0]
         with torch.enable_grad():
@@ -67,6 +77,25 @@ def derivative(
     sent = [to_torch(np.asarray(g)).to(y.dtype) for y, g in zip(ys, gs, strict=True)]
     found = iter(gradients(ys, sent, [x for x in leaves if x is not None]))
     return tuple([None if x is None else _or_zero(next(found), x) for x in leaves])
+
+
+def cuts_in(
+    run: Callable[[Sequence[Any]], Sequence[Tensor]],
+    args: Sequence[Any],
+    wanted: Sequence[bool],
+    replay: Replay,
+) -> tuple[Place, ...]:
+    """The user's lines at which `run` takes values off the graph; none if it cannot be followed."""
+    args = [
+        x.requires_grad_() if w and isinstance(x, Tensor) else x
+        for x, w in zip(args, wanted, strict=True)
+    ]
+    given = [x.clone() if isinstance(x, Tensor) else x for x in args]
+    whole = _Whole()
+    with suppress(Exception), replay.running(args), torch.enable_grad(), whole:
+        run(given)
+        return tuple(whole.cuts)
+    return ()
 
 
 def _kept_apart() -> saved_tensors_hooks:

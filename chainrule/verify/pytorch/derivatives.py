@@ -134,7 +134,7 @@ def _reverse(run: Run, wanted: Sequence[int], level: int) -> Run:
             wrt, full = (
                 _leaves(args, wanted)
                 if not all(args[i].requires_grad for i in wanted)
-                else ([args[i] for i in wanted], [_copied(x) for x in args])
+                else ([args[i] for i in wanted], [_copies(x) for x in args])
             )
             ys = run(full)
             found = gradients(ys, _fixed(ys, level), wrt, create_graph=True)
@@ -170,10 +170,10 @@ _STEPS: dict[Mode, Callable[[Run, Sequence[int], int], Run]] = {  # `dual` does 
 def _leaves(args: Sequence[Any], wanted: Sequence[int]) -> tuple[list[Tensor], list[Any]]:
     """Leaves of a graph, and the arguments made of them: copies, so that they may be changed."""
     made = [x.detach().requires_grad_() if i in wanted else x for i, x in enumerate(args)]
-    return [made[i] for i in wanted], [_copied(x) for x in made]
+    return [made[i] for i in wanted], [_copies(x) for x in made]
 
 
-def _copied(x: Any) -> Any:
+def _copies(x: Any) -> Any:
     return x.clone() if isinstance(x, Tensor) else x
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call
 from chainrule.verify.pytorch.observing.observe import capturing
 from chainrule.verify.pytorch.observing.recording import Ran, Recording, recording
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.reading import place_of
+from chainrule.verify.reading import MODEL_NAMES, place_of, required_names
 from chainrule.verify.subject import Subject, values
 
 DIRECT = 2_000
@@ -53,7 +52,7 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
 
     In this order: each user-defined `autograd.Function`, modules (leaves, modules with hooks, the
     innermost of the user's own), ops between them, each kind once; and the loss as a function of
-    all parameters. For `batch` and `loss` see `batches.step_of`.
+    all parameters. For `batch` and `loss` see `step_of`.
 
     The model is left as it was: buffers, gradients, mode and random streams.
     """
@@ -96,7 +95,7 @@ def _run_once(
         stack.enter_context(torch.enable_grad())
         ran = stack.enter_context(recording(whole.model))
         captured = stack.enter_context(capturing(owner=ran.owner))
-        ys = [y for y in floats_in(whole(_copied(batch))) if y.requires_grad]
+        ys = [y for y in floats_in(whole(_copy_of(batch))) if y.requires_grad]
         if ys and captured.hidden:  # checkpointed: a graph is there when the backward recomputes
             torch.autograd.backward(ys, [torch.ones_like(y) for y in ys])
     subjects = captured.subjects()
@@ -135,7 +134,7 @@ def _restoring(whole: Whole) -> Callable[[], None]:
     return restore
 
 
-def _copied(batch: Any) -> Any:
+def _copy_of(batch: Any) -> Any:
     return pytree.tree_map_only(Tensor, lambda x: x.detach().clone(), batch)  # pyright: ignore
 
 
@@ -181,7 +180,6 @@ def _whole(whole: Whole, batch: Any, replay: Replay) -> Call:
     return coefficients_call(call, moved)
 
 
-_MODELS = ("model", "net", "network", "module", "m")
 Step = Callable[[nn.Module, Any], Any]
 """From a model and a batch to what is to be differentiated."""
 
@@ -211,8 +209,9 @@ def step_of(loss: Any) -> Step:
     """
     if loss is None:
         return lambda model, batch: _loss_of(_run(model, batch))
-    names = _required(loss)
-    if names and names[0] in _MODELS:
+    stated = required_names(loss.forward if isinstance(loss, nn.Module) else loss)
+    names = ["output", "target"] if stated is None else stated
+    if names and names[0] in MODEL_NAMES:
         return lambda model, batch: loss(model, batch)
     if len(names) == 1:
         return lambda model, batch: loss(_run(model, batch))
@@ -222,16 +221,6 @@ def step_of(loss: Any) -> Step:
         f"loss takes {', '.join(names) or 'no arguments'}: give loss(output), "
         f"loss(output, target) or loss(model, batch)"
     )
-
-
-def _required(loss: Any) -> list[str]:
-    f = loss.forward if isinstance(loss, nn.Module) else loss
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
-        return ["output", "target"]
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
 
 
 def _run(model: nn.Module, batch: Any) -> Any:

@@ -63,7 +63,7 @@ class _Bad:
 def _bad_in(subject: Subject, source: Source) -> _Bad | None:
     try:
         draft = Draft.of(source)
-        seen = _seen(subject, source, draft, False)
+        seen = _values_seen(subject, source, draft, False)
     except (UnreadableError, SyntaxError, ValueError, StopIteration):
         return None
     for bad, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
@@ -85,10 +85,10 @@ def _place(source: Source, draft: Draft, node: ast.AST) -> Place:
 def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
     try:
         draft = Draft.of(source)
-        low, high = (_seen(subject, source, draft, wide) for wide in (False, True))
+        low, high = (_values_seen(subject, source, draft, wide) for wide in (False, True))
     except (UnreadableError, SyntaxError, ValueError, StopIteration):
         return None
-    off = {n: _apart(low.get(n), high.get(n)) for n in draft.nodes if isinstance(n, ast.expr)}
+    off = {n: _distance(low.get(n), high.get(n)) for n in draft.nodes if isinstance(n, ast.expr)}
     eps = max([_epsilon(v) for v in low.values()], default=0.0)
     lost = [n for n, e in off.items() if e > max(LOOSE, _JUMP * _before(off, n, eps))]
     if not lost:
@@ -108,7 +108,9 @@ def _length(draft: Draft, node: ast.expr) -> int:
     return draft.span(node)[1] - draft.span(node)[0]
 
 
-def _seen(subject: Subject, source: Source, draft: Draft, wide: bool) -> dict[ast.AST, Array]:
+def _values_seen(
+    subject: Subject, source: Source, draft: Draft, wide: bool
+) -> dict[ast.AST, Array]:
     """What expressions were when they were evaluated last."""
     watched = Watched(draft)
     changed = source.replaced(watched.function)
@@ -128,7 +130,7 @@ def _cotangents(subject: Subject, low: Sequence[object], wide: bool) -> list[Arr
     return [g.astype(np.float64) for g in gs] if wide else gs
 
 
-def _apart(low: Array | None, high: Array | None) -> float:
+def _distance(low: Array | None, high: Array | None) -> float:
     """How far values are from what they should be, relative to their size; 0 if nobody can tell."""
     if low is None or high is None or low.shape != high.shape or not low.size:
         return 0.0

@@ -73,7 +73,7 @@ def _of(node: ast.AST) -> Iterator[Once]:
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             for n in body:
-                for target, value in _assigned(n):
+                for target, value in _assignments(n):
                     if _asks(test, target):
                         yield Once(node, ast.unparse(target), value)
         case ast.Assign(targets=[target], value=ast.IfExp(test=test) as both):
@@ -101,7 +101,7 @@ def _default(call: ast.Call) -> str:
             return ""
 
 
-def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _assignments(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
     match statement:
         case ast.Assign(targets=targets, value=value):
             yield from [(t, value) for t in targets]

@@ -26,11 +26,11 @@ def shared_at(subject: Subject) -> Place | None:
     if forward is None or place is None or source is None:
         return None
     read = {ast.unparse(n) for n in ast.walk(tree_of(source.text)) if isinstance(n, ast.expr)}
-    lines = [line for kept, line in _kept(forward) if kept in read]
+    lines = [line for kept, line in _names_kept(forward) if kept in read]
     return replace(place, line=max(lines)) if lines else None
 
 
-def _kept(forward: ast.FunctionDef | ast.Lambda) -> Iterator[tuple[str, int]]:
+def _names_kept(forward: ast.FunctionDef | ast.Lambda) -> Iterator[tuple[str, int]]:
     """What is given a value that no call owns, as the text names it, and the line."""
     nodes = list(ast.walk(forward))
     shared = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}

@@ -22,17 +22,17 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     if place is None or source is None or k is None:
         return place
     tree = tree_of(source.text)
-    names, left = [x.name for x in subject.inputs], _left(tree, subject)
-    line = left.get(names[k]) or _beside(names, left, k)
+    names, left = [x.name for x in subject.inputs], _lines_left(tree, subject)
+    line = left.get(names[k]) or _line_beside(names, left, k)
     if line is None:
-        node = _returned(tree, subject, k)
-        name = "" if node is None else _named(node)
+        node = _returned_for(tree, subject, k)
+        name = "" if node is None else _name_inside(node)
         filled = _last_filled(tree) if node is None else node.lineno
         line = (_last_assigned(tree, name, k) if name else 0) or filled
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
-def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
+def _returned_for(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     """The expression that the last `return` gives for input k."""
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
     if not returns:
@@ -80,7 +80,7 @@ def _entry(entries: ast.Dict, names: list[str], k: int) -> ast.expr | None:
     return None
 
 
-def _named(node: ast.expr) -> str:
+def _name_inside(node: ast.expr) -> str:
     """The name of a value that is only given another form: `dx`, `dx.reshape(s)`, `tensor(dx)`."""
     match node:
         case ast.Name(id=name):
@@ -93,19 +93,19 @@ def _named(node: ast.expr) -> str:
             return ""
 
 
-def _left(tree: ast.AST, subject: Subject) -> dict[str, int]:
+def _lines_left(tree: ast.AST, subject: Subject) -> dict[str, int]:
     """By input: the last line that assigns to a place which is called like its gradient:
     `self.dW`, `grads["w"]`."""
     names, found = [x.name for x in subject.inputs], dict[str, int]()
     for n in ast.walk(tree):
-        for t in _filled(n):
+        for t in _targets(n):
             place = isinstance(t, (ast.Attribute, ast.Subscript))
             if place and (name := gradient_of(_key(t), names)) is not None:
                 found[name] = max(t.lineno, found.get(name, 0))
     return found
 
 
-def _filled(node: ast.AST) -> list[ast.expr]:
+def _targets(node: ast.AST) -> list[ast.expr]:
     """What a statement assigns to, or writes into by index: `np.add.at(grads["w"], i, g)`."""
     match node:
         case ast.Assign(targets=targets):
@@ -118,7 +118,7 @@ def _filled(node: ast.AST) -> list[ast.expr]:
             return []
 
 
-def _beside(names: list[str], left: dict[str, int], k: int) -> int | None:
+def _line_beside(names: list[str], left: dict[str, int], k: int) -> int | None:
     """Of a parameter whose gradient is left nowhere: the line at which that of the one before is,
     in the order in which the code goes through them; None if input k is no parameter."""
     known = [i for i, name in enumerate(names) if name in left]
@@ -136,7 +136,7 @@ def _last_filled(tree: ast.AST) -> int:
     loss, grads`: beside it others are forgotten. 0 if there is none."""
     returns = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
     given = {n.id for v in returns for n in ast.walk(v) if isinstance(n, ast.Name)}
-    entries = [t for n in ast.walk(tree) for t in _filled(n) if isinstance(t, ast.Subscript)]
+    entries = [t for n in ast.walk(tree) for t in _targets(n) if isinstance(t, ast.Subscript)]
     texts = [t for t in entries if isinstance(t.slice, ast.Constant)]
     own = [t for t in texts if isinstance(t.value, ast.Name) and t.value.id in given]
     return max([t.lineno for t in own], default=0)
@@ -156,7 +156,7 @@ def _key(target: ast.Attribute | ast.Subscript) -> str:
 def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
     """The last line that gives `name` a value; if that is None only, the block that is for the
     gradient of input k."""
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and name in _written(n)]
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and name in _names_written(n)]
     nothing = all(_gives_none(n) for n in found)
     blocks = _meant_for(tree, k) if nothing else []
     return max(blocks or [n.lineno for n in (*found, *_calls_given(tree, found, name))], default=0)
@@ -188,7 +188,7 @@ def _meant_for(tree: ast.AST, k: int) -> list[int]:
     ]
 
 
-def _written(statement: ast.stmt) -> list[str]:
+def _names_written(statement: ast.stmt) -> list[str]:
     """Names to which a statement assigns, or in whose arrays it writes: `np.add.at(dx, i, g)`,
     `dx.index_add_(0, i, g)`."""
     match statement:

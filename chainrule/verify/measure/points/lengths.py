@@ -24,7 +24,11 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
 
 def free(run: Run, base: Base) -> tuple[int, ...]:
     """The lengths that are no part of what an axis means, the shortest first."""
-    meant = {n for k in run.wanted for n in _meant(run, base, k)} | set(_told(base)) | _picked(run)
+    meant = (
+        {n for k in run.wanted for n in _meant(run, base, k)}
+        | set(_lengths_told_of(base))
+        | _lengths_taken_apart(run)
+    )
     return tuple([n for n in extents(base.xs) if n not in meant and not _is_owned(run, n)])
 
 
@@ -34,7 +38,7 @@ def _is_owned(run: Run, n: int) -> bool:
     return any(m % n == 0 or n % m == 0 for m in run.subject.own_sizes)
 
 
-def _told(base: Base) -> Iterator[int]:
+def _lengths_told_of(base: Base) -> Iterator[int]:
     """Lengths that whole numbers among the inputs tell of: the end of the last row in a list of
     rows of several lengths, or the sum of these lengths; and how many there are."""
     lengths = extents(base.xs)
@@ -45,7 +49,7 @@ def _told(base: Base) -> Iterator[int]:
                 yield from (n, x.size)
 
 
-def _picked(run: Run) -> set[int]:
+def _lengths_taken_apart(run: Run) -> set[int]:
     """Lengths of axes whose elements the forward takes one by one, all of them: `p[:, 0]` and
     `p[:, 1]` are the coordinates of points, whatever else adds up along that axis."""
     source = run.subject.source

@@ -17,7 +17,7 @@ from chainrule.verify.trees import tree_of
 def confirmed(run: Run, base: Base, point: Point) -> bool:
     """Whether the forward works at lengths near those of a point of other sizes as well. A length
     at which alone it works (what has one element is spread) is none that anybody meant."""
-    changed = _changed(base, point)
+    changed = _lengths_changed(base, point)
     return all(
         any(any(True for _ in tried(run, base, {**changed, n: near})) for near in _near(n, m))
         for n, m in changed.items()
@@ -31,7 +31,7 @@ def read(run: Run, base: Base, point: Point) -> bool:
     nothing."""
     if any(is_array(x) and x.dtype.kind in "iu" for x in base.xs):
         return True
-    changed = _changed(base, point)
+    changed = _lengths_changed(base, point)
     for k in run.wanted:
         old, new = base.xs[k].shape, point.xs[k].shape
         for axis in [i for i in range(len(old)) if reads_end(run, base.xs, k, i)]:
@@ -66,7 +66,7 @@ def padded_alike(run: Run, base: Base, point: Point) -> bool:
     return True
 
 
-def _changed(base: Base, point: Point) -> dict[int, int]:
+def _lengths_changed(base: Base, point: Point) -> dict[int, int]:
     """Which lengths a point has in place of others."""
     pairs = zip(base.xs, point.xs, strict=True)
     both = [(x.shape, y.shape) for x, y in pairs if is_array(x) and x.ndim == y.ndim]

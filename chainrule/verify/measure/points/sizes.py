@@ -219,14 +219,14 @@ def _shapes(xs: Sequence[Any]) -> str:
 def resized(run: Run, x: Any, k: int, renaming: Renaming) -> Any:
     """An input whose axes have their new lengths."""
     if not is_array(x) or not set(x.shape) & renaming.keys():
-        return _within(x, renaming) if is_array(x) else x
+        return _keep_inside(x, renaming) if is_array(x) else x
     shape = tuple([renaming.get(n, n) for n in x.shape])
     if x.dtype.kind in "iu":
-        return _indices(run, x, _taken(x, shape), renaming)
-    return lengthened(run, x, k, shape) if inexact(x) else _taken(x, shape)
+        return _indices(run, x, _repeat(x, shape), renaming)
+    return lengthened(run, x, k, shape) if inexact(x) else _repeat(x, shape)
 
 
-def _taken(x: Array, shape: tuple[int, ...]) -> Array:
+def _repeat(x: Array, shape: tuple[int, ...]) -> Array:
     """Leading parts of x, or x again and again, along each axis."""
     for axis, m in enumerate(shape):
         x = np.take(x, np.arange(m) % x.shape[axis], axis=axis)
@@ -235,13 +235,13 @@ def _taken(x: Array, shape: tuple[int, ...]) -> Array:
 
 def lengthened(run: Run, x: Array, k: int, shape: tuple[int, ...]) -> Array:
     """Input k, of real or complex numbers, at another shape."""
-    grown = _taken(x, shape)
+    grown = _repeat(x, shape)
     if grown.size > x.size and k in run.wanted:
         grown = (grown * (1 + 0.1 * signs(run.rng, grown.shape))).astype(x.dtype)
     return in_the_nature_of(x, grown)
 
 
-def _within(x: Array, renaming: Renaming) -> Array:
+def _keep_inside(x: Array, renaming: Renaming) -> Array:
     """Indices kept inside of axes that shrink."""
     if x.dtype.kind not in "iu" or not x.size:
         return x

@@ -98,7 +98,7 @@ def _products(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
             if _answers(lab, response, beside, row, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
                 yield scene.put(node, text, code, 1.2 + early_cost(scene, node))
-        signs = beside.each(_signed, name)
+        signs = beside.each(_times_sign, name)
         if module is not None and signs is not None and answers(lab, response, signs):
             yield scene.put(node, f"{here} * {module}.sign({name})", "one_sided", 1.25)
         for row, c in itertools.product(_MASKS, limits) if beside.fills(name) else ():
@@ -108,7 +108,7 @@ def _products(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
                 yield scene.put(node, text, "region", 1.2 + early_cost(scene, node))
 
 
-def _signed(e: Array, a: Array) -> Array:
+def _times_sign(e: Array, a: Array) -> Array:
     return e * np.sign(a)
 
 

@@ -12,14 +12,13 @@ from chainrule.verify.repair.prior import EVERYWHERE
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
+    bounds,
     calls,
-    cases,
+    combined,
     forward,
-    indices,
-    letting,
     memory,
     patterns,
-    products,
+    siblings,
     statements,
 )
 from chainrule.verify.repair.sparing import spare_failures
@@ -34,32 +33,40 @@ Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 
 RULES: tuple[Rule, ...] = (
     patterns.patterns,
+    # An atom by one of the same observed type.
     atoms.other_array,
     atoms.other_size,
-    atoms.other_order,
-    atoms.unread_values,
+    forward.number_of_forward,
+    # A call wrapped, unwrapped, or for its counterpart.
     calls.unwrapped,
     calls.counterparts,
     calls.in_functions,
-    products.other_products,
-    products.einsum_letters,
-    products.transpositions,
+    # Siblings exchanged.
+    siblings.other_order,
+    siblings.other_products,
+    # A value combined with an atom, or with what the forward has.
+    combined.unread_values,
+    combined.missing_cotangent,
+    combined.masks,
+    forward.with_operand,
+    forward.as_in_forward,
+    # Axes.
     axes.other_axis,
     axes.missing_reductions,
     axes.sums_within_terms,
     axes.opposite_order,
-    indices.other_turns,
-    indices.other_index,
-    cases.comparisons,
-    cases.masks,
-    forward.as_in_forward,
-    forward.with_operand,
-    forward.number_of_forward,
-    letting.missing_cotangent,
+    axes.transpositions,
+    axes.einsum_letters,
+    # Bounds.
+    bounds.other_turns,
+    bounds.other_index,
+    bounds.comparisons,
+    # Statements: too many, in another place, with another sign.
     statements.assignment_signs,
     statements.statements_too_much,
     statements.equal_indices,
     statements.before_the_loop,
+    # Copies, and layouts of memory.
     memory.own_copy,
     memory.contiguous_cotangents,
 )

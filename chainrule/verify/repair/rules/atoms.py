@@ -1,9 +1,8 @@
-"""One value where another belongs: another name of the same shape or kind, another order."""
+"""An atom where another of the same observed type belongs: an array of its shape, a size."""
 
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import called
 from chainrule.verify.repair.code.syntax import names_in
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain, shape_of
 
@@ -82,75 +81,3 @@ def _whole_shapes(scene: Scene) -> Iterator[Edit]:
                         yield scene.put(shape, f"{name}.shape", "size", USUAL)
             case _:
                 continue
-
-
-def other_order(scene: Scene) -> Iterator[Edit]:
-    """Two of the returned gradients, or of the values unpacked or put together, exchanged."""
-    for node in scene.draft.nodes:
-        code, cost = "wrong_value", USUAL
-        match node:
-            case ast.Return(value=ast.Tuple() | ast.List() as group):
-                code = "wrong_input"
-            case ast.Lambda(body=ast.Tuple() as group):
-                code = "wrong_input"
-            case ast.Assign(targets=[ast.Tuple() | ast.List() as group]):
-                cost = RARE  # The forward puts them together so, as a rule.
-            case ast.Call(args=[ast.Tuple() | ast.List() as group, *_]):
-                if not all(map(scene.shape, group.elts)):
-                    continue
-            case _:
-                continue
-        yield from _exchanges(scene, group.elts, code, cost)
-
-
-def _exchanges(scene: Scene, parts: list[ast.expr], code: str, cost: float) -> Iterator[Edit]:
-    texts = [scene.draft.src(e) for e in parts]
-    spans = [scene.draft.span(e) for e in parts]
-    for i, k in itertools.combinations(range(min(len(texts), 8)), 2):
-        between = scene.draft.body[spans[i][1] : spans[k][0]]
-        text = texts[k] + between + texts[i]
-        says = f"`{texts[i]}` and `{texts[k]}` change places"
-        yield Edit(spans[i][0], spans[k][1], text, code, cost, says)
-    if len(texts) == 3:
-        for order in ((1, 2, 0), (2, 0, 1)):
-            text = ", ".join([texts[i] for i in order])
-            yield Edit(spans[0][0], spans[2][1], text, code, cost, f"the order becomes {text}")
-
-
-def unread_values(scene: Scene) -> Iterator[Edit]:
-    """What is computed, or taken out of what was saved, and never read, combined with what it fits
-    to: `p * dp` to `p * (dp - inner)`."""
-    names = {k: scene.watched.names.get(k) for k in sorted(scene.unread)}
-    names = {k: v for k, v in names.items() if shape_of(v) or isinstance(v, float)}
-    places = [n for n in scene.expressions if names and scene.flows(n) and _is_operand(scene, n)]
-    for (name, value), node in itertools.product(names.items(), places):
-        small, large = shape_of(value) or (), scene.shape(node) or ()
-        if len(small) > len(large) or not all(
-            n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
-        ):
-            continue
-        here, parent = scene.draft.src(node), scene.draft.parents[node]
-        same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == large]
-        rows = [(f"{here} {sign} {name}", "missing_term", 0.0) for sign in "-+"]
-        rows += [
-            (f"{here} {sign} {k} * {name}", "missing_term", 0.4)
-            for sign in "-+" for k in same if k not in (name, here)
-        ]  # fmt: skip
-        rows += [(f"{here} {sign} {name}", "factor", 0.1) for sign in "*/"]
-        for text, code, more in rows:
-            inside = isinstance(parent, ast.BinOp | ast.UnaryOp)
-            yield scene.put(node, f"({text})" if inside else text, code, SHOWN + more)
-
-
-def _is_operand(scene: Scene, node: ast.expr) -> bool:
-    """Whether it is a name, a call or a term of which something is computed."""
-    parent = scene.draft.parents[node]
-    match node:
-        case ast.Attribute() | ast.Call() | ast.Subscript() | ast.Name(ctx=ast.Load()):
-            simple = True
-        case ast.BinOp(op=ast.Mult() | ast.Div()):
-            simple = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add | ast.Sub)
-        case _:
-            simple = False
-    inside = isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Assign | ast.Return | ast.Tuple)
-    return simple and inside

@@ -1,4 +1,4 @@
-"""Reductions and what goes along axes: another axis, one that is missing, the opposite order."""
+"""Axes: another one, one that is missing, two exchanged, the opposite order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FunctionType
 
 from chainrule.verify.repair.code.draft import Edit, python_function
 from chainrule.verify.repair.code.fit import ATOM, as_part, called
-from chainrule.verify.repair.code.syntax import origin
+from chainrule.verify.repair.code.syntax import is_sum, origin
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import shape_of
@@ -19,6 +19,7 @@ _WORDS = ("axis", "dim", "axes")
 _REDUCTIONS = ("sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp")
 """Calls that leave one number of many."""
 _ALONG = (*_REDUCTIONS, "cumsum", "cumprod", "softmax", "log_softmax", "norm", "flip", "roll")
+_SWAPS = ("transpose", "swapaxes", "permute_dims", "permute", "t", "matrix_transpose")
 
 
 def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -194,3 +195,87 @@ def _flip(scene: Scene, text: str, ndim: int, last: int) -> str:
         return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"
     dots = "..., " if ndim > last else ""
     return f"{text}[{dots}{', '.join(['::-1'] * last)}]"
+
+
+def inside_transposition(node: ast.expr) -> ast.expr | None:
+    """What a transposition of the last two axes is applied to."""
+    match node:
+        case ast.Attribute(attr="T" | "mT"):
+            return node.value
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _SWAPS:
+            numbers = [a for a in node.args if not isinstance(a, ast.Constant | ast.UnaryOp)]
+            if isinstance(inner, ast.Name) and len(numbers) == 1 and name != "t":
+                return node.args[0]  # np.swapaxes(x, -1, -2)
+            return inner if not numbers else None
+        case _:
+            return None
+
+
+def einsum_letters(scene: Scene) -> Iterator[Edit]:
+    """Two letters of one operand, or of the result, exchanged; or one letter another."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and called(node) == "einsum" and node.args):
+            continue
+        first = node.args[0]
+        if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+            continue
+        quote = scene.draft.src(first)[:1]
+        for text in dict.fromkeys(_variants(first.value)):
+            start, end = scene.draft.span(first)
+            says = f"`{first.value}` becomes `{text}`"
+            code = "wrong_axis" if _sums_others(first.value, text) else "transposed"
+            yield Edit(start, end, f"{quote}{text}{quote}", code, USUAL, says)
+
+
+def _sums_others(spec: str, text: str) -> bool:
+    """Whether the operands are as they were, and other letters of them are summed."""
+    (operands, _, result), (others, _, other) = spec.partition("->"), text.partition("->")
+    return operands == others and set(result) != set(other)
+
+
+def _variants(spec: str) -> Iterator[str]:
+    spots = [i for i, c in enumerate(spec) if c.isalpha()]
+    for i, j in itertools.combinations(spots, 2):
+        between = spec[i:j]
+        if spec[i] != spec[j] and "," not in between and "->" not in between:
+            letters = list(spec)
+            letters[i], letters[j] = letters[j], letters[i]
+            yield "".join(letters)
+    for i in spots:
+        for c in sorted(set(filter(str.isalpha, spec)) - {spec[i]}):
+            yield spec[:i] + c + spec[i + 1 :]
+
+
+def transpositions(scene: Scene) -> Iterator[Edit]:
+    """A transposition too much, or one that is missing, anywhere but in a product."""
+    for node in scene.expressions:
+        if (inner := inside_transposition(node)) is not None:
+            yield scene.put(node, scene.draft.src(inner), "transposed", USUAL)
+    handed = [a for n in scene.expressions if isinstance(n, ast.Call) for a in n.args]
+    sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and is_sum(n)]
+    handed += [a for n in sums for a in (n.left, n.right)]
+    square = [a for a in [*handed, *_factors(scene)] if _is_square(scene.shape(a) or ())]
+    for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
+        ndim = len(scene.shape(node) or ())
+        if ndim >= 2 and inside_transposition(node) is None:
+            yield scene.put(
+                node, scene.dialect.transposed(scene.draft.src(node), ndim), "transposed", USUAL
+            )
+
+
+def _factors(scene: Scene) -> list[ast.expr]:
+    """By what a cotangent is multiplied element by element."""
+    found = list[ast.expr]()
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                pairs = ((left, right), (right, left))
+                found += [a for a, b in pairs if scene.flows(b) and not scene.flows(a)]
+            case _:
+                continue
+    return found
+
+
+def _is_square(shape: Shape) -> bool:
+    """Whether it is one of square matrices."""
+    return len(shape) >= 2 and shape[-1] == shape[-2]

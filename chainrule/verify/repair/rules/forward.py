@@ -27,7 +27,7 @@ _POWERS, _NEAR = (2, 3, 4), 0.1
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
     """What is computed again, as the forward computes what it calls by the same name or names."""
-    made = _by_name(scene, _assigned)
+    made = _by_name(scene, _assignments)
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
@@ -96,7 +96,7 @@ def _by_name(scene: Scene, read: _Read) -> dict[str, list[str]]:
     forward keeps on an object has the object's name: `ctx.w` for `w`."""
     texts, held = forward_texts(scene.draft.source), dict[str, str]()
     for text in texts:
-        held |= {k: v for k, v in _kept(text) if k not in scene.watched.names}
+        held |= {k: v for k, v in _kept_names(text) if k not in scene.watched.names}
     found = dict[str, list[str]]()
     for text in texts:
         for name, said in read(text):
@@ -105,7 +105,7 @@ def _by_name(scene: Scene, read: _Read) -> dict[str, list[str]]:
     return {k: list(dict.fromkeys(v)) for k, v in found.items()}
 
 
-def _kept(text: str) -> Iterator[tuple[str, str]]:
+def _kept_names(text: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree_of(text)):
         match node:
             case ast.Assign(
@@ -117,7 +117,7 @@ def _kept(text: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _assigned(text: str) -> tuple[tuple[str, str], ...]:
+def _assignments(text: str) -> tuple[tuple[str, str], ...]:
     """Names, or several at once, and what they are assigned."""
     nodes = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.Assign)]
     pairs = [(n.targets[0], n.value) for n in nodes if len(n.targets) == 1]

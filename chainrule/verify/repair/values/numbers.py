@@ -193,9 +193,11 @@ def _evaluate(scene: Scene, text: str) -> Any:
 
 
 def factors(weight: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
-    """`* s` and `/ s` for every s that gives the weight, and how far-fetched each is; the best."""
+    """`* s` and `/ s` for every s that gives the weight, and how far-fetched each is; the best, and
+    the whole number that it is, which lengths may be by chance."""
     found = list(_single(weight, numbers)) or list(_ratios(weight, numbers))
-    return sorted(found, key=lambda f: f[1])[:FACTORS]
+    best, whole = sorted(found, key=lambda f: f[1])[:FACTORS], f"* {round(weight[0])}"
+    return [*best, *[f for f in found if f[0] == whole and f not in best][:1]]
 
 
 def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:

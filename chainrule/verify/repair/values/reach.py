@@ -14,7 +14,7 @@ from chainrule.verify.repair.code.draft import Draft, python_function
 from chainrule.verify.repair.values.watch import plain, shape_of
 
 
-def atoms(
+def atoms_of(
     draft: Draft, names: Mapping[str, Any], simple: list[tuple[str, Any]], unread: set[str]
 ) -> Iterator[tuple[str, Any]]:
     """What has a name, by the text that names it: locals, those that nothing reads first, then the

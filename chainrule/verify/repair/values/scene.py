@@ -19,7 +19,7 @@ from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, pyt
 from chainrule.verify.repair.code.fit import replacement
 from chainrule.verify.repair.code.syntax import is_simple, mentions, names_in
 from chainrule.verify.repair.sparing import Failures
-from chainrule.verify.repair.values.reach import atoms, is_number, owner
+from chainrule.verify.repair.values.reach import atoms_of, is_number, owner
 from chainrule.verify.repair.values.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
 
 Shape = tuple[int, ...]
@@ -196,7 +196,7 @@ class Scene:
 
     def _atoms(self) -> Iterator[tuple[str, Any]]:
         simple = [(self.draft.src(n), self.value(n)) for n in self._evaluated if is_simple(n)]
-        return atoms(self.draft, self.watched.names, simple, self.unread)
+        return atoms_of(self.draft, self.watched.names, simple, self.unread)
 
     @cached_property
     def extents(self) -> dict[str, int]:

@@ -59,7 +59,7 @@ class Watched:
     """Of the nodes that are named here, their visits in the next run, before they are changed."""
 
     def __post_init__(self) -> None:
-        names: dict[str, object] = {SEE: self._see, "__names__": self._named}
+        names: dict[str, object] = {SEE: self._see, "__names__": self._note_names}
         self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
 
     def _see(self, i: int, value: Any) -> Any:
@@ -89,7 +89,7 @@ class Watched:
         scope = {k: _snapshot(v) for k, v in names.items() if not k.startswith("__")}
         return _snapshot(value), scope
 
-    def _named(self, names: dict[str, Any], value: Any = None) -> Any:
+    def _note_names(self, names: dict[str, Any], value: Any = None) -> Any:
         if not self.changes:
             self.names = {k: v for k, v in names.items() if not k.startswith("__")}
         return value

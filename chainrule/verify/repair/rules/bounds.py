@@ -1,20 +1,20 @@
-"""Which elements a case holds for: comparisons, masks, the two sides of a `where`."""
+"""Bounds and whole numbers: one more, one less, another one; what elements are compared with."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, number
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.code.fit import ADD, UNARY, as_part, number
+from chainrule.verify.repair.code.syntax import names_in
+from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.rules.combined import is_bool
 from chainrule.verify.repair.values.scene import Scene
-from chainrule.verify.repair.values.watch import plain
+from chainrule.verify.repair.values.watch import is_count, plain
 
 _OPERATORS: Final[dict[type[ast.cmpop], str]] = {
     ast.Gt: ">",
@@ -24,12 +24,60 @@ _OPERATORS: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
-
-
 _OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
-
-
 _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?![\w.])")
+
+
+def other_turns(scene: Scene) -> Iterator[Edit]:
+    """A loop that begins or ends one turn earlier or later, `range(n - 1)` to `range(n)`, or has
+    another number of turns."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=args):
+                bounds = args[:2]
+            case _:
+                continue
+        for bound in bounds:
+            yield from [scene.put(bound, t, "region", USUAL) for t in _one_off(scene, bound)]
+            for name in [k for k in scene.counts if k.isidentifier() and k not in scene.counters]:
+                if name not in names_in(bound):
+                    yield scene.put(bound, name, "region", RARE)
+
+
+def other_index(scene: Scene) -> Iterator[Edit]:
+    """Another whole number in an index or in the bounds of a slice; an array of indices that are
+    one too large, or one too small."""
+    inside = {
+        e for n in scene.draft.nodes if isinstance(n, ast.Subscript) for e in ast.walk(n.slice)
+    }
+    names = [k for k, v in scene.watched.names.items() if is_count(v)]
+    for node in scene.expressions:
+        value = plain(scene.value(node))
+        if value is None or value.dtype.kind != "i":
+            continue
+        here, within = scene.draft.src(node), node in inside
+        several = value.ndim and isinstance(scene.draft.parents[node], ast.Tuple)
+        sums = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+        if (within and not value.ndim) or several or (sums and not value.ndim):
+            yield from [scene.put(node, t, "wrong_value", RARE) for t in _one_off(scene, node)]
+        if within and not value.ndim:
+            near = [f"{i} {sign} 1" for i in scene.counters for sign in "-+"]
+            for text in [*names, *(near if isinstance(node, ast.Constant) else [])]:
+                if text != here:
+                    yield scene.put(node, text, "wrong_value", RARE)
+
+
+def _one_off(scene: Scene, bound: ast.expr) -> list[str]:
+    here = as_part(scene.draft, bound, ADD)
+    match bound:
+        case ast.Constant(value=int() as n):
+            return [str(n - 1), str(n + 1)]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
+            return [str(1 - n), str(-1 - n)]
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=ast.Constant(value=int())):
+            return [scene.draft.src(left), f"{here} - 1", f"{here} + 1"]
+        case _:
+            return [f"{here} - 1", f"{here} + 1"]
 
 
 def comparisons(scene: Scene) -> Iterator[Edit]:
@@ -48,7 +96,7 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, f"{a} {other} {b}", code, USUAL)
                 yield from _other_bounds(scene, right)
                 yield from _between(scene, node, here)
-            case ast.Name() | ast.Attribute() if _is_bool(scene, node):
+            case ast.Name() | ast.Attribute() if is_bool(scene, node):
                 yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", RARE)
             case _:
                 continue
@@ -94,51 +142,3 @@ def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
 def _is_of_numbers(scene: Scene, left: ast.expr, right: ast.expr) -> bool:
     """Whether elements of arrays are compared, not options or sizes."""
     return any(scene.is_array(e) for e in (left, right))
-
-
-def _is_bool(scene: Scene, node: ast.expr) -> bool:
-    return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
-
-
-def masks(scene: Scene) -> Iterator[Edit]:
-    """A mask of zeros and ones where one side has a slope; a mask that is missing."""
-    module = scene.dialect.library
-    for node in scene.expressions:
-        if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
-            for s in scene.numbers:
-                mask = scene.draft.src(node)
-                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", FAR)
-        match node:
-            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
-                yield from [e for case in (a, b) for e in _with_sign(scene, node, case, module)]
-            case _:
-                pass
-    for node in scene.roots:
-        for name, value in scene.arrays_at(node).items():
-            if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
-                here = as_part(scene.draft, node, MUL)
-                yield scene.put(node, f"{here} * ({name} > 0)", "region", FAR)
-                for other, same in scene.arrays_at(node).items():
-                    if name < other and _coincide(value, same):
-                        yield scene.put(node, f"{here} * ({name} == {other})", "region", FAR)
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                    yield scene.put(node.right, f"({name} > 0)", "region", FAR)
-
-
-def _coincide(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape are equal in some places, and not in others."""
-    one, other = plain(a), plain(b)
-    if one is None or other is None or one.shape != other.shape or one.dtype.kind != "f":
-        return False
-    same = one == other
-    return bool(np.any(same) and not np.all(same) and np.any(one[same]))
-
-
-def _with_sign(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
-    """A number that one case of a `where` gives for both signs: of `abs`, of a clipped value."""
-    if scene.shape(case) != ():
-        return
-    for name, value in scene.arrays_at(node).items():
-        if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
-            text = f"{as_part(scene.draft, case, MUL)} * {module}.sign({name})"
-            yield scene.put(case, text, "one_sided", RARE)
