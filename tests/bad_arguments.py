@@ -196,7 +196,7 @@ SETTINGS: dict[str, Any] = {
     "kernel_size": 2, "output_size": 2, "dropout": 0.1, "p": 0.3, "padding": 1, "value": 0.5,
     "upscale_factor": 2, "downscale_factor": 2, "groups": 1, "threshold": 0.5, "dim": 4,
     "unflattened_size": (2, 2), "num_groups": 1, "normalized_shape": 3, "num_heads": 2,
-    "n_head": 2, "nhead": 2,
+    "n_head": 2, "nhead": 2, "cutoffs": [1, 2],
 }  # fmt: skip
 """For arguments of layers without a default; others are 4."""
 LAYERS = [
