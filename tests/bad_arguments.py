@@ -196,7 +196,7 @@ SETTINGS: dict[str, Any] = {
     "kernel_size": 2, "output_size": 2, "dropout": 0.1, "p": 0.3, "padding": 1, "value": 0.5,
     "upscale_factor": 2, "downscale_factor": 2, "groups": 1, "threshold": 0.5, "dim": 4,
     "unflattened_size": (2, 2), "num_groups": 1, "normalized_shape": 3, "num_heads": 2,
-    "n_head": 2, "nhead": 2, "cutoffs": [1, 2],
+    "n_head": 2, "nhead": 2,
 }  # fmt: skip
 """For arguments of layers without a default; others are 4."""
 LAYERS = [
@@ -296,6 +296,8 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.trap_nan": _call(inf=True),
     "cr.track": _call([1.0], "title", total=1, first=0),
     **{f"nn.{name}": _layer(name) for name in LAYERS},
+    **{f"nn.FractionalMaxPool{n}d": _call(2, 3, None, False) for n in (2, 3)},
+    "nn.AdaptiveLogSoftmaxWithLoss": _call(8, 5, [1, 2], 2.0, False, dtype=np.float32),
     "nn.Sequential": _call(_module, _module),
     **{f"optim.{name}": _rule(name) for name in RULES},
     "optim.LBFGS": lambda: (([_leaf()], 1.0, 5, 6, 1e-7, 1e-9, 3, "strong_wolfe"), {}),
