@@ -1,6 +1,7 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.names.spellings import no_part as _no_part
 from chainrule.nn import activations, functional, init, losses
 from chainrule.nn.activations import PReLU
 from chainrule.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
@@ -63,7 +64,6 @@ from chainrule.nn.spatial.pools import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from chainrule.spellings import no_part as _no_part
 
 ReLU = activations.CLASSES["ReLU"]
 ReLU6 = activations.CLASSES["ReLU6"]

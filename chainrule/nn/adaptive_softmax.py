@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.containers import ModuleList, Sequential
@@ -16,7 +17,6 @@ from chainrule.ops.indexing.selection import take_along_axis, where
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import concat, expand_dims, squeeze
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 
 class AdaptiveLogSoftmax(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, final
 
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.random import Generator
-from chainrule.tensors import Tensor, asarray
 
 
 class _Dropout(Module):

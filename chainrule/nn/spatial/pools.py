@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
@@ -17,7 +18,6 @@ from chainrule.nn.spatial.sized import SizedModule
 from chainrule.ops.shapes.shaping import squeeze
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
-from chainrule.tensors import Tensor, asarray
 
 
 def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = False) -> Check:
