@@ -296,6 +296,8 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.trap_nan": _call(inf=True),
     "cr.track": _call([1.0], "title", total=1, first=0),
     **{f"nn.{name}": _layer(name) for name in LAYERS},
+    **{f"nn.FractionalMaxPool{n}d": _call(2, 3, None, False) for n in (2, 3)},
+    "nn.AdaptiveLogSoftmaxWithLoss": _call(8, 5, [1, 2], 2.0, False, dtype=np.float32),
     "nn.Sequential": _call(_module, _module),
     **{f"optim.{name}": _rule(name) for name in RULES},
     "optim.LBFGS": lambda: (([_leaf()], 1.0, 5, 6, 1e-7, 1e-9, 3, "strong_wolfe"), {}),

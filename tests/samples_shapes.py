@@ -168,6 +168,15 @@ LOSSES: list[Callable[[], Any]] = [
     lambda: nnf.cosine_embedding_loss(M, P, SIGNS[:, 0], reduction="none"),
 ]
 
+SIZED = (LINE, IMAGE, BLOCK)
+
+
+def named(name: str, n: int) -> list[Callable[..., Any]]:
+    """The functions of that name for x of so many axes and one more, and for any number."""
+    found = [getattr(nnf, f"{name}{n + 1}d"), getattr(nnf, name)]
+    return found if name != "dropout" else found[:1]
+
+
 WINDOWS: list[Callable[[], Any]] = [
     lambda: nnf.conv1d(LINE, apart(6, 2, 3), padding="same", groups=2),
     lambda: nnf.conv1d(LINE, apart(6, 4, 3), padding="valid", stride=2),
@@ -188,10 +197,37 @@ WINDOWS: list[Callable[[], Any]] = [
         lambda f=f, x=x: f(x, 2, return_indices=True)
         for f, x in ((nnf.max_pool1d, LINE), (nnf.max_pool2d, IMAGE), (nnf.max_pool3d, BLOCK))
     ],
-    lambda: nnf.adaptive_max_pool(IMAGE, 2, return_indices=True),
-    lambda: nnf.max_unpool(LINE, np.zeros(LINE.shape, np.int64), 2, output_size=(15,)),
-    lambda: nnf.max_unpool(LINE, np.zeros(LINE.shape, np.int64), 2),
-    lambda: nnf.lp_pool(LINE, 2, 3, ceil_mode=True),
+    *[
+        lambda f=f, x=x, more=more: f(x, 2, **more)
+        for n, x in enumerate(SIZED)
+        for f in named("adaptive_max_pool", n)
+        for more in ({}, {"return_indices": True})
+    ],
+    *[
+        lambda f=f, x=x: f(x, (3, None, 2)[: x.ndim - 2])
+        for n, x in enumerate(SIZED)
+        for f in named("adaptive_avg_pool", n)
+    ],
+    *[
+        lambda f=f, x=x, more=more: f(x, 2, 2, stride=3, **more)
+        for n, x in enumerate(SIZED)
+        for f in named("lp_pool", n)
+        for more in ({}, {"ceil_mode": True})
+    ],
+    *[
+        lambda f=f, x=x, size=size: f(x, np.zeros(x.shape, np.int64), 2, output_size=size)
+        for n, x in enumerate(SIZED)
+        for f in named("max_unpool", n)
+        for size in (None, tuple([2 * s + 1 for s in x.shape[2:]]))
+    ],
+    *[
+        lambda f=f, x=x, more=more: f(x, 2, output_size=2, **more)
+        for f, x in ((nnf.fractional_max_pool2d, IMAGE), (nnf.fractional_max_pool3d, BLOCK))
+        for more in ({}, {"return_indices": True})
+    ],
+    *[lambda f=f, x=x: f(x) for n, x in enumerate(SIZED) for f in named("dropout", n)],
+    lambda: nnf.bilinear(M, apart(3, 2), apart(5, 4, 2), apart(5)),
+    lambda: nnf.local_response_norm(IMAGE, 3),
     *[lambda f=f: f(LINE) for f in (nnf.alpha_dropout, nnf.feature_alpha_dropout, nnf.rrelu)],
     lambda: nnf.gumbel_softmax(LINE),
     lambda: nnf.max_pool1d(LINE, 3, ceil_mode=True),

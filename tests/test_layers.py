@@ -281,6 +281,25 @@ def test_lists_and_dicts_have_pytorchs_names():
         (lambda: nn.Conv2d(3, 4, 3)(cr.ones((3, 4))), r"Conv2d: x is \(N, C, H, W\)"),
         (lambda: nn.ConvTranspose1d(1, 1, 3, 2)(cr.ones((1, 1, 4)), 20), "not between"),
         (lambda: nn.MaxPool2d(0), "MaxPool2d: kernel_size"),
+        (lambda: nn.FractionalMaxPool2d(2), "FractionalMaxPool2d: give one of output_size and"),
+        (
+            lambda: nn.FractionalMaxPool2d(2, 4)(cr.ones((1, 3, 4, 9))),
+            r"fractional_max_pool2d: \(4, 4\) windows of \(2, 2\) do not fit into \(4, 9\)",
+        ),
+        (
+            lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5)(cr.ones((1, 3, 4, 9))),
+            "output_ratio is a number between 0 and 1, or 2 of them, not 1.5",
+        ),
+        (
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 11, [5, 3]),
+            "AdaptiveLogSoftmaxWithLoss: cutoffs are integers from 1 to 10, each larger",
+        ),
+        (lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 11, [3, 5, 9]), "rank is a positive integer"),
+        (lambda: nn.Dropout2d(0.5)(cr.ones((3, 4))), r"dropout2d: x is \(N, C, H, W\) or"),
+        (
+            lambda: nn.functional.adaptive_avg_pool2d(cr.ones((2, 3, 4)), 2),
+            r"adaptive_avg_pool2d: x is \(N, C, H, W\), not \(2, 3, 4\)",
+        ),
         (lambda: nn.BatchNorm2d(3)(cr.ones((2, 3))), "BatchNorm2d: x has 4 axes"),
         (lambda: nn.GroupNorm(2, 3), "GroupNorm: 2 groups do not divide 3"),
         (lambda: nn.LSTM(3, 4, proj_size=4), "LSTM: proj_size is smaller"),
@@ -373,6 +392,51 @@ def test_maxima_go_back_to_where_they_were(n: int):
             same(mine, theirs)
 
 
+@sampled("n", "compiled")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("windows", [{"output_size": 3}, {"output_ratio": 0.6}])
+@pytest.mark.parametrize("n", [2, 3])
+def test_windows_at_random_places_are_pytorchs(n: int, windows: dict[str, Any], compiled: bool):
+    x = numbers(2, 3, *(7, 8, 6)[:n])
+    places = np.random.default_rng(1).uniform(size=(2, 3, n))
+    found: list[Any] = []
+    for lib, to in ((nn, cr.tensor), (torch.nn, torch.tensor)):
+        t = to(x, requires_grad=True)
+        kind = getattr(lib, f"FractionalMaxPool{n}d")
+        layer = kind(2, **windows, return_indices=True, _random_samples=to(places))
+        y, at = (cr.jit(layer) if compiled and lib is nn else layer)(t)
+        (y * y).sum().backward()
+        found += [(y, at, t.grad)]
+    for mine, theirs in zip(*found, strict=True):
+        same(mine, theirs)
+    drawn = getattr(nn, f"FractionalMaxPool{n}d")(2, **windows, generator=cr.Generator(0))
+    draws = [drawn(cr.tensor(x)) for _ in range(2)]
+    assert draws[0].shape == found[0][0].shape and (draws[0] != draws[1]).any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("lead", [(), (5,)])
+def test_a_softmax_of_many_classes_is_pytorchs(lead: tuple[int, ...], compiled: bool):
+    theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 11, [3, 5, 9], 2.0, head_bias=True)
+    mine = nn.AdaptiveLogSoftmaxWithLoss(8, 11, [3, 5, 9], 2.0, head_bias=True, dtype=np.float64)
+    twins(mine, theirs)
+    x, target = numbers(*lead, 8), np.array([9, 0, 4, 10, 2] if lead else 6)
+    got = (cr.jit(mine) if compiled else mine)(cr.tensor(x), cr.tensor(target))
+    want = theirs(torch.tensor(x), torch.tensor(target))
+    same(got.output, want.output)
+    same(got.loss, want.loss)
+    got.loss.backward()
+    want.loss.backward()
+    other = dict(theirs.named_parameters())
+    for name, p in mine.named_parameters():
+        assert p.grad is not None
+        want_grad = other[name].grad  # None where no target is in a part
+        same(p.grad, torch.zeros_like(other[name]) if want_grad is None else want_grad)
+    rows = x.reshape(-1, 8)
+    same(mine.log_prob(cr.tensor(rows)), theirs.log_prob(torch.tensor(rows)))
+    same(mine.predict(cr.tensor(rows)), theirs.predict(torch.tensor(rows)))
+
+
 def test_what_is_drawn_has_the_right_moments():
     cr.manual_seed(0)
     x = cr.Generator(1).normal((400, 200))
@@ -380,6 +444,12 @@ def test_what_is_drawn_has_the_right_moments():
     assert abs(y.mean().item()) < 0.02 and abs(y.std().item() - 1) < 0.02
     channels = nn.FeatureAlphaDropout(0.5)(cr.ones((200, 30, 4)))
     assert (channels == channels[:, :, :1]).all() and 0.4 < (channels > 0).mean().item() < 0.6
+    for n in (1, 2, 3):
+        for lead in ((200, 30), (6000,)):
+            dropped = getattr(nn, f"Dropout{n}d")(0.25)(cr.ones((*lead, *[2] * n)))
+            flat = dropped.reshape(*lead, -1)
+            assert (flat == flat[..., :1]).all() and abs(flat.mean().item() - 1) < 0.05
+            assert set(np.unique(flat.numpy())) == {0, np.float32(1 / 0.75)}
     slopes = nn.RReLU(0.2, 0.6)(-cr.ones((300, 100)))
     assert slopes.min().item() >= -0.6 and slopes.max().item() <= -0.2
     assert slopes.mean().item() == pytest.approx(-0.4, abs=0.01)

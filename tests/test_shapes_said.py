@@ -82,6 +82,10 @@ CALLS: list[tuple[nn.Module, tuple[Any, ...]]] = [
     *_sized("ConvTranspose", 4, 3, 2, 2),
     *_sized("MaxPool", 2),
     *_sized("LPPool", 2.0, 2),
+    (nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2, 4], 2.0), (apart(3, 4), np.array([6, 0, 3]))),
+    (nn.FractionalMaxPool2d(2, 3), (PLANE,)),
+    (nn.FractionalMaxPool2d(2, output_ratio=0.5), (PLANE[0],)),
+    (nn.FractionalMaxPool3d(2, (3, 2, 4)), (SPACE,)),
     *[
         (getattr(nn, f"MaxUnpool{n}d")(2), getattr(nn, f"MaxPool{n}d")(2, return_indices=True)(x))
         for n, x in enumerate([cr.ones((2, 3, *(4, 6, 8)[:n])) for n in (1, 2, 3)], start=1)

@@ -4,6 +4,7 @@ from chainrule.engine.border import with_border as _with_border
 from chainrule.names.spellings import no_part as _no_part
 from chainrule.nn import activations, functional, init, losses
 from chainrule.nn.activations import PReLU
+from chainrule.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from chainrule.nn.attention.encoder_decoder import (
     Transformer,
     TransformerDecoder,
@@ -26,6 +27,7 @@ from chainrule.nn.base.module import Incompatible, Module
 from chainrule.nn.base.reparametrized import spectral_norm, weight_norm
 from chainrule.nn.dropouts import (
     AlphaDropout,
+    Dropout,
     Dropout1d,
     Dropout2d,
     Dropout3d,
@@ -33,7 +35,7 @@ from chainrule.nn.dropouts import (
     RReLU,
 )
 from chainrule.nn.embeddings import Embedding, EmbeddingBag
-from chainrule.nn.layers import Bilinear, Dropout, LayerNorm, Linear, RMSNorm
+from chainrule.nn.layers import Bilinear, LayerNorm, Linear, RMSNorm
 from chainrule.nn.recurrent.cells import GRUCell, LSTMCell, RNNCell
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN
 from chainrule.nn.spatial import pools, rearranging
@@ -55,7 +57,13 @@ from chainrule.nn.spatial.norms import (
     InstanceNorm3d,
     LocalResponseNorm,
 )
-from chainrule.nn.spatial.pools import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
+from chainrule.nn.spatial.pools import (
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 
 ReLU = activations.CLASSES["ReLU"]
 ReLU6 = activations.CLASSES["ReLU6"]
@@ -160,6 +168,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -203,6 +212,8 @@ __all__ = [
     "FeedForward",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",

@@ -23,7 +23,13 @@ from chainrule.ops.networks.activations import (
 )
 from chainrule.ops.windows.adaptive_pooling import (
     adaptive_avg_pool as adaptive_avg_pool,
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_avg_pool2d as adaptive_avg_pool2d,
+    adaptive_avg_pool3d as adaptive_avg_pool3d,
     adaptive_max_pool as adaptive_max_pool,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool3d as adaptive_max_pool3d,
 )
 from chainrule.ops.losses.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
@@ -31,6 +37,7 @@ from chainrule.ops.losses.common_losses import (
     mse_loss as mse_loss,
 )
 from chainrule.ops.networks.composite import (
+    bilinear as bilinear,
     dropout as dropout,
     elu as elu,
     embedding as embedding,
@@ -67,6 +74,10 @@ from chainrule.ops.elementwise import (
     tanh as tanh,
 )
 from chainrule.ops.networks.embedding_bags import embedding_bag as embedding_bag
+from chainrule.ops.windows.fractional_pooling import (
+    fractional_max_pool2d as fractional_max_pool2d,
+    fractional_max_pool3d as fractional_max_pool3d,
+)
 from chainrule.ops.windows.grid_sampling import (
     affine_grid as affine_grid,
     grid_sample as grid_sample,
@@ -94,6 +105,9 @@ from chainrule.ops.losses.margin_losses import (
 )
 from chainrule.ops.networks.noise import (
     alpha_dropout as alpha_dropout,
+    dropout1d as dropout1d,
+    dropout2d as dropout2d,
+    dropout3d as dropout3d,
     feature_alpha_dropout as feature_alpha_dropout,
     gumbel_softmax as gumbel_softmax,
     rrelu as rrelu,
@@ -102,6 +116,7 @@ from chainrule.ops.networks.normalization import (
     batch_norm as batch_norm,
     group_norm as group_norm,
     instance_norm as instance_norm,
+    local_response_norm as local_response_norm,
 )
 from chainrule.ops.shapes.padding_last import pad as pad
 from chainrule.ops.windows.pooling import (
@@ -121,7 +136,13 @@ from chainrule.ops.windows.resizing import interpolate as interpolate
 from chainrule.ops.indexing.selection import one_hot as one_hot
 from chainrule.ops.windows.unpooling import (
     lp_pool as lp_pool,
+    lp_pool1d as lp_pool1d,
+    lp_pool2d as lp_pool2d,
+    lp_pool3d as lp_pool3d,
     max_unpool as max_unpool,
+    max_unpool1d as max_unpool1d,
+    max_unpool2d as max_unpool2d,
+    max_unpool3d as max_unpool3d,
 )
 from chainrule.names.spellings import no_part as _no_part
 

@@ -1,4 +1,4 @@
-"""The layers: linear maps, normalisations over the last axis, dropout.
+"""The layers: linear maps, normalisations over the last axis.
 
 PyTorch's names and defaults. Notation: `..` any leading axes, C channels.
 """
@@ -19,7 +19,6 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.init import uniform_
-from chainrule.ops.contraction import einsum
 from chainrule.ops.shapes.shaping import reshape
 from chainrule.random import Generator
 
@@ -102,8 +101,7 @@ class Bilinear(Module):
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
         """Shapes: (..., n), (..., m) -> (..., k)."""
-        y = einsum("...i,oij,...j->...o", x1, self.weight, x2)
-        return y if self.bias is None else y + self.bias
+        return functional.bilinear(x1, x2, self.weight, self.bias)
 
 
 class _RowNorm(Module):
@@ -183,18 +181,3 @@ class RMSNorm(_RowNorm):
         eps = finfo(x.dtype).eps if self.eps is None else self.eps
         y = functional.rms_norm(self._row(x), self._flat(self.weight), eps=eps)
         return reshape(y, tuple(x.shape)) if y.ndim < x.ndim else y
-
-
-@final
-class Dropout(Module):
-    """In training, each element is 0 with probability p, else divided by 1 - p; in use, itself."""
-
-    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
-        if not 0 <= p <= 1:
-            raise ConfigError(f"Dropout: p is a probability, not {p}")
-        self.p = p
-        self._generator = generator
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (...) -> (...)."""
-        return functional.dropout(x, self.p, training=self.training, generator=self._generator)

@@ -22,10 +22,12 @@ from chainrule.engine.op import Array
 from chainrule.ops.rows import rows
 from chainrule.optional import is_installed
 
-LEAST = 1 << 14
-"""Elements of a first argument from which on kernels are used: there they gain 0.1 to 0.5 ms a
-call, so that some thousand calls at most have gained what compilation took; less compiles nothing.
-"""
+LEAST = 1 << 10
+"""Elements of a first argument from which on composites are kernels: a step forward and back takes
+half to a seventh of what it takes op by op. Less compiles nothing: some ten thousand calls would
+have to gain what compilation takes."""
+LEAST_OF_ROW = 1 << 14
+"""And single rows of the table, of which NumPy's own functions are as fast on few elements."""
 
 Kernel = Callable[[Sequence[Array]], list[Array]]
 """Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""

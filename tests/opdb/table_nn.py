@@ -9,9 +9,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import chainrule as cr
+from chainrule.nn import functional
 from chainrule.ops.networks import activations, embedding_bags, noise, normalization
 from chainrule.ops.shapes import rearranging
-from chainrule.ops.windows import adaptive_pooling, convolution, grid_sampling, pooling, unpooling
+from chainrule.ops.windows import convolution, grid_sampling
 from chainrule.ops.windows.resizing import interpolate
 from opdb.harness import Row
 from opdb.translate import Unlike, along, only, words
@@ -139,14 +140,15 @@ def _avg_pool(f: Any) -> Any:
     return call
 
 
-def _adaptive(ndim: int, f: Any) -> Any:
-    def call(x: Any, size: Any, return_indices: bool = False) -> Any:
-        sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
-        kept = zip(sizes, x.shape[-ndim:], strict=True)
-        options = {"return_indices": True} if return_indices else {}
-        return f(x, tuple([n if s is None else s for s, n in kept]), **options)
-
-    return _batched(ndim, call)
+OF_SIZES: dict[str, Any] = {
+    "conv": lambda f: _conv(f, *CONV),
+    "conv_transpose": lambda f: _conv(f, *TRANSPOSED),
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "adaptive_avg_pool": lambda f: f,
+    "adaptive_max_pool": lambda f: words(f, "input output_size return_indices=return_indices"),
+}
+"""PyTorch's names of 1, 2 and 3 dimensions: what makes our function one of its arguments."""
 
 
 def _resized(
@@ -173,11 +175,6 @@ def _their_attention(*args: Any, **options: Any) -> Any:
 
 def _columns(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     return convolution.unfold(x, kernel, stride=stride, padding=padding, dilation=dilation)
-
-
-def _bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
-    y = cr.einsum("...i,oij,...j->...o", a, weight, b)
-    return y if bias is None else y + bias
 
 
 def _embedding_bag(weight: Any, indices: Any, **options: Any) -> Any:
@@ -231,47 +228,29 @@ NN = [
     Row("nn.functional.softmin.with_dtype", _soft(activations.softmin)),
     Row("torch.ops.aten._safe_softmax.default", _soft(cr.softmax)),
     Row("nn.functional.linear", cr.linear),
-    Row("nn.functional.bilinear", _bilinear),
+    Row("nn.functional.bilinear", functional.bilinear),
     Row("nn.functional.dropout", _dropout),
     Row("nn.functional.layer_norm", _layer_norm),
     Row("nn.functional.rms_norm", _rms_norm),
     Row("nn.functional.batch_norm", _batch_norm),
     Row("nn.functional.group_norm", _group_norm),
     Row("nn.functional.instance_norm", _instance_norm),
+    Row(
+        "nn.functional.local_response_norm",
+        words(functional.local_response_norm, "input size=count alpha=alpha beta=beta k=k"),
+    ),
     Row("nn.functional.scaled_dot_product_attention", _attention, _their_attention),
-    Row("nn.functional.conv1d", _batched(1, _conv(convolution.conv1d, *CONV))),
-    Row("nn.functional.conv2d", _batched(2, _conv(convolution.conv2d, *CONV))),
-    Row(
-        "nn.functional.conv_transpose1d",
-        _batched(1, _conv(convolution.conv_transpose1d, *TRANSPOSED)),
-    ),
-    Row(
-        "nn.functional.conv_transpose2d",
-        _batched(2, _conv(convolution.conv_transpose2d, *TRANSPOSED)),
-    ),
+    *[
+        Row(f"nn.functional.{name}{n}d", _batched(n, made(getattr(functional, f"{name}{n}d"))))
+        for name, made in OF_SIZES.items()
+        for n in (1, 2, 3)
+    ],
     Row("nn.functional.unfold", _columns),
-    Row("nn.functional.max_pool1d", _batched(1, _max_pool(pooling.max_pool1d))),
-    Row("nn.functional.max_pool2d", _batched(2, _max_pool(pooling.max_pool2d))),
-    Row("nn.functional.avg_pool1d", _batched(1, _avg_pool(pooling.avg_pool1d))),
-    Row("nn.functional.avg_pool2d", _batched(2, _avg_pool(pooling.avg_pool2d))),
-    Row("nn.functional.max_pool3d", _batched(3, _max_pool(pooling.max_pool3d))),
-    Row("nn.functional.avg_pool3d", _batched(3, _avg_pool(pooling.avg_pool3d))),
-    Row("nn.functional.conv3d", _batched(3, _conv(convolution.conv3d, *CONV))),
-    Row(
-        "nn.functional.conv_transpose3d",
-        _batched(3, _conv(convolution.conv_transpose3d, *TRANSPOSED)),
-    ),
     Row("nn.functional.embedding_bag", _embedding_bag),
     Row("nn.functional.interpolate.bicubic", _resized),
     Row("nn.functional.interpolate.trilinear", _resized),
     Row("nn.functional.interpolate.area", _resized),
     Row("nn.functional.interpolate.nearest-exact", _resized),
-    Row("nn.functional.adaptive_avg_pool1d", _adaptive(1, adaptive_pooling.adaptive_avg_pool)),
-    Row("nn.functional.adaptive_max_pool1d", _adaptive(1, adaptive_pooling.adaptive_max_pool)),
-    Row("nn.functional.adaptive_avg_pool2d", _adaptive(2, adaptive_pooling.adaptive_avg_pool)),
-    Row("nn.functional.adaptive_max_pool2d", _adaptive(2, adaptive_pooling.adaptive_max_pool)),
-    Row("nn.functional.adaptive_avg_pool3d", _adaptive(3, adaptive_pooling.adaptive_avg_pool)),
-    Row("nn.functional.adaptive_max_pool3d", _adaptive(3, adaptive_pooling.adaptive_max_pool)),
     Row("nn.functional.interpolate.nearest", _resized),
     Row("nn.functional.interpolate.linear", _resized),
     Row("nn.functional.interpolate.bilinear", _resized),
@@ -282,7 +261,10 @@ NN = [
     ),
     Row("nn.functional.grid_sample", _grid_sample),
     *[
-        Row(f"nn.functional.max_unpool{n}d.grad", words(unpooling.max_unpool, UNPOOLED))
+        Row(
+            f"nn.functional.max_unpool{n}d.grad",
+            _batched(n, words(getattr(functional, f"max_unpool{n}d"), UNPOOLED)),
+        )
         for n in (1, 2, 3)
     ],
     Row("nn.functional.rrelu", _rrelu),

@@ -32,7 +32,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 ENTRIES = {
     m.name.removeprefix("nn."): m for m in module_db if hasattr(nn, m.name.removeprefix("nn."))
 }
-for _name in ("TransformerEncoder", "CTCLoss", "LPPool1d", "LPPool2d", "LPPool3d"):
+POOLS = (*[f"LPPool{n}d" for n in (1, 2, 3)], "FractionalMaxPool2d", "FractionalMaxPool3d")
+for _name in ("TransformerEncoder", "CTCLoss", *POOLS):
     del ENTRIES[_name]  # tests/test_layers.py has them, and says why
 MODES = [(compiled, training) for compiled in (False, True) for training in (True, False)]
 

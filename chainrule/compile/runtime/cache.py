@@ -98,9 +98,9 @@ def _sources() -> str:
     """A digest of the source of the compiler and of the ops."""
     digest = blake2b(digest_size=_DIGEST)
     root = Path(__file__).parents[2]
-    for folder in ("compile", "ops"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    paths = [str(p) for folder in ("compile", "ops") for p in (root / folder).rglob("*.py")]
+    for path in sorted(paths):  # as texts: paths take longer to sort than to read
+        digest.update(f"{path.removeprefix(str(root))}\n".encode() + Path(path).read_bytes())
     return digest.hexdigest()
 
 

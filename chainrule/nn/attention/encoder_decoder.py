@@ -19,8 +19,9 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.attention.multihead import MultiheadAttention
 from chainrule.nn.base.module import Module
+from chainrule.nn.dropouts import Dropout
 from chainrule.nn.init import xavier_uniform_
-from chainrule.nn.layers import Dropout, LayerNorm, Linear, check_sizes
+from chainrule.nn.layers import LayerNorm, Linear, check_sizes
 from chainrule.ops import elementwise as ew
 from chainrule.random import Generator
 

@@ -21,7 +21,8 @@ from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn.activations import CLASSES
 from chainrule.nn.base.module import Module
-from chainrule.nn.layers import Dropout, Init, LayerNorm, Linear, check_sizes
+from chainrule.nn.dropouts import Dropout
+from chainrule.nn.layers import Init, LayerNorm, Linear, check_sizes
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.indexing.selection import where

@@ -10,20 +10,19 @@ import numpy as np
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.module import Module
 from chainrule.nn.base.unbatched import with_batch_axis
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
+from chainrule.nn.spatial.sized import SizedModule
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
 
 Mode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
-class _Convolution(Module):
+class _Convolution(SizedModule):
     """What all share: a weight and a bias, uniform in +-1 / sqrt(inputs of an output)."""
 
-    ndim: ClassVar[int]
     transposed: ClassVar[bool] = False
 
     def _begin(
@@ -94,7 +93,8 @@ class _Conv(_Convolution):
             return [w for t in reversed(total) for w in (t // 2, t - t // 2)]
         return [w for w in reversed(sizes_of("padding", "padding", padding, n, 0)) for _ in "ab"]
 
-    def _forward(self, x: Any) -> Tensor:
+    def forward(self, x: Any) -> Tensor:
+        """Shapes: (*b, in_channels, {size}) -> (*b, out_channels, {out})."""
         f = getattr(functional, f"conv{self.ndim}d")
         settings = self._settings
 
@@ -138,7 +138,8 @@ class _ConvTranspose(_Convolution):
         channels = in_channels, out_channels
         self._begin(channels, kernel_size, settings, bias, dtype, generator)
 
-    def _forward(self, x: Any, output_size: Sizes | None) -> Tensor:
+    def forward(self, x: Any, output_size: Sizes | None = None) -> Tensor:
+        """Shapes: (*b, in_channels, {size}) -> (*b, out_channels, {out})."""
         name, n = type(self).__name__, self.ndim
         settings = dict(self._settings)
         if output_size is not None:
@@ -161,66 +162,30 @@ class _ConvTranspose(_Convolution):
 
 
 @final
-class Conv1d(_Conv):
+class Conv1d(_Conv, ndim=1):
     """`chainrule.nn.functional.conv1d` with a weight and a bias of its own."""
 
-    ndim: ClassVar[int] = 1
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, in_channels, W) -> (*b, out_channels, P)."""
-        return self._forward(x)
-
 
 @final
-class Conv2d(_Conv):
+class Conv2d(_Conv, ndim=2):
     """`chainrule.nn.functional.conv2d` with a weight and a bias of its own."""
 
-    ndim: ClassVar[int] = 2
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, in_channels, H, W) -> (*b, out_channels, P, Q)."""
-        return self._forward(x)
-
 
 @final
-class Conv3d(_Conv):
+class Conv3d(_Conv, ndim=3):
     """`chainrule.nn.functional.conv3d` with a weight and a bias of its own."""
 
-    ndim: ClassVar[int] = 3
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*b, in_channels, D, H, W) -> (*b, out_channels, P, Q, R)."""
-        return self._forward(x)
-
 
 @final
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTranspose, ndim=1):
     """`chainrule.nn.functional.conv_transpose1d` with a weight and a bias of its own."""
 
-    ndim: ClassVar[int] = 1
-
-    def forward(self, x: Any, output_size: Sizes | None = None) -> Tensor:
-        """Shapes: (*b, in_channels, W) -> (*b, out_channels, P)."""
-        return self._forward(x, output_size)
-
 
 @final
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTranspose, ndim=2):
     """`chainrule.nn.functional.conv_transpose2d` with a weight and a bias of its own."""
 
-    ndim: ClassVar[int] = 2
-
-    def forward(self, x: Any, output_size: Sizes | None = None) -> Tensor:
-        """Shapes: (*b, in_channels, H, W) -> (*b, out_channels, P, Q)."""
-        return self._forward(x, output_size)
-
 
 @final
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTranspose, ndim=3):
     """`chainrule.nn.functional.conv_transpose3d` with a weight and a bias of its own."""
-
-    ndim: ClassVar[int] = 3
-
-    def forward(self, x: Any, output_size: Sizes | None = None) -> Tensor:
-        """Shapes: (*b, in_channels, D, H, W) -> (*b, out_channels, P, Q, R)."""
-        return self._forward(x, output_size)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -87,7 +86,8 @@ class _BatchNorm(_Running):
     ) -> None:
         self._begin(num_features, eps, momentum, affine, track_running_stats, dtype, bias)
 
-    def _forward(self, x: Any) -> Tensor:
+    def forward(self, x: Any) -> Tensor:
+        """Shapes: (N, num_features, *s) -> (N, num_features, *s)."""
         self._check(x)
         training = self.training or self.running_mean is None
         rate = self._rate() if self.training else 0.1
@@ -106,10 +106,6 @@ class BatchNorm1d(_BatchNorm):
 
     ndims: ClassVar[tuple[int, ...]] = (2, 3)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (N, num_features, *s) -> (N, num_features, *s)."""
-        return self._forward(x)
-
 
 @final
 class BatchNorm2d(_BatchNorm):
@@ -117,20 +113,12 @@ class BatchNorm2d(_BatchNorm):
 
     ndims: ClassVar[tuple[int, ...]] = (4,)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (N, num_features, *s) -> (N, num_features, *s)."""
-        return self._forward(x)
-
 
 @final
 class BatchNorm3d(_BatchNorm):
     """`BatchNorm` of (N, C, D, H, W)."""
 
     ndims: ClassVar[tuple[int, ...]] = (5,)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (N, num_features, *s) -> (N, num_features, *s)."""
-        return self._forward(x)
 
 
 class _InstanceNorm(_Running):
@@ -153,7 +141,8 @@ class _InstanceNorm(_Running):
     ) -> None:
         self._begin(num_features, eps, momentum, affine, track_running_stats, dtype, bias)
 
-    def _forward(self, x: Any) -> Tensor:
+    def forward(self, x: Any) -> Tensor:
+        """Shapes: (*s) -> (*s)."""
         self._check(x)
         if x.ndim == min(self.ndims):
             return squeeze(self._of_batch(expand_dims(x, 0)), 0)
@@ -185,10 +174,6 @@ class InstanceNorm1d(_InstanceNorm):
 
     ndims: ClassVar[tuple[int, ...]] = (2, 3)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)
-
 
 @final
 class InstanceNorm2d(_InstanceNorm):
@@ -196,20 +181,12 @@ class InstanceNorm2d(_InstanceNorm):
 
     ndims: ClassVar[tuple[int, ...]] = (3, 4)
 
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)
-
 
 @final
 class InstanceNorm3d(_InstanceNorm):
     """`InstanceNorm` of (N, C, D, H, W), or (C, D, H, W)."""
 
     ndims: ClassVar[tuple[int, ...]] = (4, 5)
-
-    def forward(self, x: Any) -> Tensor:
-        """Shapes: (*s) -> (*s)."""
-        return self._forward(x)
 
 
 @final
@@ -254,9 +231,6 @@ class LocalResponseNorm(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (*s) -> (*s)."""
-        if x.ndim < 3:
-            raise ShapeError(f"LocalResponseNorm: x is (N, C, *size), not {tuple(x.shape)}")
-        rows = (int(x.shape[0]), 1, int(x.shape[1]), math.prod(x.shape[2:]))
-        squares = functional.pad(reshape(x * x, rows), (0, 0, self.size // 2, (self.size - 1) // 2))
-        mean = reshape(functional.avg_pool2d(squares, (self.size, 1), stride=1), tuple(x.shape))
-        return x / (self.k + self.alpha * mean) ** self.beta
+        return functional.local_response_norm(
+            x, self.size, alpha=self.alpha, beta=self.beta, k=self.k
+        )

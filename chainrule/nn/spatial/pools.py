@@ -7,15 +7,17 @@ example may come without the axis of the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, final
+from typing import Any, final
 
-from chainrule.engine.tensors import Tensor
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
-from chainrule.nn.base.module import Module
 from chainrule.nn.base.unbatched import with_batch_axis
+from chainrule.nn.spatial.sized import SizedModule
+from chainrule.ops.shapes.shaping import squeeze
 from chainrule.ops.windows.windows import Sizes, sizes_of
+from chainrule.random import Generator
 
 
 def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = False) -> Check:
@@ -34,35 +36,11 @@ def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = F
     return holds, f"an integer >= {least}, or {ndim} of them"
 
 
-def _window_function(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of windows with `kernel_size`, of a batch or of one example."""
+def _of_batch(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of x (N, C, *size) as one of a batch or of one example."""
 
-    def call(x: Any, kernel_size: Sizes, **settings: Any) -> Any:
-        return with_batch_axis(name, lambda x: f(x, kernel_size, **settings), x, ndim)
-
-    return call
-
-
-def _powers(name: str, ndim: int) -> Callable[..., Any]:
-    def call(x: Any, norm_type: float, kernel_size: Sizes, **settings: Any) -> Any:
-        return with_batch_axis(
-            name, lambda x: functional.lp_pool(x, norm_type, kernel_size, **settings), x, ndim
-        )
-
-    return call
-
-
-def _grid_function(name: str, ndim: int, f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a grid, of which None keeps an axis's own size."""
-
-    def call(x: Any, output_size: int | Sequence[int | None] | None, **settings: Any) -> Any:
-        wanted = (
-            [output_size] * ndim
-            if output_size is None or isinstance(output_size, int)
-            else output_size
-        )
-        kept = [m if w is None else w for w, m in zip(wanted, x.shape[-ndim:], strict=True)]
-        return with_batch_axis(name, lambda x: f(x, kept, **settings), x, ndim)
+    def call(x: Any, **settings: Any) -> Any:
+        return with_batch_axis(name, lambda x: f(x, **settings), x, ndim)
 
     return call
 
@@ -80,33 +58,39 @@ def _rows(n: int) -> dict[str, Row]:
     checks = {"kernel_size": _sizes(n), "stride": _sizes(n, optional=True)}
     grid = {"output_size": _sizes(n, whole=True)}
     divisor: dict[str, Any] = {} if n == 1 else {"divisor_override": None}
-    largest, mean = getattr(functional, f"max_pool{n}d"), getattr(functional, f"avg_pool{n}d")
     see = f"`nn.functional.{{}}_pool{n}d`. The stride is the kernel's size unless given."
+    kernel = {"kernel_size": "kernel"}
+
+    def f(name: str) -> Callable[..., Any]:
+        """The function that a class of n axes is, which the class's name in lower case names."""
+        function = getattr(functional, f"{name}_pool{n}d")
+        title = "".join([w.title() for w in name.split("_")]).replace("Lp", "LP")
+        return _of_batch(f"{title}Pool{n}d", n, function)
+
     return {
         f"MaxPool{n}d": Row(
-            _window_function(f"MaxPool{n}d", n, largest), {"kernel_size": ..., **_MAX}, shapes=said,
+            f("max"), {"kernel_size": ..., **_MAX}, kernel,
             doc=f"The maximum of each window, {see.format('max')}", checks=checks, kinds=_KINDS,
+            shapes=said,
         ),
         f"AvgPool{n}d": Row(
-            _window_function(f"AvgPool{n}d", n, mean), {"kernel_size": ..., **_MEAN, **divisor},
+            f("avg"), {"kernel_size": ..., **_MEAN, **divisor}, kernel,
             doc=f"The mean of each window, {see.format('avg')}", checks=checks, shapes=said,
             kinds=_KINDS,
         ),
         f"LPPool{n}d": Row(
-            _powers(f"LPPool{n}d", n),
-            {"norm_type": ..., "kernel_size": ..., "stride": None, **_CEIL}, checks=checks,
+            f("lp"), {"norm_type": ..., "kernel_size": ..., "stride": None, **_CEIL},
+            {**kernel, "norm_type": "ord"}, checks=checks, shapes=said,
             doc="The root of the sum of powers of each window, `nn.functional.lp_pool`.",
-            shapes=said,
         ),
         f"AdaptiveAvgPool{n}d": Row(
-            _grid_function(f"AdaptiveAvgPool{n}d", n, functional.adaptive_avg_pool),
-            {"output_size": ...}, checks=grid, shapes=said,
+            f("adaptive_avg"), {"output_size": ...}, checks=grid, shapes=said,
             doc="The means of a grid of `output_size` cells; None keeps an axis's own.",
         ),
         f"AdaptiveMaxPool{n}d": Row(
-            _grid_function(f"AdaptiveMaxPool{n}d", n, functional.adaptive_max_pool),
-            {"output_size": ..., "return_indices": False}, checks=grid, shapes=said,
+            f("adaptive_max"), {"output_size": ..., "return_indices": False}, checks=grid,
             doc="The maxima of a grid of `output_size` cells; None keeps an axis's own.",
+            shapes=said,
         ),
     }  # fmt: skip
 
@@ -117,10 +101,8 @@ CLASSES: dict[str, type[Made]] = {
 }
 
 
-class _MaxUnpool(Module):
+class _MaxUnpool(SizedModule):
     """Zeros with elements where maxima were found: `chainrule.nn.functional.max_unpool`."""
-
-    ndim: ClassVar[int]
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         name = type(self).__name__
@@ -129,43 +111,72 @@ class _MaxUnpool(Module):
             sizes_of(name, "stride", stride, self.ndim)
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def _unpool(self, x: Any, indices: Any, output_size: Sequence[int] | None) -> Tensor:
+    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
+        """Shapes: (*b, C, {out}), (*b, C, {out}) -> (*b, C, {size})."""
         if x.ndim == self.ndim + 1:
-            return self._unpool(x[None], indices[None], output_size)[0]
-        return functional.max_unpool(
-            x, indices, self.kernel_size, stride=self.stride, padding=self.padding,
-            output_size=output_size,
-        )  # fmt: skip
+            return squeeze(self.forward(x[None], indices[None], output_size), 0)
+        f = getattr(functional, f"max_unpool{self.ndim}d")
+        settings = {"stride": self.stride, "padding": self.padding, "output_size": output_size}
+        return f(x, indices, self.kernel_size, **settings)
 
 
 @final
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpool, ndim=1):
     """The way back from `MaxPool1d` with `return_indices`; elsewhere are zeros."""
 
-    ndim: ClassVar[int] = 1
-
-    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
-        """Shapes: (*b, C, P), (*b, C, P) -> (*b, C, W)."""
-        return self._unpool(x, indices, output_size)
-
 
 @final
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpool, ndim=2):
     """The way back from `MaxPool2d` with `return_indices`; elsewhere are zeros."""
 
-    ndim: ClassVar[int] = 2
 
-    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
-        """Shapes: (*b, C, P, Q), (*b, C, P, Q) -> (*b, C, H, W)."""
-        return self._unpool(x, indices, output_size)
+@final
+class MaxUnpool3d(_MaxUnpool, ndim=3):
+    """The way back from `MaxPool3d` with `return_indices`; elsewhere are zeros."""
+
+
+class _FractionalMaxPool(SizedModule):
+    """The maxima of windows at random places: see `chainrule.nn.functional`.
+
+    There are `output_size` windows, or `output_ratio` times the size. `_random_samples` decide
+    where they stand in each call; without them they are drawn, in training and in use.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        name = type(self).__name__
+        sizes_of(name, "kernel_size", kernel_size, self.ndim)
+        if (output_size is None) == (output_ratio is None):
+            raise ConfigError(f"{name}: give one of output_size and output_ratio")
+        self.kernel_size, self.return_indices = kernel_size, return_indices
+        self.output_size, self.output_ratio = output_size, output_ratio
+        self._samples = None if _random_samples is None else asarray(_random_samples)
+        self._generator = generator
+
+    def forward(self, x: Any) -> Any:
+        """Shapes: (*b, C, {size}) -> (*b, C, {out})."""
+        name, f = type(self).__name__, getattr(functional, f"fractional_max_pool{self.ndim}d")
+        settings = {
+            "output_size": self.output_size, "output_ratio": self.output_ratio,
+            "return_indices": self.return_indices, "samples": self._samples,
+            "generator": self._generator,
+        }  # fmt: skip
+        return with_batch_axis(name, lambda x: f(x, self.kernel_size, **settings), x, self.ndim)
 
 
 @final
-class MaxUnpool3d(_MaxUnpool):
-    """The way back from `MaxPool3d` with `return_indices`; elsewhere are zeros."""
+class FractionalMaxPool2d(_FractionalMaxPool, ndim=2):
+    """Maxima of windows at random places, `nn.functional.fractional_max_pool2d`."""
 
-    ndim: ClassVar[int] = 3
 
-    def forward(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> Tensor:
-        """Shapes: (*b, C, P, Q, R), (*b, C, P, Q, R) -> (*b, C, D, H, W)."""
-        return self._unpool(x, indices, output_size)
+@final
+class FractionalMaxPool3d(_FractionalMaxPool, ndim=3):
+    """Maxima of windows at random places, `nn.functional.fractional_max_pool3d`."""

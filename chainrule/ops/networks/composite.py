@@ -18,7 +18,7 @@ from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import squared_size
-from chainrule.ops.contraction import matmul, matmul_t
+from chainrule.ops.contraction import einsum, matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.reductions import reduction as red
@@ -169,13 +169,20 @@ def dropout(
     Shapes: (*s) -> (*s).
     The identity if not `training`. Srivastava et al. 2014, JMLR 15, section 10.
     """
+    return drop_together(x, tuple(x.shape), p, training, generator)
+
+
+def drop_together(
+    x: Any, shape: tuple[int, ...], p: float, training: bool, generator: Generator | None
+) -> Any:
+    """`dropout`, of which what broadcasts from one element of `shape` is dropped together."""
     if not 0 <= p <= 1:
         raise ConfigError(f"dropout: p is a probability, not {p}")
     if not training or p == 0:
         return x
     if p == 1:
-        return where(np.zeros(x.shape, bool), x, 0)
-    kept = (generator or default_generator).bernoulli(1 - p, x.shape)
+        return where(np.zeros(shape, bool), x, 0)
+    kept = (generator or default_generator).bernoulli(1 - p, shape)
     return where(kept, x * (1 / (1 - p)), 0)
 
 
@@ -194,6 +201,15 @@ def embedding(weight: Any, indices: Any, *, padding_idx: int | None = None) -> A
         raise ConfigError(f"embedding: padding_idx {padding_idx} is no row of {n}")
     padding = expand_dims(ew.equal(indices, padding_idx % n), -1)
     return where(padding, apply(Detach(), rows), rows)
+
+
+def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
+    """a weight b, plus bias: a number for each matrix of `weight`.
+
+    Shapes: (..., n), (..., m), (k, n, m), (k) -> (..., k).
+    """
+    y = einsum("...i,oij,...j->...o", a, weight, b)
+    return y if bias is None else y + beside(bias, y)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.networks.composite import softmax
+from chainrule.ops.networks.composite import drop_together, softmax
 from chainrule.ops.reductions.reduction import argmax
 from chainrule.ops.shapes.shaping import astype
+from chainrule.ops.windows.dimensions import by_dimension
 from chainrule.random import Generator, default_generator
 
 _SELU_FLOOR = -1.7580993408473766
@@ -56,6 +57,29 @@ def _alpha_dropout(
     kept = (generator or default_generator).bernoulli(1 - p, shape)
     scale = 1 / math.sqrt((1 - p) * (1 + p * _SELU_FLOOR**2))
     return where(kept, x, _SELU_FLOOR) * scale - scale * p * _SELU_FLOOR
+
+
+def _dropout_of(ndim: int):
+    def of_axes(
+        x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
+    ) -> Any:
+        """`dropout` of whole channels of x (N, C, {size}), or of (C, {size}).
+
+        Shapes: (*s) -> (*s).
+        Tompson et al. 2015, arXiv:1411.4280, section 3.2.
+        """
+        if x.ndim not in (ndim + 1, ndim + 2):
+            size = ", ".join("DHW"[3 - ndim :])
+            raise ShapeError(
+                f"dropout{ndim}d: x is (N, C, {size}) or (C, {size}), not {tuple(x.shape)}"
+            )
+        shape = (*x.shape[: x.ndim - ndim], *[1] * ndim)
+        return drop_together(x, shape, p, training, generator)
+
+    return of_axes
+
+
+dropout1d, dropout2d, dropout3d = by_dimension("dropout", _dropout_of)
 
 
 def rrelu(

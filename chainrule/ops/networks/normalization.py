@@ -14,7 +14,9 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.complex import squared_size
 from chainrule.ops.networks.composite import standardize
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.padding_last import pad
 from chainrule.ops.shapes.shaping import reshape
+from chainrule.ops.windows.pooling import avg_pool2d
 
 
 class BatchNorm(NamedTuple):
@@ -109,6 +111,24 @@ def group_norm(
         raise ShapeError(f"group_norm: {c} channels of x {tuple(x.shape)} in {groups} groups")
     parts = reshape(x, (n, groups, math.prod(x.shape[1:]) // groups))
     return _affine(reshape(standardize(parts, eps), tuple(x.shape)), weight, bias)
+
+
+def local_response_norm(
+    x: Any, count: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Any:
+    """x / (k + alpha times the mean square of `count` neighbouring channels) ** beta.
+
+    Shapes: (N, C, *s) -> (N, C, *s).
+    Krizhevsky et al. 2012, NeurIPS, section 3.3, in PyTorch's form.
+    """
+    if x.ndim < 3:
+        raise ShapeError(f"local_response_norm: x is (N, C, *size), not {tuple(x.shape)}")
+    if count < 1:
+        raise ConfigError(f"local_response_norm: count is a positive integer, not {count}")
+    rows = (int(x.shape[0]), 1, int(x.shape[1]), math.prod(x.shape[2:]))
+    squares = pad(reshape(x * x, rows), (0, 0, count // 2, (count - 1) // 2))
+    mean = reshape(avg_pool2d(squares, (count, 1), stride=1), tuple(x.shape))
+    return x / (k + alpha * mean) ** beta
 
 
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:

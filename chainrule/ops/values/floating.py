@@ -38,7 +38,7 @@ def floating(fn: Fn) -> Fn:
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
         if not plain:
             return several(*xs)
-        if x.size < eager_kernels.LEAST:
+        if x.size < eager_kernels.LEAST_OF_ROW:
             return fn(x)
         x = np.ascontiguousarray(x)
         if eager_kernels.has_kernels():

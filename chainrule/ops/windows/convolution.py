@@ -75,7 +75,7 @@ def _conv(
 
 
 def _conv_of(ndim: int):
-    def conv(
+    def of_axes(
         x: Any,
         weight: Any,
         bias: Any = None,
@@ -99,7 +99,7 @@ def _conv_of(ndim: int):
         """
         return _conv(ndim, x, weight, bias, stride, padding, dilation, groups)
 
-    return conv
+    return of_axes
 
 
 def _conv_transpose(
@@ -122,7 +122,7 @@ def _conv_transpose(
 
 
 def _conv_transpose_of(ndim: int):
-    def conv_transpose(
+    def of_axes(
         x: Any,
         weight: Any,
         bias: Any = None,
@@ -143,11 +143,13 @@ def _conv_transpose_of(ndim: int):
         options["output_padding"] = output_padding
         return _conv_transpose(ndim, x, weight, bias, options, groups)
 
-    return conv_transpose
+    return of_axes
 
 
-conv1d, conv2d, conv3d = by_dimension(_conv_of)
-conv_transpose1d, conv_transpose2d, conv_transpose3d = by_dimension(_conv_transpose_of)
+conv1d, conv2d, conv3d = by_dimension("conv", _conv_of)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = by_dimension(
+    "conv_transpose", _conv_transpose_of
+)
 
 
 def unfold(

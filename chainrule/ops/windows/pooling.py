@@ -121,14 +121,14 @@ def _windows(
 
 def _max_pool(x: Any, windows: Windows, return_indices: bool) -> Any:
     index = apply(WindowArg(windows), x)  # within each (example, channel)
-    y = elements_at(x, index, windows.ndim)
+    y = elements_at(x, index)
     return (y, index) if return_indices else y
 
 
-def elements_at(x: Any, index: Any, ndim: int) -> Any:
-    """Elements of x (N, C, *size) at places (N, C, *out) of each flattened size."""
+def elements_at(x: Any, index: Any) -> Any:
+    """Elements of x (N, C, *size) at places (N, C, *any) of each flattened size."""
     n, c = int(x.shape[0]), int(x.shape[1])
-    start = (np.arange(n * c) * math.prod(x.shape[2:])).reshape(n, c, *[1] * ndim)
+    start = (np.arange(n * c) * math.prod(x.shape[2:])).reshape(n, c, *[1] * (index.ndim - 2))
     flat = reshape(index + start, (-1,))
     return reshape(take(reshape(x, (-1,)), flat, axis=0), tuple(index.shape))
 
@@ -156,7 +156,7 @@ def _avg_pool(
 
 
 def _max_pool_of(ndim: int):
-    def max_pool(
+    def of_axes(
         x: Any,
         kernel: Sizes,
         *,
@@ -181,11 +181,11 @@ def _max_pool_of(ndim: int):
         windows = _windows(what, ndim, x, kernel, stride, padding, dilation, ceil_mode)
         return _max_pool(x, windows, return_indices)
 
-    return max_pool
+    return of_axes
 
 
 def _avg_pool_of(ndim: int):
-    def avg_pool(
+    def of_axes(
         x: Any,
         kernel: Sizes,
         *,
@@ -207,8 +207,8 @@ def _avg_pool_of(ndim: int):
         windows = _windows(f"avg_pool{ndim}d", ndim, x, kernel, stride, padding, 1, ceil_mode)
         return _avg_pool(x, windows, padding, count_include_pad, divisor_override)
 
-    return avg_pool
+    return of_axes
 
 
-max_pool1d, max_pool2d, max_pool3d = by_dimension(_max_pool_of)
-avg_pool1d, avg_pool2d, avg_pool3d = by_dimension(_avg_pool_of)
+max_pool1d, max_pool2d, max_pool3d = by_dimension("max_pool", _max_pool_of)
+avg_pool1d, avg_pool2d, avg_pool3d = by_dimension("avg_pool", _avg_pool_of)

@@ -10,8 +10,10 @@ from typing import Any
 from chainrule.engine.provenance import HERE
 
 _LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
-_LAYERS = ("nn.layers", "nn.functional", "nn.transformer", "nn.checkpointed", "models")
+_LAYERS = ("nn", "models")
 """Modules of this package that are followed as the user's code is: layers with attributes."""
+_CALLS = tuple([f"nn.base.{n}" for n in ("module", "hooks", "containers", "summaries")])
+"""Those of them that are not: what calls layers, which counts calls as it does so."""
 _ENGINES = ("numpy", "scipy", "llvmlite", "torch", "jax")
 _followed: dict[str, bool] = {}
 
@@ -33,7 +35,7 @@ def _is_engine(module: str) -> bool:
     """Whether a module is one of an engine: ours, or another one."""
     package, _, rest = module.partition(".")
     if package == "chainrule":
-        return not rest.startswith(_LAYERS)
+        return not rest.startswith(_LAYERS) or rest.startswith(_CALLS)
     return package in _ENGINES or package == "importlib"
 
 
