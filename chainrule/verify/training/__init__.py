@@ -28,6 +28,7 @@ from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
+from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -81,6 +82,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         for part in (
             Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes,
             Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
-            Domains,
+            Domains, Schedules,
         )
     ], main  # fmt: skip

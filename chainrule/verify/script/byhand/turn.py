@@ -22,6 +22,7 @@ import numpy as np
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.held import Held, array_of, same_draws, widen
 from chainrule.verify.script.byhand.loss import UnlikeError, alike, likeliest_with_rate
+from chainrule.verify.script.byhand.shown import shown_after
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,
@@ -93,7 +94,8 @@ def turn_of(line: int, frame: FrameType) -> Turn:
     name = frame.f_code.co_qualname
     within = "" if name == "<module>" else name
     _numbers_held(loop, scope)
-    text = None if loop is None else turn_text(loop, file, within, scope)
+    after = () if loop is None else shown_after(tree_of_file(file), loop)
+    text = None if loop is None else turn_text(loop, file, within, scope, after)
     if loop is None or text is None:
         raise UnlikeError("its turn cannot stand alone")
     targets: frozenset[str] | None = None
@@ -103,6 +105,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
         setattr(builtins, LEAVE, slots)
         text = _rewriting(text, scope, targets)
         values = _primed(text, scope)
+        slots.settle()
         found = named(slots, scope, passing)
         targets = frozenset([w for s in found for w in s.written])
         if found and not {w for s in slots for w in s.written} - targets:
@@ -125,6 +128,15 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     parameters = Updated(turn.slots, found)
     steps = steps_of(turn.text, turn.scope, tuple(inputs), parameters, list(losses))
     return alike(steps, losses, claimed)
+
+
+def without_loss(turn: Turn) -> HandStep:
+    """A turn of which only the gradients are looked at."""
+    inputs = [
+        Input(n, s.array.copy(), wanted=True) for n, s in zip(turn.names, turn.found, strict=True)
+    ]
+    parameters = Updated(turn.slots, turn.found)
+    return steps_of(turn.text, turn.scope, tuple(inputs), parameters, ["0.0"])[0]
 
 
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:

@@ -10,11 +10,18 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.script.backwards.engine_kinds import Engine
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, read_late, shapes_of
-from chainrule.verify.script.byhand.loss import UnlikeError, added_up
+from chainrule.verify.script.byhand.loss import UnlikeError, added_up, is_surely_wrong
 from chainrule.verify.script.byhand.step import WHAT, HandStep
-from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
+from chainrule.verify.script.byhand.turn import (
+    Turn,
+    steps_of_turn,
+    subject_of_turn,
+    turn_of,
+    without_loss,
+)
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
 from chainrule.verify.where import placed
@@ -100,16 +107,27 @@ def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Findin
     seen = Checked(WHAT, "training step by hand", 2, 0.0, "two turns of its loop")
     try:
         turn = turn_of(line, frame)
-        if found := [*grown(turn, before)]:
-            return found, Ledger(checked=[seen])
+    except UnlikeError as error:
+        return str(error)
+    if found := [*grown(turn, before)]:
+        return found, Ledger(checked=[seen])
+    try:
         steps = steps_of_turn(turn)
         if left := added_up(steps):
             return [not_reset(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
     except UnlikeError as error:
-        return str(error)
+        late = read_late(turn, without_loss(turn), mixed=True)
+        return ([late], Ledger(checked=[seen])) if late else str(error)
+    if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
+        late = read_late(turn, step)  # the ops of such an engine are verified by themselves
+        return ([late] if late else []), Ledger(checked=[seen])
     report = certify("script", [step])
     found = [_at_its_update(f, step, turn) for f in report.findings]
+    if not step.sure:
+        found = [f for f in found if is_surely_wrong(f)]
+        if not found:
+            return f"they are not those of {step.loss}, which may be no loss"
     late = None if found else read_late(turn, step)
     return [late] if late else found, _with_scale(report.ledger, step)
 

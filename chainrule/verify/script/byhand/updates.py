@@ -243,8 +243,6 @@ def _update(
     target: ast.expr, step: ast.expr, sign: int, before: Sequence[ast.stmt]
 ) -> Update | None:
     """What a step is an update by; None if it is none."""
-    if isinstance(target, ast.Attribute) and target.attr == "data":
-        target = target.value
     through = list[ast.stmt]()
     gradient = claimed(target, step, sign, before, through)
     return None if gradient is None else Update(target, gradient, through=tuple(through))

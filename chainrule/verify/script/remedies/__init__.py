@@ -46,6 +46,7 @@ from chainrule.verify.script.remedies.rewrites import (
     WIDER,
     ZEROED,
 )
+from chainrule.verify.script.remedies.schedules import in_its_unit
 from chainrule.verify.script.remedies.smooth import in_torch
 from chainrule.verify.training.text.edits import Edit
 
@@ -74,6 +75,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "writes": (apart, returned),
     "partly_detached": (joined, in_torch),
     "wrong_domain": (expected,),
+    "schedule_unit": (in_its_unit,),
     "wrong_axis": (along,),
 }
 """By code of a finding."""
