@@ -74,6 +74,8 @@ _ROWS: list[tuple[str, str, str]] = [
     ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
     ("schedule_unit", "schedule in another unit", "its length counts epochs, its steps batches"),
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
+    ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
+    ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
     ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
 ]
 

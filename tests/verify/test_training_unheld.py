@@ -99,12 +99,12 @@ for step in range(8):
 
 RESET = """
 student = nn.Sequential(nn.Linear(6, 12), nn.ReLU())
-head = nn.Linear(12, 1)
+head = nn.Linear(12, 4)
 opt = torch.optim.SGD(student.parameters(), lr=0.1, momentum=0.9)
 for step in range(5):
     student.zero_grad()
     head.zero_grad()
-    F.mse_loss(head(student(X)), Y).backward()
+    F.mse_loss(head(student(X)), Y.expand(-1, 4)).backward()
     opt.step()
 """
 

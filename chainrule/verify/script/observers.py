@@ -23,6 +23,12 @@ def _scalar_engines() -> Sequence[Observer]:
     return [ScalarEngines()]
 
 
+def _dead_updates() -> Sequence[Observer]:
+    from chainrule.verify.script.byhand.dead import DeadUpdates
+
+    return [DeadUpdates()]
+
+
 def _own_whole() -> Sequence[Observer]:
     from chainrule.verify.script.step.native_step import OwnWhole
 
@@ -60,7 +66,7 @@ def _own_training() -> Sequence[Observer]:
     return training.own_observers()
 
 
-OWN: Makers = (_own_functions, _scalar_engines, _own_whole, _own_training)
+OWN: Makers = (_own_functions, _scalar_engines, _dead_updates, _own_whole, _own_training)
 TORCH: Makers = (_torch_functions, _torch_whole, _torch_by_hand, _torch_training)
 LOOP: tuple[Makers, Makers] = ((_own_whole, _own_training), (_torch_whole, _torch_training))
 """Those of both that look at the loop around the gradients, and at what it leaves out of them."""

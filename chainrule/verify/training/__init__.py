@@ -24,6 +24,7 @@ from chainrule.verify.training.rules.kept_graphs import Kept
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
+from chainrule.verify.training.rules.owners import Owners
 from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
@@ -40,6 +41,7 @@ __all__ = ["observers", "own_observers"]
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
+    Owners,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -82,6 +84,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         for part in (
             Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes,
             Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision, Shapes,
-            Domains, Schedules,
+            Domains, Schedules, Owners,
         )
     ], main  # fmt: skip

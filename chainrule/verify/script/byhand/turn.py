@@ -93,7 +93,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
     widen(scope)
     name = frame.f_code.co_qualname
     within = "" if name == "<module>" else name
-    _numbers_held(loop, scope)
+    numbers_held(loop, scope)
     after = () if loop is None else shown_after(tree_of_file(file), loop)
     text = None if loop is None else turn_text(loop, file, within, scope, after)
     if loop is None or text is None:
@@ -151,7 +151,7 @@ def _passing(loop: ast.AST) -> set[str]:
     return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
 
 
-def _numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
+def numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
     """Give plain numbers that are updated by name memory of their own."""
     names = [u.target for u in updates_in(loop)] if loop is not None else []
     for target in names:
@@ -205,11 +205,18 @@ def _is_loss(value: Any) -> bool:
 def _rewriting(text: StepText, scope: dict[str, Any], targets: frozenset[str] | None) -> StepText:
     """The text, and all functions of the user's, with updates of some targets rewritten."""
     change = cast("Callable[[ast.AST], ast.AST]", functools.partial(rewritten, targets=targets))
+    return rewriting(text, scope, change)
+
+
+def rewriting(
+    text: StepText, scope: dict[str, Any], change: Callable[[ast.AST], ast.AST]
+) -> StepText:
+    """The text, and all functions of the user's that hold an update, changed."""
     codes = dict[tuple[str, str, int], CodeType]()
     for file in {text.file, *users_files()}:
         tree = tree_of_file(file)
         if any(True for _ in updates_in(tree)):
-            made = rewritten(copy.deepcopy(tree), targets)
+            made = cast("ast.Module", change(copy.deepcopy(tree)))
             code = compile(made, file, "exec", dont_inherit=True)
             codes.update({_key(c): c for c in _inner(code)})
     for f in _functions(scope):

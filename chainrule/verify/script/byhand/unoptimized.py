@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 
@@ -14,6 +15,7 @@ from chainrule.verify.script.backwards.engine_kinds import Engine
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, read_late, shapes_of
 from chainrule.verify.script.byhand.loss import UnlikeError, added_up, is_surely_wrong
+from chainrule.verify.script.byhand.optimizer import has_optimizer, judged
 from chainrule.verify.script.byhand.step import WHAT, HandStep
 from chainrule.verify.script.byhand.turn import (
     Turn,
@@ -49,6 +51,8 @@ class Unoptimized(Observer):
         self._loop: int | None = None
         """The line of the one that was judged."""
         self._found: list[Finding] = []
+        self._wrong: list[Finding] = []
+        """What is wrong with its optimizer."""
         self._ledger = Ledger()
 
     def start(self) -> None:
@@ -70,12 +74,21 @@ class Unoptimized(Observer):
         try:
             if turn == 1:
                 self._shapes[line] = shapes_of({**frame.f_globals, **frame.f_locals})
+                self._optimizer(line, frame)
             if self._loop is None and turn == _AT and len(self._why) < _LOOPS:
                 self._look(line, frame)
         except Exception as error:  # our failure is not the script's
             self._why[line] = f"the verifier itself failed: {type(error).__name__}: {error}"
         if line == self._loop:
             self._steps.turned(line)
+
+    def _optimizer(self, line: int, frame: FrameType) -> None:
+        """Hold an optimizer of the loop's own against the known ones, from its first turn on."""
+        file = frame.f_code.co_filename
+        if self._wrong or self._loop is not None or not has_optimizer(file):
+            return
+        with suppress(LostError):
+            self._wrong = apart(lambda: judged(line, frame), _PATIENCE)
 
     def _look(self, line: int, frame: FrameType) -> None:
         try:
@@ -95,11 +108,11 @@ class Unoptimized(Observer):
         if self._loop is None and not self._steps.is_watched:
             rows = [f"the loop of line {line}: {why}" for line, why in self._why.items()]
             ledger.skipped += [Skipped(WHAT, why) for why in rows]
-            return []
+            return self._wrong
         ledger.checked.extend(self._ledger.checked)
         ledger.skipped.extend(self._ledger.skipped)
         ledger.planted = ledger.planted or self._ledger.planted
-        return self._found
+        return [*self._found, *self._wrong]
 
 
 def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding], Ledger] | str:
