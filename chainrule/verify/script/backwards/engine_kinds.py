@@ -86,7 +86,10 @@ class Engine:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    return lambda x, *others: getattr(x, name)(*others)
+    def call(x: Any, *others: Any) -> Any:
+        return getattr(x, name)(*others)
+
+    return call
 
 
 def _runs(kind: type[Any]) -> Iterator[Callable[[Any], object]]:
@@ -119,8 +122,9 @@ def _numbers(x: Any) -> dict[str, float]:
 
 
 def _one_number(x: Any) -> float | None:
-    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind == "f":
-        return float(cast("Array", x))
+    array = cast("Array", x) if isinstance(x, np.ndarray) else None
+    if array is not None and array.ndim == 0 and array.dtype.kind == "f":
+        return float(array)
     return x if isinstance(x, int | float) else None
 
 

@@ -179,10 +179,10 @@ def _is_right(engine: Engine, name: str, text: str, shared: Sequence[ScalarOp]) 
     with suppress(Exception):
         exec(compile(dedent(text), "<order>", "exec"), space, made)
         f = made[name]
-        method = hasattr(engine.kind, name)
+        before: Any = getattr(engine.kind, name, None)
+        method = before is not None
         run = replace(engine, run=f)
         if method:
-            before = getattr(engine.kind, name)
             setattr(engine.kind, name, f)
         try:
             return all(_fits(op.with_engine(run)) for op in shared)

@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -182,7 +182,8 @@ def _turns(loop: Loop, scope: dict[str, Any]) -> Callable[[int], ast.Module] | N
     if names - {"range"} or not names:
         return None
     code = compile(ast.Expression(copy.deepcopy(loop.iter)), "<turn>", "eval")
-    some = list(islice(iter(cast("Any", eval(code, scope))), TURNS))
+    over: Any = eval(code, scope)
+    some: list[Any] = list(islice(over, TURNS))
     if len(some) < TURNS:
         return None
     target = ast.unparse(loop.target)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, user_frame
@@ -19,7 +20,8 @@ _MOST = 12
 """Frames that are looked at."""
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True)
+class Loop:
     """One of them."""
 
     file: str
@@ -80,6 +82,6 @@ def _count(of: ast.expr, frame: FrameType) -> int | None:
     try:
         code = compile(ast.fix_missing_locations(ast.Expression(of)), "<turns>", "eval")
         x: Any = eval(code, frame.f_globals, frame.f_locals)
-        return len(x) if hasattr(type(x), "__len__") else None
+        return len(x) if hasattr(x, "__len__") else None
     except Exception:  # what the user's objects do when they are asked is theirs
         return None
