@@ -19,8 +19,8 @@ import numpy as np
 import chainrule as cr
 from bench.pairs import Row, pair, row
 from chainrule import nn
-from chainrule.checkpointing import Policy, checkpoint, keep_products
-from chainrule.graph import order
+from chainrule.engine.graph import order
+from chainrule.transforms.checkpointing import Policy, checkpoint, keep_products
 
 BLOCKS, CHANNELS, HEADS, SHAPE = 12, 256, 4, (4, 64, 256)
 

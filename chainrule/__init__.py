@@ -7,8 +7,8 @@ An op states its derivative once; everything else is derived from that statement
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from chainrule import public_names as _public_names
-from chainrule.spellings import no_function as _no_function
+from chainrule.names import public_names as _public_names
+from chainrule.names.spellings import no_function as _no_function
 
 if TYPE_CHECKING:  # the table of public names: each is imported when it is first asked for
     from chainrule import (
@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         GradScaler as GradScaler,
         autocast as autocast,
     )
-    from chainrule.capturing import capture as capture
-    from chainrule.checkpointing import (
+    from chainrule.transforms.capturing import capture as capture
+    from chainrule.transforms.checkpointing import (
         checkpoint as checkpoint,
         keep_products as keep_products,
     )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         get_num_threads as get_num_threads,
         set_num_threads as set_num_threads,
     )
-    from chainrule.dtypes import bfloat16 as bfloat16
+    from chainrule.engine.dtypes import bfloat16 as bfloat16
     from chainrule.explain import (
         first_bad as first_bad,
         leaks as leaks,
@@ -131,9 +131,9 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         stft as stft,
     )
     from chainrule.scalar import Value as Value
-    from chainrule.scanning import scan as scan
-    from chainrule.whiling import while_loop as while_loop
-    from chainrule.creation import (
+    from chainrule.transforms.scan import scan as scan
+    from chainrule.transforms.while_loop import while_loop as while_loop
+    from chainrule.engine.creation import (
         arange as arange,
         empty as empty,
         empty_like as empty_like,
@@ -146,7 +146,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         zeros as zeros,
         zeros_like as zeros_like,
     )
-    from chainrule.dtypes import (
+    from chainrule.engine.dtypes import (
         bool as bool,
         can_cast as can_cast,
         complex64 as complex64,
@@ -177,8 +177,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         ShapeError as ShapeError,
         TraceError as TraceError,
     )
-    from chainrule.function import Function as Function
-    from chainrule.functional import (
+    from chainrule.engine.function import Function as Function
+    from chainrule.transforms.functional import (
         enable_grad as enable_grad,
         grad as grad,
         hessian as hessian,
@@ -399,7 +399,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         Generator as Generator,
         manual_seed as manual_seed,
     )
-    from chainrule.tensors import (
+    from chainrule.engine.tensors import (
         Tensor as Tensor,
         asarray as asarray,
         tensor as tensor,
@@ -408,7 +408,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.traces.trace import Trace as Trace
     from chainrule.tree import tree_map as tree_map
     from chainrule.version import __version__ as __version__
-    from chainrule.vectorize import vmap as vmap
+    from chainrule.transforms.vectorize import vmap as vmap
 
 newaxis = None
 """The standard's name for None in an index: a new axis."""

@@ -4,7 +4,7 @@ Lengths that are given cut the input, or fill it up with zeros. `norm` is "backw
 inverse), "ortho" (its root in both) or "forward" (1/n in the transform).
 """
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 from chainrule.ops.signal.fft import (
     fft,
     fftn,

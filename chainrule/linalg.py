@@ -4,7 +4,7 @@ Matrices are the last two axes; all leading axes are a batch. Real and complex, 
 integers count as float64.
 """
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet

@@ -16,10 +16,10 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule import graph
-from chainrule.arrays import admit, admit_dtype
+from chainrule.engine import graph
+from chainrule.engine.arrays import admit, admit_dtype
+from chainrule.engine.graph import variable
 from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import variable
 
 Sizes = int | Sequence[int]
 

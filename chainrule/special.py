@@ -1,7 +1,7 @@
 """Special functions, by SciPy's and PyTorch's names."""
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 from chainrule.interop.standard import round as round
 from chainrule.ops.networks.composite import (
     log_softmax as log_softmax,

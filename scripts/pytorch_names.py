@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from chainrule import nn, not_offered, optim
+from chainrule import nn, optim
+from chainrule.names import not_offered
 from chainrule.nn import functional
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch_names.md"

@@ -23,8 +23,8 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule import amp, fft, linalg, nn, optim, special
+from chainrule.engine.op import Op
 from chainrule.nn import functional, init
-from chainrule.op import Op
 
 SPACES = {"cr": cr, "linalg": linalg, "fft": fft, "special": special, "F": functional}
 SAMPLES = {

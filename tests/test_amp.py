@@ -12,7 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule import nn, optim
 from chainrule.amp import LOWERED, WIDENED, GradScaler, autocast
-from chainrule.graph import intercept_ops
+from chainrule.engine.graph import intercept_ops
 from chainrule.ops.shapes.shaping import Astype
 from chainrule.ops.windows.convolution import conv1d, conv_transpose1d
 

@@ -22,7 +22,8 @@ from numpy.lib.stride_tricks import as_strided
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule import arrays, nn, verify
+from chainrule import nn, verify
+from chainrule.engine import arrays
 from chainrule.nn import functional
 
 # ruff: noqa: E501 (tables: one kind, one line)
@@ -593,10 +594,10 @@ def _swapped(a: Array) -> Any:
 
 BYPASSES: list[tuple[str, str, str, Callable[[Array], Any], str | None]] = [
     ("chainrule.compile.runtime.call.arguments", "admit", "compiled", _swapped, None),
-    ("chainrule.graph", "operand", "compiled, captured", _swapped, None),
-    ("chainrule.graph", "operand", "op", np.ma.array, "MaskedArray"),
-    ("chainrule.tensors", "admit_values", "grad", np.matrix, "numpy.matrix"),
-    ("chainrule.graph", "operand", "op beside a tensor", Labelled, "Labelled"),
+    ("chainrule.engine.graph", "operand", "compiled, captured", _swapped, None),
+    ("chainrule.engine.graph", "operand", "op", np.ma.array, "MaskedArray"),
+    ("chainrule.engine.tensors", "admit_values", "grad", np.matrix, "numpy.matrix"),
+    ("chainrule.engine.graph", "operand", "op beside a tensor", Labelled, "Labelled"),
 ]
 """A module, the function of the border that it asks, and what goes wrong without it."""
 

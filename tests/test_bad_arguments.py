@@ -26,7 +26,7 @@ from bad_arguments import (
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.arguments import fits
+from chainrule.engine.arguments import fits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SHARE = 12

@@ -14,9 +14,9 @@ from ops.samples_elementwise import BY_LAST
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.graph import placeholder
+from chainrule.engine.graph import placeholder
+from chainrule.engine.op import Spec
 from chainrule.nn import functional as F  # noqa: N812
-from chainrule.op import Spec
 from chainrule.ops.families import rows
 
 BRAIN, HALF, SINGLE, DOUBLE = cr.bfloat16, cr.float16, cr.float32, cr.float64

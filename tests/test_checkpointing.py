@@ -14,8 +14,8 @@ import chainrule as cr
 from bench.checkpointing import kept_bytes
 from chainrule import nn, optim
 from chainrule.amp import autocast
-from chainrule.checkpointing import checkpoint, keep_products
 from chainrule.random import default_generator
+from chainrule.transforms.checkpointing import checkpoint, keep_products
 
 Wrap = Callable[..., Any]
 

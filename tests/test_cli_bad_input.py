@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import chainrule
-from chainrule import whole_folders as files
 from chainrule.cli.main import main
+from chainrule.files import whole_folders as files
 
 SMALL = ["--n-embd", "4", "--n-head", "2", "--block-size", "6", "--steps", "6"]
 TRAIN = ["train", "--data", "names.txt", *SMALL]

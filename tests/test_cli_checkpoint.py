@@ -16,7 +16,7 @@ from safetensors.numpy import save as save_tensors
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.checkpoint import Checkpoint
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
-from chainrule.whole_folders import set_aside, write_file, write_folder
+from chainrule.files.whole_folders import set_aside, write_file, write_folder
 
 RNG = np.random.default_rng(1)
 WEIGHTS = {"w": RNG.normal(size=(3, 4)).astype(np.float32), "b": RNG.normal(size=5)}

@@ -17,8 +17,8 @@ import pytest
 from ops import check
 
 import chainrule as cr
-from chainrule.graph import order
-from chainrule.op import Need, Op, Spec
+from chainrule.engine.graph import order
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.ops.families import Linear
 
 X = np.array([0.7, -1.3, 0.4])

@@ -17,8 +17,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.graph import placeholder
-from chainrule.spellings import ARGUMENTS
+from chainrule.engine.graph import placeholder
+from chainrule.names.spellings import ARGUMENTS
 
 X = np.array([[0.7, -1.3, 0.4]], np.float32)
 

@@ -10,8 +10,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import amp, data, explain, fft, linalg, nn, optim, show, special
+from chainrule.names.spellings import LAYERS, MODULES, PACKAGE
 from chainrule.nn import functional, init
-from chainrule.spellings import LAYERS, MODULES, PACKAGE
 
 
 def leaf() -> cr.Tensor:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.engine.function import Context
 from chainrule.errors import DtypeError, GradientError, ShapeError
-from chainrule.function import Context
 
 X = np.array([0.3, -1.2, 2.0])
 

@@ -15,7 +15,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.graph import order
+from chainrule.engine.graph import order
 from chainrule.nn import functional as F  # noqa: N812 (PyTorch's habit)
 from chainrule.ops import eager_kernels, fusing
 from tests.sampling import sampled

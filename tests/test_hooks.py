@@ -11,8 +11,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.capturing import capture
-from chainrule.checkpointing import checkpoint
+from chainrule.transforms.capturing import capture
+from chainrule.transforms.checkpointing import checkpoint
 
 torch = pytest.importorskip("torch")
 

@@ -18,35 +18,37 @@ ROOT = Path(chainrule.__file__).parent
 LAYERS: list[set[str]] = [
     {
         "errors",
-        "provenance",
-        "source_text",
+        "engine.provenance",
+        "engine.source_text",
         "page",
-        "unheld",
-        "regular_files",
-        "whole_files",
-        "whole_folders",
+        "files",
+        "names",
+        "engine.unheld",
+        "files.regular_files",
+        "files.whole_files",
+        "files.whole_folders",
         "blas_threads",
-        "strict_json",
+        "files.strict_json",
         "version",
-        "not_offered",
+        "names.not_offered",
     },
     {"optional"},
-    {"op", "public_names"},
-    {"spellings"},
+    {"engine.op", "names.public_names"},
+    {"names.spellings"},
     {
-        "watch",
-        "dtypes",
+        "engine.watch",
+        "engine.dtypes",
         "ops.rows",
         "ops.values.constants",
         "ops.values.coefficients",
         "ops.values.special_coefficients",
     },
     {"ops.values.numbers"},
-    {"arrays"},
-    {"arguments"},
-    {"border"},
-    {"node"},
-    {"graph"},
+    {"engine.arrays"},
+    {"engine.arguments"},
+    {"engine.border"},
+    {"engine.node"},
+    {"engine.graph"},
     {"ops.families", "ops.accident", "ops.values.double_digits", "ops.eager_kernels"},
     {"ops.values.special_functions"},
     {"ops.values.floating"},
@@ -62,19 +64,20 @@ LAYERS: list[set[str]] = [
         "ops.reductions.reduction",
     },
     {"ops.contraction"},
-    {"derive", "operators"},
+    {"engine.derive", "engine.operators"},
     {"ops.letters"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},
-    {"tensors", "tree", "interop"},
-    {"replay", "checkpointing"},
+    {"engine", "engine.tensors", "tree", "interop"},
+    {"transforms.replay", "transforms.checkpointing"},
     {
-        "functional",
-        "scanning",
-        "whiling",
-        "vectorize",
-        "creation",
-        "function",
+        "transforms",
+        "transforms.functional",
+        "transforms.scan",
+        "transforms.while_loop",
+        "transforms.vectorize",
+        "engine.creation",
+        "engine.function",
         "scalar",
         "linalg",
         "fft",
@@ -93,7 +96,7 @@ LAYERS: list[set[str]] = [
     {"compile.c", "compile.inspect", "compile.wasm"},
     {"compile"},
     {""},
-    {"nn", "optim", "amp", "capturing", "data", "explain", "progress"},
+    {"nn", "optim", "amp", "transforms.capturing", "data", "explain", "progress"},
     {"models", "verify", "traces", "parallel"},
     {"studio", "show"},
     {"cli", "__main__"},
@@ -103,11 +106,11 @@ LAYERS: list[set[str]] = [
 LATE: dict[tuple[str, str], str] = {
     ("traces.saving", "studio.play"): "a trace is saved as a page that plays it",
     ("verify.reporting.as_html", "studio.report"): "a finding opens in the player",
-    ("op", "tensors"): "the first op on arrays loads the engine",
-    ("public_names", "tensors"): "so does the first public name that needs it",
-    ("public_names", "border"): "what users call has the border",
-    ("spellings", ""): "an error tells what stands in the package under another name",
-    ("spellings", "nn.functional"): "the same",
+    ("engine.op", "engine.tensors"): "the first op on arrays loads the engine",
+    ("names.public_names", "engine.tensors"): "so does the first public name that needs it",
+    ("names.public_names", "engine.border"): "what users call has the border",
+    ("names.spellings", ""): "an error tells what stands in the package under another name",
+    ("names.spellings", "nn.functional"): "the same",
     ("ops.eager_kernels", "compile.eager"): "ops on many elements run as kernels",
 }
 """Modules above that are named as text, and loaded when first needed: (who, what): why."""
@@ -221,13 +224,12 @@ def test_modules_above_are_loaded_late_only_where_the_table_says_so():
 
 
 def test_an_upward_import_is_seen():
-    source = (
-        "from chainrule.graph import apply\ndef f():\n    from chainrule import tensors, zeros\n"
-    )
+    source = "from chainrule.engine.graph import apply\n"
+    source += "def f():\n    from chainrule import linalg, zeros\n"
     source += "if TYPE_CHECKING:\n    import chainrule.cli\n"
     found = imported(ast.parse(source))
-    assert found == ["graph", "tensors", ""]
-    assert [m for m in found if layer(m) > layer("ops.shapes.shaping")] == ["tensors", ""]
+    assert found == ["engine.graph", "linalg", ""]
+    assert [m for m in found if layer(m) > layer("ops.shapes.shaping")] == ["linalg", ""]
     with pytest.raises(LookupError):
         layer("nowhere")
 

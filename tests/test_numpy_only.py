@@ -17,7 +17,8 @@ from blocked import OPTIONAL, run_blocked
 from ops.samples_elementwise import BY_LAST, DOMAINS
 
 import chainrule as cr
-from chainrule import optional, public_names
+from chainrule import optional
+from chainrule.names import public_names
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.ops.values.special_functions import OURS, SCIPY_ONLY
 from chainrule.scalar.ieee import NUMERIC
@@ -322,7 +323,7 @@ for label, row in sorted(rows.items()):
 def test_every_row_of_the_table_takes_values_without_numpy():
     alone = run_blocked(ROWS, ("numpy", *OPTIONAL))
     assert len(alone.splitlines()) > 85
-    assert alone == run_blocked(f"import numpy, chainrule.tensors\n{ROWS}", ())
+    assert alone == run_blocked(f"import numpy, chainrule.engine.tensors\n{ROWS}", ())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from shapes import Call, Case, Item, MisfitError, UnreadableError, check, read, 
 
 import chainrule as cr
 from chainrule import fft, linalg, nn, special
-from chainrule.graph import apply
+from chainrule.engine.graph import apply
 from chainrule.nn import functional
 from chainrule.ops.families import Elementwise
 
@@ -418,10 +418,10 @@ def test_every_module_is_there():
 
 
 ELSEWHERE = {
-    "chainrule.functional": "takes functions, and gives what they give",
-    "chainrule.scanning": "takes functions, and gives what they give",
-    "chainrule.creation": "makes arrays: `shape`, or that of its argument",
-    "chainrule.tensors": "numbers enter with the shape that they have",
+    "chainrule.transforms.functional": "takes functions, and gives what they give",
+    "chainrule.transforms.scan": "takes functions, and gives what they give",
+    "chainrule.engine.creation": "makes arrays: `shape`, or that of its argument",
+    "chainrule.engine.tensors": "numbers enter with the shape that they have",
     "chainrule.explain.writing": "tells who keeps an array, whatever its shape",
     "chainrule.interop.standard": "the standard's own signatures of ops that stand above",
     "chainrule.interop.dlpack": "an array of another library, as it is",

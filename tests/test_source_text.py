@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import chainrule
-from chainrule import source_text
+from chainrule.engine import source_text
 
 PROGRAM = '''
 import numpy as np

@@ -26,10 +26,10 @@ from chainrule.cli.settings import PRESETS, Settings, new_settings
 from chainrule.cli.trainer import Run, restored_engine
 from chainrule.cli.value_engine import ScalarAdam
 from chainrule.data import load_names, read_documents
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.scalar import Value
-from chainrule.tensors import Tensor
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=2)

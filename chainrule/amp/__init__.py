@@ -2,7 +2,7 @@
 
 from chainrule.amp.autocast import LOWERED, WIDENED, autocast
 from chainrule.amp.scaler import GradScaler
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 
 __all__ = ["LOWERED", "WIDENED", "GradScaler", "autocast"]
 

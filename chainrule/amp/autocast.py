@@ -15,10 +15,10 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, NARROW, Dtype, float16, float32
+from chainrule.engine.dtypes import INEXACT, NARROW, Dtype, float16, float32
+from chainrule.engine.graph import Node, Variable, apply, around
+from chainrule.engine.op import Array, Need, Op, Spec, new_op
 from chainrule.errors import DtypeError
-from chainrule.graph import Node, Variable, apply, around
-from chainrule.op import Array, Need, Op, Spec, new_op
 from chainrule.ops.shapes.shaping import astype
 
 LOWERED = frozenset(("matmul", "einsum", "conv", "conv_transpose"))

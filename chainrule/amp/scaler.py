@@ -22,11 +22,11 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.engine.graph import Node, order, tracer, variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, DtypeError, GradientError, TraceError
-from chainrule.graph import Node, order, tracer, variable
 from chainrule.optim.clip import scalers
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensors import Tensor
 
 _LOG = logging.getLogger("chainrule.amp")
 

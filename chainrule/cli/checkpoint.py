@@ -21,13 +21,13 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
-from chainrule import strict_json
 from chainrule.cli.files import CommandError
+from chainrule.engine.op import Array
+from chainrule.files import strict_json
+from chainrule.files.regular_files import read_regular
+from chainrule.files.whole_folders import remove_folder, set_aside, write_folder
 from chainrule.interop.safetensors_file import read as read_tensors
-from chainrule.op import Array
 from chainrule.optional import require
-from chainrule.regular_files import read_regular
-from chainrule.whole_folders import remove_folder, set_aside, write_folder
 
 FORMAT = "chainrule training checkpoint 1"
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"

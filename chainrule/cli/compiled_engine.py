@@ -15,9 +15,9 @@ from chainrule.cli.settings import Settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.compile.jit import jit
 from chainrule.data import IGNORE, Batch
-from chainrule.functional import no_grad
 from chainrule.models.gpt import Draw, GPTConfig
 from chainrule.parallel import Group
+from chainrule.transforms.functional import no_grad
 
 LENGTHS = 16
 """From which block size on one program serves all lengths; below, each length has its own."""

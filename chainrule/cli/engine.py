@@ -13,10 +13,10 @@ from random import Random
 from typing import final
 
 from chainrule.data import IGNORE, Batch
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.models.gpt import GPT
-from chainrule.op import Array
 from chainrule.parallel import Group
-from chainrule.tensors import Tensor
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """What Adam remembers of a weight: the running means of its gradient and of the square of that."""

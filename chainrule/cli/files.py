@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from chainrule.errors import ConfigError
-from chainrule.whole_folders import clean
+from chainrule.files.whole_folders import clean
 
 
 class CommandError(ConfigError):

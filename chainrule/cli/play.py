@@ -44,7 +44,7 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
         raise CommandError(f"--step {asked['step']}: steps are counted from 1")
     document, state = _document(asked["what"], asked["args"], asked["step"])
     file = _target(asked.get("save"))
-    from chainrule.whole_files import write_whole
+    from chainrule.files.whole_files import write_whole
 
     write_whole(file, document)
     where = f"{file.resolve().as_uri()}{'#' if state else ''}{address(state)}"

@@ -11,9 +11,9 @@ from rich.console import Console
 import chainrule
 from chainrule.cli.files import CommandError
 from chainrule.cli.trainer import Run
+from chainrule.files.whole_folders import write_file
 from chainrule.page.curve import Curve, terminal
 from chainrule.page.curve_svg import svg
-from chainrule.whole_folders import write_file
 
 SAMPLES, TEMPERATURE = 20, 0.5
 

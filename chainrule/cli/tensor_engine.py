@@ -19,10 +19,10 @@ from chainrule.cli.engine import (
 )
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
-from chainrule.functional import no_grad
+from chainrule.engine.tensors import Tensor
 from chainrule.models.gpt import GPT, Draw, GPTConfig
 from chainrule.parallel import Group
-from chainrule.tensors import Tensor
+from chainrule.transforms.functional import no_grad
 
 
 @final

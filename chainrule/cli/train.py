@@ -26,8 +26,8 @@ from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, new_settings, option
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
+from chainrule.files.whole_folders import clean
 from chainrule.parallel.joining import group
-from chainrule.whole_folders import clean
 
 HELP = "train a GPT on names, or on any text file with one document a line"
 EXAMPLES = """examples:

@@ -12,11 +12,11 @@ import numpy as np
 from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignore_index
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
-from chainrule.functional import no_grad
+from chainrule.engine.op import Array
 from chainrule.models.gpt import GPT, Draw, GPTConfig, sample
 from chainrule.models.scalar_gpt import ScalarGPT
-from chainrule.op import Array
 from chainrule.scalar import Value
+from chainrule.transforms.functional import no_grad
 
 
 @final

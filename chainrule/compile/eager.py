@@ -17,8 +17,8 @@ from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.prepared import Prepared
 from chainrule.compile.trace.assemble import Call
-from chainrule.dtypes import Dtype
-from chainrule.op import Array
+from chainrule.engine.dtypes import Dtype
+from chainrule.engine.op import Array
 
 _FIRST, _STEP = 11, 6
 """Sizes that a function is traced at first: none is a special case, and no two are equal."""

@@ -18,7 +18,6 @@ from time import perf_counter
 from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule import watch
 from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.runtime.call.arguments import Arguments, Given, runs_as_it_is
 from chainrule.compile.runtime.call.declared_axes import sizes_now
@@ -30,8 +29,9 @@ from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.steady_call import Steady, steady
 from chainrule.compile.runtime.native_program import Native, without_machine_code
 from chainrule.compile.trace.variant import MISFIT, Variant
+from chainrule.engine import watch
+from chainrule.engine.graph import around, tracer
 from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import around, tracer
 from chainrule.page.readable import Words
 
 _VARIANTS = 16

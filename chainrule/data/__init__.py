@@ -1,6 +1,5 @@
 """Data to train on: names, text files, digits; the tokenizer; batches of documents."""
 
-from chainrule.border import with_border as _with_border
 from chainrule.data.bpe import BPETokenizer
 from chainrule.data.corpus import IGNORE, Batch, Corpus
 from chainrule.data.datasets import DataLoader, Dataset, TensorDataset, collate
@@ -10,6 +9,7 @@ from chainrule.data.text import load_names, read_documents
 from chainrule.data.tokenizer import CharTokenizer
 from chainrule.data.toys import spirals, two_moons
 from chainrule.data.worker_processes import WorkerError
+from chainrule.engine.border import with_border as _with_border
 
 __all__ = [
     "IGNORE",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, cast, final
 
 from chainrule.errors import ConfigError
-from chainrule.regular_files import read_regular
-from chainrule.strict_json import loads
+from chainrule.files.regular_files import read_regular
+from chainrule.files.strict_json import loads
 
 _ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 _LARGEST = 64 << 20

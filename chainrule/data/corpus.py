@@ -16,8 +16,8 @@ from typing import final
 import numpy as np
 
 from chainrule.data.tokenizer import CharTokenizer
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 
 IGNORE = -1
 """The target of a position that only fills up a batch."""

@@ -14,10 +14,10 @@ from typing import Any, Protocol, cast, final, runtime_checkable
 import numpy as np
 
 from chainrule.data.worker_processes import Work, in_processes
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.shapes.shaping import stack
-from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 
 

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 from chainrule.optional import require
 
 

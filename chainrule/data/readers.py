@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
-from chainrule.regular_files import read_regular
+from chainrule.files.regular_files import read_regular
 
 _LARGEST = 1 << 32
 """Bytes of a file, or of what it unpacks to."""

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from chainrule.errors import ConfigError
-from chainrule.regular_files import read_regular
+from chainrule.files.regular_files import read_regular
 
 NAMES_FILE = "us_census_1990_first_names.txt"
 

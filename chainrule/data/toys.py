@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 
 
 def _check(name: str, n: int, noise: float) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.provenance import HERE
 from chainrule.errors import ChainruleError, ConfigError
-from chainrule.provenance import HERE
 from chainrule.random import manual_seed
 
 _AHEAD = 2

@@ -1,6 +1,6 @@
 """Explanations that name the culprit: the op and the user's line, in words and as fields."""
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 from chainrule.explain.keeps import Saved, saved_bytes
 from chainrule.explain.leaks import Leak, Leaks, leaks
 from chainrule.explain.nan import BadOp, first_bad, trap_nan

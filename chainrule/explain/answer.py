@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chainrule.engine.node import Node
 from chainrule.explain.words import quote
-from chainrule.node import Node
 from chainrule.page.readable import Readable
 
 _SHOWN = 12

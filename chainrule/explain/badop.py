@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Spec
 from chainrule.explain.words import Range, bad, is_array, quote
-from chainrule.node import Node, Variable
-from chainrule.op import Spec
 from chainrule.page.readable import Readable
 
 _OUTPUTS = {

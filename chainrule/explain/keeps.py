@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from chainrule.engine.graph import order
+from chainrule.engine.node import Freed, Node, Variable
 from chainrule.errors import GradientError
 from chainrule.explain.modules import owners
 from chainrule.explain.words import is_array, parts_of, plural, quote
-from chainrule.graph import order
-from chainrule.node import Freed, Node, Variable
 from chainrule.page.html import table, to_html
 from chainrule.page.readable import Tabled
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, cast
 
-from chainrule import border
+from chainrule.engine import border
+from chainrule.engine.graph import leaf, order
+from chainrule.engine.node import Node, Variable
 from chainrule.explain.keeps import of_nodes, size
 from chainrule.explain.words import every_node, plural, quote
-from chainrule.graph import leaf, order
-from chainrule.node import Node, Variable
 from chainrule.page.readable import Readable
 
 _DEPTH = 6

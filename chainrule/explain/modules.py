@@ -10,8 +10,8 @@ import gc
 from collections import Counter
 from collections.abc import Sequence
 
+from chainrule.engine.node import Node
 from chainrule.nn.base.module import Module
-from chainrule.node import Node
 
 
 def owners(nodes: Sequence[Node]) -> dict[Node, str]:

@@ -12,6 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Never
 
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Op
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.watch import Watch, watching
 from chainrule.errors import NonFiniteError
 from chainrule.explain.badop import (
     BadOp,
@@ -23,12 +27,8 @@ from chainrule.explain.badop import (
 )
 from chainrule.explain.search import explain_loss, first_bad, infinite_inputs
 from chainrule.explain.words import bad, is_array, parts_of
-from chainrule.node import Node, Variable
-from chainrule.op import Op
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise, Multilinear
-from chainrule.provenance import location, user_line
-from chainrule.watch import Watch, watching
 
 __all__ = ["BadOp", "Trap", "first_bad", "trap_nan"]
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import is_recording
+from chainrule.engine.node import Variable
+from chainrule.engine.op import Op
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.watch import Watch, watching
 from chainrule.errors import DtypeError, describe
 from chainrule.explain.answer import Why, step
 from chainrule.explain.keeps import owner
 from chainrule.explain.words import quote
-from chainrule.graph import is_recording
-from chainrule.node import Variable
-from chainrule.op import Op
-from chainrule.provenance import location, user_line
-from chainrule.watch import Watch, watching
 
 _HARMLESS = ("bool()", "detach()", ".data")
 """Ways off the graph that end no gradient, or are found where their values are used again."""

@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import order
+from chainrule.engine.node import Freed, Node, Variable
+from chainrule.engine.op import Pick, Spec
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError
 from chainrule.explain.badop import BadOp, backward_bad, first_index, forward_bad, value_of
 from chainrule.explain.words import Range, bad, is_array, quote
-from chainrule.graph import order
-from chainrule.node import Freed, Node, Variable
-from chainrule.op import Pick, Spec
-from chainrule.provenance import location, user_line
-from chainrule.watch import Watch, watching
 
 
 def first_bad(loss: Variable, *, inf: bool = False) -> BadOp | None:

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Op
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError, ShapeError
 from chainrule.explain.words import quote
 from chainrule.explain.writing import note_keepers
-from chainrule.node import Node, Variable
-from chainrule.op import Op
 from chainrule.ops.families import Elementwise
-from chainrule.provenance import location, user_line
-from chainrule.watch import Watch, watching
 
 
 @contextmanager

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.graph import order
+from chainrule.engine.node import Freed, Node, Variable
+from chainrule.engine.tensors import Tensor
+from chainrule.engine.watch import Cut, cuts
 from chainrule.explain.answer import Why, path_between, step, steps
 from chainrule.explain.rerun import Rerun
 from chainrule.explain.words import every_node
 from chainrule.explain.zero import explain_flow
-from chainrule.graph import order
-from chainrule.node import Freed, Node, Variable
-from chainrule.tensors import Tensor
-from chainrule.watch import Cut, cuts
 
 _RERUN = (
     "For the whole way, hand why the function that computes the loss: "

@@ -8,10 +8,10 @@ from typing import Any, Self, TypeGuard, cast
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
-from chainrule.node import Node
-from chainrule.op import Array, Spec
-from chainrule.source_text import display_line, source_line
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.node import Node
+from chainrule.engine.op import Array, Spec
+from chainrule.engine.source_text import display_line, source_line
 
 
 def quote(where: str) -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Array
+from chainrule.engine.source_text import source_line
 from chainrule.errors import DtypeError, describe
 from chainrule.explain.keeps import arrays_kept, owner
 from chainrule.explain.words import every_node, is_array, quote
-from chainrule.node import Node, Variable
-from chainrule.op import Array
 from chainrule.page.readable import Readable
-from chainrule.source_text import source_line
 
 _SHOWN = 5
 """How many ops are listed."""

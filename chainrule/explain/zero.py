@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.dtypes import finfo
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.dtypes import finfo
+from chainrule.engine.graph import order
+from chainrule.engine.node import Freed, Node, Variable
+from chainrule.engine.op import Spec
+from chainrule.engine.watch import Watch, watching
 from chainrule.explain.answer import Why, path_between, step, steps
 from chainrule.explain.badop import value_of
 from chainrule.explain.words import Range, is_array, parts_of, plural, quote
-from chainrule.graph import order
-from chainrule.node import Freed, Node, Variable
-from chainrule.op import Spec
-from chainrule.watch import Watch, watching
 
 
 def explain_flow(loss: Variable, p: Variable) -> Why:

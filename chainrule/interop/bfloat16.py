@@ -13,8 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule import dtypes
-from chainrule.op import Array
+from chainrule.engine import dtypes
+from chainrule.engine.op import Array
 
 INTEGER, BRAIN = 1, 4
 """kDLUInt and kDLBfloat."""

@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import admit, admit_values
-from chainrule.dtypes import check_device
+from chainrule.engine.arrays import admit, admit_values
+from chainrule.engine.dtypes import check_device
+from chainrule.engine.graph import variable
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, describe
-from chainrule.graph import variable
 from chainrule.interop import bfloat16
-from chainrule.op import Array
-from chainrule.tensors import Tensor
 
 CPU = (1, 0)
 """kDLCPU, and the number of the device of that type."""

@@ -14,10 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import admit, holds_numbers
-from chainrule.border import Public, misuse
+from chainrule.engine.arrays import admit, holds_numbers
+from chainrule.engine.border import Public, misuse
+from chainrule.engine.graph import Variable, variable
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, ForeignArrayError, GradientError, describe
-from chainrule.graph import Variable, variable
 from chainrule.interop.numpy_rows import A
 from chainrule.interop.numpy_table import (
     ACCUMULATE,
@@ -28,9 +30,7 @@ from chainrule.interop.numpy_table import (
     UFUNCS,
     VALUES,
 )
-from chainrule.op import Spec
 from chainrule.ops.shapes.shaping import astype, reshape
-from chainrule.tensors import Tensor, asarray
 
 Call = Callable[..., Any]
 

@@ -17,10 +17,11 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
-from chainrule.arrays import operand
-from chainrule.dtypes import INEXACT, result_type
+from chainrule.engine.arrays import operand
+from chainrule.engine.dtypes import INEXACT, result_type
+from chainrule.engine.graph import Variable
+from chainrule.engine.tensors import asarray, holds_tensors
 from chainrule.errors import DtypeError, ShapeError
-from chainrule.graph import Variable
 from chainrule.interop import standard
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
@@ -31,7 +32,6 @@ from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes import padding, shaping
 from chainrule.ops.shapes.shaping import Axis
 from chainrule.ops.special import table as special
-from chainrule.tensors import asarray, holds_tensors
 
 
 def A(x: Any) -> Any:  # noqa: N802 (short, because the table is full of it)

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import creation as cre
 from chainrule import fft, linalg
+from chainrule.engine import creation as cre
 from chainrule.interop import numpy_rows as rows_
 from chainrule.interop.numpy_rows import A
 from chainrule.ops import complex as cx

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor, to_array
 from chainrule.errors import ConfigError, ShapeError, describe
-from chainrule.graph import variable
 from chainrule.interop.safetensors_file import read
 from chainrule.optional import require
-from chainrule.tensors import Tensor, to_array
 from chainrule.tree import Structure, flatten
 
 StrPath = str | os.PathLike[str]

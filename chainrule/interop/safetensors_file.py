@@ -17,9 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule import dtypes, strict_json
-from chainrule.op import Array
-from chainrule.regular_files import open_regular
+from chainrule.engine import dtypes
+from chainrule.engine.op import Array
+from chainrule.files import strict_json
+from chainrule.files.regular_files import open_regular
 
 _LENGTH = 8
 _AXES, _ADDRESSES = 64, 1 << 62

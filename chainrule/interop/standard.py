@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from chainrule import dtypes
-from chainrule.dtypes import DEVICE, STANDARD, check_device
+from chainrule.engine import dtypes
+from chainrule.engine.dtypes import DEVICE, STANDARD, check_device
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, DtypeError, IndexingError, NonFiniteError, describe
 from chainrule.models.generation_loop import Done, Sizes, Work, loop
 from chainrule.models.uniforms import Uniforms, uniforms
-from chainrule.op import Array
 from chainrule.random import Generator
 
 if TYPE_CHECKING:

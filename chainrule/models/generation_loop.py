@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.functional import no_grad
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
 from chainrule.ops.shapes.shaping import astype, reshape
-from chainrule.whiling import while_loop
+from chainrule.transforms.functional import no_grad
+from chainrule.transforms.while_loop import while_loop
 
 if TYPE_CHECKING:
     from chainrule.models.gpt import GPT

@@ -19,18 +19,18 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule import nn
-from chainrule.creation import zeros
+from chainrule.engine.creation import zeros
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, NonFiniteError, ShapeError
-from chainrule.functional import no_grad
 from chainrule.models.config import GPTConfig
 from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request, generate
 from chainrule.nn.attention.transformer import Cache
-from chainrule.op import Array
 from chainrule.ops.losses import common_losses
 from chainrule.ops.networks import composite
 from chainrule.ops.shapes.shaping import concat
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
+from chainrule.transforms.functional import no_grad
 
 __all__ = [
     "GPT",

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import operand
+from chainrule.engine.arrays import operand
 from chainrule.errors import ConfigError
+from chainrule.files.regular_files import read_regular
+from chainrule.files.strict_json import loads
 from chainrule.interop.safetensors import load_file, save_file
 from chainrule.models.config import GPTConfig
 from chainrule.models.gpt import GPT
-from chainrule.regular_files import read_regular
-from chainrule.strict_json import loads
 
 _OUTER = {"wte.weight": "wte.weight", "wpe.weight": "wpe.weight", "ln_f": "final_norm"}
 _INNER = {

@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from chainrule import nn
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,

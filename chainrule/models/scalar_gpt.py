@@ -19,13 +19,13 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import variable
 from chainrule.models.config import GPTConfig
 from chainrule.models.gpt import GPT, Draw
 from chainrule.ops.elementwise import SQRT_2_PI, TANH_CUBIC
 from chainrule.scalar import Value
-from chainrule.tensors import Tensor
 
 Numbers = list[Any]
 State = dict[str, Any]

@@ -12,8 +12,8 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import DtypeError, describe
-from chainrule.op import Array
 from chainrule.random import Generator, default_generator
 
 MANY = 16_384

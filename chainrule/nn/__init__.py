@@ -1,6 +1,7 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.names.spellings import no_part as _no_part
 from chainrule.nn import activations, functional, init, losses
 from chainrule.nn.activations import PReLU
 from chainrule.nn.attention.encoder_decoder import (
@@ -55,7 +56,6 @@ from chainrule.nn.spatial.norms import (
     LocalResponseNorm,
 )
 from chainrule.nn.spatial.pools import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
-from chainrule.spellings import no_part as _no_part
 
 ReLU = activations.CLASSES["ReLU"]
 ReLU6 = activations.CLASSES["ReLU6"]

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
 from chainrule.nn.base.module import Module
@@ -13,7 +14,6 @@ from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import normalize_axis, reshape
-from chainrule.tensors import Tensor
 
 
 def _softplus(x: Any, beta: float, threshold: float) -> Any:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real
+from chainrule.engine.dtypes import check_real
+from chainrule.engine.graph import value_of
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import asarray
 from chainrule.errors import ConfigError, DtypeError, ShapeError
-from chainrule.graph import value_of
-from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.losses.common_losses import classes
@@ -33,8 +34,7 @@ from chainrule.ops.shapes.shaping import (
     roomy,
     stack,
 )
-from chainrule.scanning import scan
-from chainrule.tensors import asarray
+from chainrule.transforms.scan import scan
 
 
 def ctc_loss(

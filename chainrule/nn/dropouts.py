@@ -6,11 +6,11 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.random import Generator
-from chainrule.tensors import Tensor, asarray
 
 
 class _ChannelDropout(Module):

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
@@ -13,7 +14,6 @@ from chainrule.nn.init import normal_
 from chainrule.nn.layers import Init, check_sizes, parameter
 from chainrule.ops.networks.embedding_bags import Bag
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 
 def _table(

@@ -1,7 +1,7 @@
 """The functions that layers are made of, by PyTorch's names: `nn.functional`, usually called F."""
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
 from chainrule.nn.ctc import ctc_loss as ctc_loss
 from chainrule.ops.networks.activations import (
     celu as celu,
@@ -123,7 +123,7 @@ from chainrule.ops.windows.unpooling import (
     lp_pool as lp_pool,
     max_unpool as max_unpool,
 )
-from chainrule.spellings import no_part as _no_part
+from chainrule.names.spellings import no_part as _no_part
 
 __getattr__ = _no_part(__name__)
 _with_border(globals())

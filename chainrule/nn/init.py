@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import variable
 from chainrule.random import Generator, default_generator
-from chainrule.tensors import Tensor
 
 __all__ = [
     "constant_",

@@ -11,17 +11,17 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.arrays import admit_dtype
-from chainrule.dtypes import finfo
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.dtypes import finfo
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import variable
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.init import uniform_
 from chainrule.ops.contraction import einsum
 from chainrule.ops.shapes.shaping import reshape
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 Init = Callable[[Tensor], Any]
 """Gives a tensor its initial values: a function of `nn.init`, say."""

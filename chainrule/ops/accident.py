@@ -10,8 +10,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from chainrule.engine.node import Node, Variable
 from chainrule.errors import BroadcastWarning, ShapeError
-from chainrule.node import Node, Variable
 
 _HOPS = 4
 """How many ops may stand between the difference and the sum: a power, a mask, a weight."""

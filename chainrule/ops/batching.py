@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import admit_dtype
-from chainrule.dtypes import INEXACT
-from chainrule.graph import apply
-from chainrule.op import Alias, Detach, Need, Op, Spec
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Alias, Detach, Need, Op, Spec
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import (
     BroadcastTo,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import apply
+from chainrule.engine.graph import apply
 from chainrule.ops.batching import Batched, align_ranks, batch, everywhere, one_by_one
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real
 from chainrule.ops.families import broadcast_to

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import DtypeError
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to, zeros_like
 from chainrule.ops.indexing.selection import where

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, result_type, rounded_once
+from chainrule.engine.dtypes import NARROW, result_type, rounded_once
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Spec
 from chainrule.errors import ShapeError
-from chainrule.graph import apply
-from chainrule.op import Need, Spec
 from chainrule.ops.families import Multilinear, conj, sum_to
 from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.reductions import reduction as red

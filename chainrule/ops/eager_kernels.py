@@ -17,8 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from chainrule.dtypes import Dtype
-from chainrule.op import Array
+from chainrule.engine.dtypes import Dtype
+from chainrule.engine.op import Array
 from chainrule.ops.rows import rows
 from chainrule.optional import is_installed
 

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, float32, number_of, weakly
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec, derived
+from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Op, Spec, derived
 from chainrule.ops.rows import Elementwise as Elementwise
 from chainrule.ops.rows import Named, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, TypeVar, cast, final
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes, pushforward_nodes
-from chainrule.dtypes import Dtype, float32, float64
-from chainrule.graph import (
+from chainrule.engine.derive import pullback_nodes, pushforward_nodes
+from chainrule.engine.dtypes import Dtype, float32, float64
+from chainrule.engine.graph import (
     Variable,
     alias,
     apply,
@@ -32,7 +32,7 @@ from chainrule.graph import (
     recording,
     variable,
 )
-from chainrule.op import Array, Need, Op
+from chainrule.engine.op import Array, Need, Op
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Kernel, has_kernels, is_on, maker
 from chainrule.ops.letters import Shapes, flat_shape, sizes_of_letters

@@ -17,8 +17,8 @@ from importlib import import_module
 from inspect import unwrap
 from typing import Any, cast, final
 
+from chainrule.engine.op import Need, Op, Spec, derived
 from chainrule.errors import GradientError
-from chainrule.op import Need, Op, Spec, derived
 from chainrule.optional import require
 
 Rule = Callable[[Any, Any, Sequence[Any]], Any]

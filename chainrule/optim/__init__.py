@@ -1,6 +1,7 @@
 """Optimizers, learning-rate schedules, clipping. PyTorch's words, defaults and numbers."""
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.names.spellings import no_part as _no_part
 from chainrule.optim.accumulate import Accumulation, Micro, accumulate
 from chainrule.optim.adaptive import Adadelta, Adagrad, Lion, RMSprop, Rprop
 from chainrule.optim.averaging import AveragedModel, get_ema_avg_fn, get_swa_avg_fn
@@ -22,7 +23,6 @@ from chainrule.optim.schedule import (
 )
 from chainrule.optim.scheduler import ReduceLROnPlateau, Scheduler
 from chainrule.optim.update_rule import UpdateRule
-from chainrule.spellings import no_part as _no_part
 
 __all__ = [
     "LBFGS",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.arrays import operand
+from chainrule.engine.arrays import operand
+from chainrule.engine.graph import tracer
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, GradientError
-from chainrule.graph import tracer
-from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 if TYPE_CHECKING:

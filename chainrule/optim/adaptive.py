@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
 from chainrule.optim.traced import choose

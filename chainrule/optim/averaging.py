@@ -11,12 +11,12 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.graph import variable
 from chainrule.nn.base.module import Module
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import astype
-from chainrule.tensors import Tensor
 
 Average = Callable[[Any, Any, Any], Any]
 """A function of the average, the parameter now, and how many have been averaged: the new one."""

@@ -17,12 +17,12 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.arrays import operand
-from chainrule.dtypes import finfo
+from chainrule.engine.arrays import operand
+from chainrule.engine.dtypes import finfo
+from chainrule.engine.graph import tracer, variable
+from chainrule.engine.op import Array, Spec
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import TraceError
-from chainrule.graph import tracer, variable
-from chainrule.op import Array, Spec
-from chainrule.tensors import Tensor
 
 BLOCK = 1 << 16
 """Numbers that are updated at a time: the vectors' parts stay in the processor's cache."""

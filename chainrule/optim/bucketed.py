@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chainrule.engine.graph import tracer
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.graph import tracer
-from chainrule.op import Array
 from chainrule.optim.bucket import Bucket, Memory, together
 from chainrule.optim.optimizer import Group, Optimizer, Params
 from chainrule.optim.traced import traced_step, whole_step
-from chainrule.tensors import Tensor
 
 _FLUSH_EVERY = 16
 

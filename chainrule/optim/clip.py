@@ -13,14 +13,14 @@ from weakref import WeakSet
 
 import numpy as np
 
+from chainrule.engine.graph import tracer, variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, GradientError, TraceError
-from chainrule.graph import tracer, variable
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
 from chainrule.ops.indexing.selection import clip, where
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import astype, reshape
-from chainrule.tensors import Tensor
 
 scalers: WeakSet[Any] = WeakSet()
 """Every `GradScaler`: each is asked for parameters that are `still_scaled`."""

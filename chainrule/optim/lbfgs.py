@@ -12,10 +12,10 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.arrays import operand
+from chainrule.engine.arrays import operand
+from chainrule.engine.graph import tracer, variable
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import tracer, variable
-from chainrule.op import Array
 from chainrule.optim.line_search import Point, Search
 from chainrule.optim.optimizer import Group, Optimizer, Params, check_range
 

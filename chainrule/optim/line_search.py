@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 
 class Point(NamedTuple):

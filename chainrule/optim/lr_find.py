@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from chainrule.engine.graph import tracer
 from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import tracer
 from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, cast, final
 
-from chainrule.dtypes import finfo
+from chainrule.engine.dtypes import finfo
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
 from chainrule.ops.reductions import reduction as red

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from chainrule.dtypes import REAL
+from chainrule.engine.dtypes import REAL
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.tensors import Tensor
 
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
 from chainrule.optim.traced import choose

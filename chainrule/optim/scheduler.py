@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
+from chainrule.engine.graph import tracer
 from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import tracer
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.schedule import Schedule
 

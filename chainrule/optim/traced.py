@@ -13,13 +13,13 @@ from typing import Any, Protocol, cast, final
 
 import numpy as np
 
-from chainrule.dtypes import finfo
+from chainrule.engine.dtypes import finfo
+from chainrule.engine.tensors import Tensor
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import astype, concat, reshape
 from chainrule.optim.bucket import Bucket
-from chainrule.tensors import Tensor
 
 
 class Rule(Protocol):

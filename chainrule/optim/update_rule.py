@@ -25,8 +25,8 @@ from typing import (
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
-from chainrule.op import Array
 from chainrule.optim.bucket import Memory
 from chainrule.optim.bucketed import Bucketed
 from chainrule.optim.optimizer import Group, Params

@@ -3,11 +3,11 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.names.spellings import no_part as _no_part
 from chainrule.parallel.checkpoint import load, save
 from chainrule.parallel.group import Group
 from chainrule.parallel.joining import group
-from chainrule.spellings import no_part as _no_part
 
 if TYPE_CHECKING:
     from chainrule.parallel.ray_backend import RayConfig

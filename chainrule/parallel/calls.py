@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 Part = tuple[str, tuple[int, ...], str]
 """An array that a call is about: its name, shape and dtype."""

@@ -17,14 +17,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule import strict_json
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, describe
+from chainrule.files import strict_json
+from chainrule.files.regular_files import read_regular
+from chainrule.files.whole_folders import clean, remove_folder, write_folder
 from chainrule.interop.safetensors_file import read as read_tensors
-from chainrule.op import Array
 from chainrule.optional import require
 from chainrule.parallel.plain import decode, encode
-from chainrule.regular_files import read_regular
-from chainrule.whole_folders import clean, remove_folder, write_folder
 
 FORMAT = "chainrule checkpoint 1"
 ARRAYS, STATE = "arrays.safetensors", "state.json"

@@ -23,11 +23,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.engine.graph import variable
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.graph import variable
 from chainrule.nn.base.module import Module
-from chainrule.op import Array
-from chainrule.tensors import Tensor
 
 FACTS = 2
 """Float64 numbers before one for each parameter: the weight, and the loss times the weight."""

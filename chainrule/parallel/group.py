@@ -15,17 +15,17 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from chainrule.engine.graph import tracer, variable
+from chainrule.engine.op import Array
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ParallelError, TraceError
-from chainrule.graph import tracer, variable
 from chainrule.nn.base.module import Module
-from chainrule.op import Array
 from chainrule.parallel import checkpoint, faults, shards, tree
 from chainrule.parallel.calls import Call, Part, parts_of
 from chainrule.parallel.gradients import Layout, Subtree, all_of, finite_weight
 from chainrule.parallel.place import Place
 from chainrule.parallel.wire import LostError, Wire
-from chainrule.provenance import location, user_line
-from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 _COMBINE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}

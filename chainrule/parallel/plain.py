@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.graph import variable
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, describe
-from chainrule.graph import variable
-from chainrule.op import Array
-from chainrule.tensors import Tensor
 
 
 def encode(tree: Any, name: str, arrays: dict[str, Array]) -> Any:

@@ -21,7 +21,7 @@ from weakref import finalize
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.parallel.shards import cut
 
 CHUNK = 1 << 15

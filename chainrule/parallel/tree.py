@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.parallel.shared import NOTES
 from chainrule.parallel.wire import Wire
 

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.optional import require
 from chainrule.parallel.shared import Shared, connect
 

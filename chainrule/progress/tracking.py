@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar, final
 
-from chainrule.border import with_border
+from chainrule.engine.border import with_border
 from chainrule.errors import ConfigError, DtypeError, describe
 from chainrule.page.curve import Curve
 from chainrule.page.curve_svg import svg

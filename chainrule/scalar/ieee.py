@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, final
 
-from chainrule.op import Op, kinds
+from chainrule.engine.op import Op, kinds
 from chainrule.ops.rows import Elementwise
 
 NUMERIC = (ArithmeticError, ValueError)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, final
 
+from chainrule.engine.op import Op, kinds
 from chainrule.errors import DtypeError, describe
-from chainrule.op import Op, kinds
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.scalar.ieee import NUMERIC, ieee, limit
 

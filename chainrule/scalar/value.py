@@ -15,8 +15,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from chainrule.engine.op import Op, kinds
 from chainrule.errors import DtypeError, GradientError, describe
-from chainrule.op import Op, kinds
 from chainrule.ops import elementwise as table
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.scalar.rules import Made, functions, number

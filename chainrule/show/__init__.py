@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chainrule.border import with_border as _with_border
+from chainrule.engine.border import with_border as _with_border
+from chainrule.engine.graph import recording
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, DtypeError, describe
-from chainrule.graph import recording
 from chainrule.page.graph.drawing import Direction, Drawing
 from chainrule.page.graph.picture import Card, Edge, Facts, Picture
 from chainrule.page.readable import Words
 from chainrule.page.svg import Svg
-from chainrule.tensors import Tensor
 from chainrule.traces.drawing import picture_of
 from chainrule.traces.graphs import GraphTrace, is_scalar, trace_of_scalar, trace_of_tensor
 from chainrule.traces.names import argument_names

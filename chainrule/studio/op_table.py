@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import chainrule
-from chainrule.creation import full
+from chainrule.engine.creation import full
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.traces.formulas import formula_of
 from chainrule.traces.jacobians import rule_of

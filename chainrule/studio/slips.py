@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor, tensor
 from chainrule.ops.elementwise import exp, log, tanh
-from chainrule.tensors import Tensor, tensor
 from chainrule.traces.record import record
 from chainrule.traces.trace import Trace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chainrule.op import Op, Pick
+from chainrule.engine.op import Op, Pick
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 

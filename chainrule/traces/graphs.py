@@ -16,13 +16,13 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.graph import order, recording
-from chainrule.node import Freed, Variable
-from chainrule.node import Node as GraphNode
-from chainrule.op import Spec
-from chainrule.source_text import short_line
-from chainrule.tensors import Tensor
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import order, recording
+from chainrule.engine.node import Freed, Variable
+from chainrule.engine.node import Node as GraphNode
+from chainrule.engine.op import Spec
+from chainrule.engine.source_text import short_line
+from chainrule.engine.tensors import Tensor
 from chainrule.traces.keeping import Keeper, is_array
 from chainrule.traces.names import Pairs
 from chainrule.traces.tensors import TensorRecorder, plain

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive import pulled_back, pushed_forward
+from chainrule.engine.derive import pulled_back, pushed_forward
+from chainrule.engine.graph import recording, value_of
+from chainrule.engine.op import Op, Pick, Spec
 from chainrule.errors import ChainruleError
-from chainrule.graph import recording, value_of
-from chainrule.op import Op, Pick, Spec
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.rows import Partial

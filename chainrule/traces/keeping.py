@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.arrays import holds_numbers
+from chainrule.engine.arrays import holds_numbers
 from chainrule.traces.trace import Kept, Summary
 
 MAX_ELEMENTS = 4096

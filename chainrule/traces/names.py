@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from chainrule.engine.node import Variable
 from chainrule.nn.base.module import Module
-from chainrule.node import Variable
 from chainrule.scalar import Value
 from chainrule.tree import flatten
 

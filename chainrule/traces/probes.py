@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from chainrule.engine.function import Call as UserCall
+from chainrule.engine.op import Op, Pick
 from chainrule.errors import ChainruleError
-from chainrule.function import Call as UserCall
-from chainrule.op import Op, Pick
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import Trace
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self, final, overload
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.dtypes import INEXACT
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import order
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import GradientError
-from chainrule.graph import order
 from chainrule.scalar import Value
 from chainrule.scalar.value import backward_listeners
-from chainrule.tensors import Tensor, asarray
 from chainrule.traces import names
 from chainrule.traces.certify import add_certificates, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper

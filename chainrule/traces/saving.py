@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.errors import ConfigError
+from chainrule.files.whole_files import write_whole
 from chainrule.traces.drawing import drawing_of
 from chainrule.traces.files import to_json
 from chainrule.traces.trace import Trace
-from chainrule.whole_files import write_whole
 
 
 def _play() -> Any:

@@ -11,8 +11,8 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.op import Op
 from chainrule.errors import GradientError
-from chainrule.op import Op
 from chainrule.ops import families
 from chainrule.ops.rows import rows
 from chainrule.scalar import Value

@@ -16,15 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, final
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.functional import _Run
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optional import require
 from chainrule.scalar import Value
-from chainrule.tensors import Tensor
 from chainrule.traces.keeping import MAX_ELEMENTS
 from chainrule.traces.record import Recording
 from chainrule.traces.trace import Trace
+from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.session import Stop

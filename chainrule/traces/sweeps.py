@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.graph import around
-from chainrule.node import Node as GraphNode
-from chainrule.node import Variable
-from chainrule.op import Spec
+from chainrule.engine.graph import around
+from chainrule.engine.node import Node as GraphNode
+from chainrule.engine.node import Variable
+from chainrule.engine.op import Spec
+from chainrule.engine.watch import Watch, watching
 from chainrule.ops.eager_kernels import fusing
 from chainrule.traces.jacobians import local_of
 from chainrule.traces.keeping import Keeper, is_array
 from chainrule.traces.trace import Kept, Message, Sweep, gradient_sums
-from chainrule.watch import Watch, watching
 
 if TYPE_CHECKING:
     from chainrule.traces.tensors import TensorRecorder

@@ -16,15 +16,15 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.graph import intercept_ops
+from chainrule.engine.node import Freed, Variable
+from chainrule.engine.node import Node as GraphNode
+from chainrule.engine.op import Op, Pick, Spec
+from chainrule.engine.provenance import line_of as number_of_line
+from chainrule.engine.provenance import location, user_line
+from chainrule.engine.source_text import short_line, source_line
 from chainrule.explain.modules import owners
-from chainrule.graph import intercept_ops
 from chainrule.nn.base.hooks import watching
-from chainrule.node import Freed, Variable
-from chainrule.node import Node as GraphNode
-from chainrule.op import Op, Pick, Spec
-from chainrule.provenance import line_of as number_of_line
-from chainrule.provenance import location, user_line
-from chainrule.source_text import short_line, source_line
 from chainrule.traces.formulas import formula_of
 from chainrule.traces.keeping import Keeper, is_array, is_unchanged
 from chainrule.traces.modules import RunningModules

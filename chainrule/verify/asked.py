@@ -14,9 +14,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from chainrule.arrays import admit_values, report_caller
+from chainrule.engine.arrays import admit_values, report_caller
+from chainrule.engine.provenance import is_inside
 from chainrule.errors import ChainruleError, describe
-from chainrule.provenance import is_inside
 from chainrule.tree import flatten
 from chainrule.verify.reading import name_of
 from chainrule.verify.where import raised_at

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from chainrule.engine.function import Function
 from chainrule.errors import ConfigError, describe
-from chainrule.function import Function
 from chainrule.nn.base.module import Module
 from chainrule.verify.asked import asked
 from chainrule.verify.ledger import Ledger

@@ -15,16 +15,16 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.function import Call as UserCall
-from chainrule.function import Context
-from chainrule.graph import Node, Variable, apply, intercept_ops, order, recording, variable
-from chainrule.op import Detach, Need, Op, Unchanged, new_op
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.function import Call as UserCall
+from chainrule.engine.function import Context
+from chainrule.engine.graph import Node, Variable, apply, intercept_ops, order, recording, variable
+from chainrule.engine.op import Detach, Need, Op, Unchanged, new_op
+from chainrule.engine.tensors import asarray
+from chainrule.engine.watch import Watch, watching
 from chainrule.ops.families import Elementwise, zeros_like
-from chainrule.tensors import asarray
 from chainrule.verify.reading import place_at
 from chainrule.verify.subject import Array, Edge, Flow
-from chainrule.watch import Watch, watching
 
 
 class Weight(Unchanged):

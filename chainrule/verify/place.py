@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chainrule.source_text import display_line, source_line
+from chainrule.engine.source_text import display_line, source_line
 
 
 @dataclass(frozen=True)

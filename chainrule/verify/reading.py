@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, cast
 
-from chainrule.source_text import class_file, definition
+from chainrule.engine.source_text import class_file, definition
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source, Subject
 

@@ -10,7 +10,7 @@ import ast
 from functools import lru_cache
 from textwrap import dedent
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 
 
 def tree_of(text: str) -> ast.Module:

@@ -13,7 +13,7 @@ import sysconfig
 from pathlib import Path
 from types import CodeType, FrameType
 
-from chainrule.source_text import is_command
+from chainrule.engine.source_text import is_command
 from chainrule.verify.place import Place
 
 Line = tuple[CodeType, int]

@@ -23,7 +23,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # the package of this tree
 
-from chainrule.public_names import imports_of  # noqa: E402
+from chainrule.names.public_names import imports_of  # noqa: E402
 
 COPIES = {
     "README.md": "index.md",

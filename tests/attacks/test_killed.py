@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from attacks.killing import SMALL, STEPS
-from chainrule import whole_folders as files
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
+from chainrule.files import whole_folders as files
 
 TESTS = Path(__file__).parents[1]
 ENV = {

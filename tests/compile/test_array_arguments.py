@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.engine.operators import SIGNS
 from chainrule.errors import TraceError
-from chainrule.operators import SIGNS
 
 FLOATS = (np.array([[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]]), np.array([0.5, 2.0, 1.25]))
 INTEGERS = (np.array([[9, 6, 3], [7, 5, 1]]), np.array([2, 3, 1]))

@@ -19,7 +19,7 @@ from chainrule.compile.llvm.host_target import host
 from chainrule.compile.runtime import cache, native_program
 from chainrule.compile.runtime.cache import Folder, NamelessError
 from chainrule.compile.runtime.native_program import Native
-from chainrule.op import Op, Spec
+from chainrule.engine.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
 from chainrule.ops.reductions.reduction import Sum

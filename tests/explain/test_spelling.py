@@ -11,7 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import DtypeError
-from chainrule.spellings import FUNCTIONS, LEFT_OUT, METHODS
+from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 

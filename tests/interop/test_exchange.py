@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import chainrule as cr
-from chainrule.graph import placeholder
-from chainrule.op import Spec
+from chainrule.engine.graph import placeholder
+from chainrule.engine.op import Spec
 
 X = np.array([[0.5, -1.25, 2.0], [3.5, 4.75, -6.0]])
 

@@ -34,8 +34,8 @@ from torch.utils._pytree import tree_map
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.op import Op
-from chainrule.spellings import ARGUMENTS
+from chainrule.engine.op import Op
+from chainrule.names.spellings import ARGUMENTS
 from opdb.harness import FULL
 from opdb.translate import leaves, to_ours
 

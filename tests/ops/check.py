@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from chainrule.derive import pullback_nodes
-from chainrule.graph import order, placeholder, variable
-from chainrule.op import Op, Spec
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import order, placeholder, variable
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.families import Linear, Multilinear, rows
 from ops.sample import Array, cotangent
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.graph import placeholder
+from chainrule.engine.graph import placeholder
 from chainrule.ops import complex as cx
 from ops import check
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp

@@ -10,8 +10,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import fft
-from chainrule.graph import placeholder
-from chainrule.op import Spec
+from chainrule.engine.graph import placeholder
+from chainrule.engine.op import Spec
 from chainrule.ops.complex import conj, real
 from ops import check
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp

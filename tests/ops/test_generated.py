@@ -14,9 +14,9 @@ import pytest
 import chainrule as cr
 import ops as tests_package
 from chainrule import ops as ops_package
+from chainrule.engine.graph import order
+from chainrule.engine.op import Op
 from chainrule.errors import GradientError
-from chainrule.graph import order
-from chainrule.op import Op
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
 from ops import check, samples_elementwise
 from ops.sample import Sample, apart, cotangent

@@ -13,8 +13,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import linalg as la
-from chainrule.graph import order, placeholder
-from chainrule.op import Op, Spec
+from chainrule.engine.graph import order, placeholder
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.complex import real
 from ops import check
 from ops.against_torch import generic, torch

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise, Linear, Partial, rows
 from chainrule.ops.reductions.reduction import Extremum, LogSumExp, Sum, spread

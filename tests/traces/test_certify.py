@@ -11,7 +11,7 @@ from ops.sample import Sample, apart
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.function import Function
+from chainrule.engine.function import Function
 from tests.sampling import sampled
 from tests.traces.programs import check_file, messages
 

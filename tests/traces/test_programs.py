@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import graph, watch
 from chainrule.amp import GradScaler
-from chainrule.function import Function
+from chainrule.engine import graph, watch
+from chainrule.engine.function import Function
 from chainrule.scalar.value import backward_listeners
 from tests.traces.programs import Net, check_file, check_numbers, gradient
 

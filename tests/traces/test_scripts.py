@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import graph, watch
+from chainrule.engine import graph, watch
 from chainrule.optim.optimizer import Optimizer
 from chainrule.traces.scripts import record_script
 from tests.traces.programs import check_file, check_numbers, messages

@@ -14,8 +14,8 @@ from ops import check
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.graph import Variable, apply, intercept_ops
-from chainrule.op import Op
+from chainrule.engine.graph import Variable, apply, intercept_ops
+from chainrule.engine.op import Op
 from chainrule.ops import complex as cplx
 
 

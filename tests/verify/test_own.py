@@ -12,10 +12,10 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule import nn, verify
-from chainrule.checkpointing import checkpoint
 from chainrule.errors import ConfigError, GradientError
 from chainrule.random import default_generator
 from chainrule.scalar import Value
+from chainrule.transforms.checkpointing import checkpoint
 from chainrule.verify.own.call import subject_of_call
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.own.function import subject_of_function

@@ -16,7 +16,7 @@ from ops.samples_elementwise import BY_LAST
 
 import chainrule as cr
 import chainrule.ops
-from chainrule.op import Need, Op, new_op
+from chainrule.engine.op import Need, Op, new_op
 from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused
 from chainrule.verify.diagnose import diagnose

@@ -12,7 +12,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from chainrule import verify
-from chainrule.dtypes import bfloat16
+from chainrule.engine.dtypes import bfloat16
 from chainrule.errors import ConfigError
 from chainrule.verify.certify import certify
 from chainrule.verify.diagnose.findings import diagnose

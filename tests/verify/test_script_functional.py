@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from chainrule.compile.jit import Jitted
-from chainrule.functional import _Run  # pyright: ignore[reportPrivateUsage]
+from chainrule.transforms.functional import _Run  # pyright: ignore[reportPrivateUsage]
 from chainrule.verify import script
 from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from chainrule.graph import around
-from chainrule.tensors import Tensor
+from chainrule.engine.graph import around
+from chainrule.engine.tensors import Tensor
 from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written

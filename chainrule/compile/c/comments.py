@@ -10,8 +10,8 @@ from types import CodeType
 
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.statements import Kernel
-from chainrule.provenance import line_of, location
-from chainrule.source_text import file_lines, short_line, source_line
+from chainrule.engine.provenance import line_of, location
+from chainrule.engine.source_text import file_lines, short_line, source_line
 
 _MEMBER = re.compile(r"^(?P<op>.+?) (?P<dtype>\w+)(?P<shape>\[.*?\])(?:  (?P<place>.*))?$")
 _LONG = 60

@@ -23,7 +23,7 @@ from chainrule.compile.export.call_data import (
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.trace.variant import Variant
 from chainrule.errors import ConfigError
-from chainrule.whole_files import write_whole
+from chainrule.files.whole_files import write_whole
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 from chainrule.compile.c import functions as fn
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
-from chainrule.dtypes import NARROW
+from chainrule.engine.dtypes import NARROW
 from chainrule.errors import DtypeError
 
 Named = Callable[[Any], str]

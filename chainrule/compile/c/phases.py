@@ -17,7 +17,7 @@ from typing import final
 from chainrule.compile.graph.complex_parts import Parts
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.views import is_view
-from chainrule.op import Pick
+from chainrule.engine.op import Pick
 from chainrule.ops.shapes.shaping import Astype
 
 NAMES = ("forward", "backward", "update")

@@ -16,8 +16,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.graph import leaf, variable
-from chainrule.node import Extra
+from chainrule.engine.graph import leaf, variable
+from chainrule.engine.node import Extra
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 KIND, LENGTH, ITEMS = _WORD, 2 * _WORD, 3 * _WORD

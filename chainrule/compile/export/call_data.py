@@ -23,10 +23,10 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.loops.statements import Host, Kernel, Routine, single, statements
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.trace.variant import Variant
+from chainrule.engine.op import Array
+from chainrule.engine.source_text import definition_text
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, TraceError, describe
-from chainrule.op import Array
-from chainrule.source_text import definition_text
-from chainrule.tensors import Tensor
 from chainrule.tree import Structure
 
 Place = tuple[str, int, int]

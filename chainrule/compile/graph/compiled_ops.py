@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.op import Op
+from chainrule.engine.op import Op
 
 
 class Onto(Op):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from chainrule.compile.graph.terms import Program, Term
-from chainrule.op import Op, Spec
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.complex import complex_dtype, real_dtype
 
 

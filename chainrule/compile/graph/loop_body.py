@@ -13,7 +13,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
-from chainrule.op import Need, Op, Pick, Spec
+from chainrule.engine.op import Need, Op, Pick, Spec
 from chainrule.ops.indexing.selection import Take
 
 COUNT: Final = 1

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.op import Op, Spec
+from chainrule.engine.op import Op, Spec
 
 
 @final

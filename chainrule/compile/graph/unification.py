@@ -17,8 +17,8 @@ from chainrule.compile.graph.loop_body import Turns
 from chainrule.compile.graph.size_polynomials import Sample, fit_polynomial, number_fitted
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
+from chainrule.engine.op import Op
 from chainrule.errors import TraceError
-from chainrule.op import Op
 
 
 class _DifferError(Exception):
@@ -80,7 +80,7 @@ def _term(ts: Sequence[Term], args: Sequence[list[Term]], samples: Sequence[Samp
 
 
 def _where(t: Term) -> str:
-    from chainrule.provenance import location
+    from chainrule.engine.provenance import location
 
     return "" if t.code is None else f" ({location(t.code, t.at)})"
 

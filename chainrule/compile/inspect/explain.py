@@ -20,9 +20,9 @@ from chainrule.compile.loops.statements import Host, Kernel
 from chainrule.compile.loops.work import Work, work
 from chainrule.compile.runtime.call.inputs import Inputs
 from chainrule.compile.runtime.native_program import Native
+from chainrule.engine.source_text import short_line
 from chainrule.page.html import table, to_html
 from chainrule.page.readable import Tabled
-from chainrule.source_text import short_line
 
 
 @final

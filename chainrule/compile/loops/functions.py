@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from chainrule.dtypes import NARROW
+from chainrule.engine.dtypes import NARROW
 
 BASIC: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "positive", "square", "reciprocal", "conj", "strong_mul",

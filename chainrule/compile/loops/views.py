@@ -15,7 +15,7 @@ from chainrule.compile.graph.complex_parts import Parts
 from chainrule.compile.graph.sizes import Extent, divide, product
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
-from chainrule.op import Alias, Detach
+from chainrule.engine.op import Alias, Detach
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.linalg.base import Diagonal
 from chainrule.ops.reductions.reduction import Spread

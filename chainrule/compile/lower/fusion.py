@@ -20,7 +20,7 @@ from chainrule.compile.lower.elements import Inliner
 from chainrule.compile.lower.materialize import is_product
 from chainrule.compile.lower.op_rules import is_map, is_scan, is_scatter, reduction
 from chainrule.compile.lower.plan import Group, Kind, Member, MemoryPlan
-from chainrule.op import Pick
+from chainrule.engine.op import Pick
 from chainrule.ops.shapes.shaping import Concat
 
 MOST = 64

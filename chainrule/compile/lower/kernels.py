@@ -11,8 +11,8 @@ from chainrule.compile.lower.attention_blocks.bands import merge_bands
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.dead_stores import remove_dead_stores
 from chainrule.compile.lower.plan import Group, Plan, symbols_of
+from chainrule.engine.provenance import location
 from chainrule.ops.shapes.shaping import Astype
-from chainrule.provenance import location
 
 
 def write(plan: Plan) -> Loops:

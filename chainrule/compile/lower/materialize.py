@@ -22,7 +22,7 @@ from chainrule.compile.loops.expressions import Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, placed_before, source
 from chainrule.compile.lower.index_arrays import READS
 from chainrule.compile.lower.op_rules import in_loops, is_map, is_scatter, reduction
-from chainrule.op import Pick
+from chainrule.engine.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.shapes.shaping import Astype, Concat, Reshape

@@ -16,7 +16,7 @@ from chainrule.compile.loops.views import View, whole
 from chainrule.compile.lower import elements, materialize, ordering
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
-from chainrule.op import Pick
+from chainrule.engine.op import Pick
 from chainrule.ops.shapes.shaping import Concat, Reshape
 
 K = TypeVar("K")

@@ -31,7 +31,7 @@ from chainrule.compile.runtime import cache_entry
 from chainrule.compile.runtime.cache_entry import Made, MalformedError, UnwritableError
 from chainrule.compile.runtime.cache_folder import Folder
 from chainrule.compile.target import Target
-from chainrule.op import Op
+from chainrule.engine.op import Op
 
 llvm: Any = llvmlite.binding
 _DIGEST = 32

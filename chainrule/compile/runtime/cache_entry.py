@@ -19,14 +19,14 @@ from typing import Any, TypeVar, cast, final
 
 import numpy as np
 
-from chainrule import dtypes
 from chainrule.compile.graph.compiled_ops import Otherwise
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.graph.terms import Program, in_order
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Strided
 from chainrule.compile.runtime.scratch import Layout
-from chainrule.op import Op
+from chainrule.engine import dtypes
+from chainrule.engine.op import Op
 from chainrule.version import __version__
 
 Made = tuple[Layout, list[Host], bytes]

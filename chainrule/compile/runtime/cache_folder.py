@@ -24,7 +24,7 @@ from typing import final
 
 from chainrule.compile.runtime.cache_key import ForeignError, key, refuse_foreign
 from chainrule.errors import CacheWarning
-from chainrule.regular_files import NO_LINK, open_regular
+from chainrule.files.regular_files import NO_LINK, open_regular
 
 LIMIT = 512 << 20
 """Bytes that a folder may hold; beyond, what was not used for longest is removed."""

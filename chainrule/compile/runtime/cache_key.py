@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISLNK
 
-from chainrule.regular_files import NO_LINK, open_regular
+from chainrule.files.regular_files import NO_LINK, open_regular
 
 try:
     import fcntl

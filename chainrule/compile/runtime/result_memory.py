@@ -18,7 +18,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 LARGE = 1 << 17
 """Bytes from which on memory is lent: where malloc begins to ask the system for each array."""

@@ -12,7 +12,7 @@ from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.result_memory import Lender
-from chainrule.op import Spec
+from chainrule.engine.op import Spec
 
 
 @final

@@ -30,9 +30,9 @@ from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.reach import names_in
 from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.compile.trace.variant import MISFIT
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
-from chainrule.tensors import Tensor
 from chainrule.tree import Structure, flatten
 
 _KEPT = 15

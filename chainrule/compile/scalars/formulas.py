@@ -15,8 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chainrule.arrays import kinds
-from chainrule.op import Op
+from chainrule.engine.arrays import kinds
+from chainrule.engine.op import Op
 from chainrule.ops.families import Elementwise, rows
 
 LIBM = {

@@ -30,7 +30,7 @@ from chainrule.compile.cpu.object_layout import KIND, word
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.llvm.serial_loops import count_up
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
 llvm: Any = llvmlite.binding

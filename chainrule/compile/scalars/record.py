@@ -22,10 +22,10 @@ from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.guards.reach import all_readings
+from chainrule.engine.op import Array
 from chainrule.errors import TraceError
-from chainrule.op import Array
-from chainrule.replay import note_random_state
 from chainrule.scalar import Value
+from chainrule.transforms.replay import note_random_state
 from chainrule.tree import Structure, flatten
 
 _FACTORS = (-0.9, 1.7, -2.3)

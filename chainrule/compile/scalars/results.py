@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from chainrule.compile.scalars.leaves import Leaves
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
 

@@ -19,7 +19,7 @@ from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 CALLS = 3
 """The call from which on loops run."""

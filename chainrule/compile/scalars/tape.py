@@ -22,8 +22,8 @@ from chainrule.compile.scalars.ints.gather import is_gathered
 from chainrule.compile.scalars.machine import codes, loops
 from chainrule.compile.scalars.reads import Maxima, Reads, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
+from chainrule.engine.op import Array
 from chainrule.errors import TraceError
-from chainrule.op import Array
 from chainrule.ops.families import rows
 from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any, final
 from weakref import ref
 
+from chainrule.engine.op import Op
+from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import TraceError
-from chainrule.op import Op
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
-from chainrule.provenance import location, source_quote, user_line
 
 _VIEWS = (BroadcastTo, Permute, Reshape, Slice)
 """Ops whose result shares memory with their input in NumPy."""

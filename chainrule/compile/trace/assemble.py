@@ -17,10 +17,10 @@ from chainrule.compile.trace.results import finishing
 from chainrule.compile.trace.to_program import nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Draw, Held, HeldGrad, HeldNumber, Variant
-from chainrule.derive import pullback_nodes
-from chainrule.graph import constant, order, placeholder
-from chainrule.node import Node
-from chainrule.op import Spec, new_op
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import constant, order, placeholder
+from chainrule.engine.node import Node
+from chainrule.engine.op import Spec, new_op
 
 
 @final

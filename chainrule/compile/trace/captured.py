@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.graph import placeholder
-from chainrule.node import Extra, Node
-from chainrule.op import Spec
+from chainrule.engine.graph import placeholder
+from chainrule.engine.node import Extra, Node
+from chainrule.engine.op import Spec
 
 
 @final

@@ -15,10 +15,10 @@ from chainrule.compile.graph.terms import Program, Term, Terms
 from chainrule.compile.trace.loop_bodies import Scope
 from chainrule.compile.trace.to_program import nodes_to_compute
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.dtypes import INEXACT
-from chainrule.graph import apply, constant, leaf, placeholder
-from chainrule.node import Node
-from chainrule.op import Detach, Spec
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import apply, constant, leaf, placeholder
+from chainrule.engine.node import Node
+from chainrule.engine.op import Detach, Spec
 
 
 def now() -> int:

@@ -19,11 +19,11 @@ import numpy as np
 from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import Run, build, without_gc
-from chainrule.derive import pullback_nodes
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import alias, is_recording, order, recording, variable
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import GradientError
-from chainrule.graph import alias, is_recording, order, recording, variable
-from chainrule.node import Node, Variable
-from chainrule.op import Need, Op, Spec
 from chainrule.ops.families import conj
 from chainrule.tree import flatten
 

@@ -23,9 +23,9 @@ from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.trace.captured import GradSlot, Lift
 from chainrule.compile.trace.to_program import nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.graph import apply, constant, leaf, order, placeholder, variable
-from chainrule.node import Node
-from chainrule.op import Op, Spec, new_op
+from chainrule.engine.graph import apply, constant, leaf, order, placeholder, variable
+from chainrule.engine.node import Node
+from chainrule.engine.op import Op, Spec, new_op
 
 
 @final

@@ -8,7 +8,7 @@ from weakref import ref
 
 from chainrule.compile.trace.captured import GradSlot, Lift
 from chainrule.compile.trace.guards.guards import Guards
-from chainrule.node import Node
+from chainrule.engine.node import Node
 from chainrule.tree import Structure
 
 

@@ -26,12 +26,12 @@ from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
 from chainrule.compile.trace.weak_numbers import weak_placeholder
+from chainrule.engine.graph import constant, is_recording, placeholder, trace_ops
+from chainrule.engine.node import Node
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import DtypeError, TraceError, describe
-from chainrule.graph import constant, is_recording, placeholder, trace_ops
-from chainrule.node import Node
-from chainrule.op import Spec
-from chainrule.replay import note_random_state
-from chainrule.tensors import Tensor
+from chainrule.transforms.replay import note_random_state
 from chainrule.tree import flatten
 
 _training = attrgetter("training")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.trace.outcome import NUMBER, TENSOR
-from chainrule.tensors import Tensor
+from chainrule.engine.tensors import Tensor
 from chainrule.tree import Structure
 
 _new: Any = object.__new__

@@ -17,10 +17,10 @@ from chainrule.compile.trace.closures import place
 from chainrule.compile.trace.loop_bodies import Before, loop_as_op
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
+from chainrule.engine.graph import apply, recording, variable
 from chainrule.errors import TraceError
-from chainrule.graph import apply, recording, variable
 from chainrule.ops.indexing.selection import Take
-from chainrule.scanning import LONG
+from chainrule.transforms.scan import LONG
 
 FEW = 32
 """So many turns are unrolled at most, where they could be differentiated: they run up to three

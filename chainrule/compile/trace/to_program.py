@@ -7,9 +7,9 @@ from typing import Any, Protocol, cast
 
 from chainrule.compile.graph.loop_body import once
 from chainrule.compile.graph.terms import Program, Term, Terms
+from chainrule.engine.node import Node
+from chainrule.engine.op import Spec
 from chainrule.errors import TraceError
-from chainrule.node import Node
-from chainrule.op import Spec
 
 
 class Scope(Protocol):

@@ -18,20 +18,28 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.arrays import native
 from chainrule.compile.trace.array_arguments import ArrayArguments
 from chainrule.compile.trace.captured import GradSlot, Lift, Number
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.weak_numbers import apply_weak, is_weak, strong, weak_placeholder
+from chainrule.engine.arrays import native
+from chainrule.engine.function import Call
+from chainrule.engine.graph import (
+    apply,
+    constant,
+    intercept_ops,
+    leaf,
+    placeholder,
+    trace,
+    variable,
+)
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Detach, Op, Pick, Spec
+from chainrule.engine.provenance import location, source_quote, user_line
+from chainrule.engine.tensors import Tensor, asarray, to_array
 from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
-from chainrule.function import Call
-from chainrule.graph import apply, constant, intercept_ops, leaf, placeholder, trace, variable
-from chainrule.node import Node, Variable
-from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shapes.shaping import astype
-from chainrule.provenance import location, source_quote, user_line
-from chainrule.tensors import Tensor, asarray, to_array
 
 _DETACH = Detach()
 

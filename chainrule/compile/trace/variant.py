@@ -19,11 +19,11 @@ import numpy as np
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.runtime.backend import Run
 from chainrule.compile.trace.guards.guards import Guards
-from chainrule.graph import apply, variable
-from chainrule.node import Node
-from chainrule.op import Array, Spec
+from chainrule.engine.graph import apply, variable
+from chainrule.engine.node import Node
+from chainrule.engine.op import Array, Spec
+from chainrule.engine.tensors import Tensor
 from chainrule.random import noting
-from chainrule.tensors import Tensor
 
 MISFIT: Any = object()
 """What a call gives where the state is not as it was when the variant was traced."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
-from chainrule.graph import apply, placeholder, variable
-from chainrule.node import Variable
-from chainrule.op import Op, Spec
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import apply, placeholder, variable
+from chainrule.engine.node import Variable
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.shapes.shaping import Astype
 
 _LIKE: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}

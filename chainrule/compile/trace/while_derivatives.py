@@ -19,10 +19,10 @@ import numpy as np
 from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
 from chainrule.compile.trace.closures import close_over, node_of, now, place, run
-from chainrule.derive import pullback_nodes, pushforward_nodes
-from chainrule.dtypes import INEXACT
-from chainrule.graph import alias, apply, order, placeholder, recording, tracer
-from chainrule.node import Node, Variable
+from chainrule.engine.derive import pullback_nodes, pushforward_nodes
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import alias, apply, order, placeholder, recording, tracer
+from chainrule.engine.node import Node, Variable
 from chainrule.ops.families import conj
 from chainrule.ops.indexing.selection import Take
 

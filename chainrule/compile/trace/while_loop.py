@@ -20,9 +20,9 @@ from chainrule.compile.trace.closures import close_over, node_of, now, place, ru
 from chainrule.compile.trace.loop_bodies import Before
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_derivatives import backward, with_tangents, with_tapes
+from chainrule.engine.graph import apply, recording, tracer, variable
+from chainrule.engine.op import Need, Op, Spec, new_op
 from chainrule.errors import TraceError, describe
-from chainrule.graph import apply, recording, tracer, variable
-from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops import elementwise as ew
 from chainrule.ops.batching import Batched, batch, everywhere
 from chainrule.ops.families import broadcast_to

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from chainrule.whole_files import write_whole
+from chainrule.files.whole_files import write_whole
 
 NAME: Final = "chainrule.mjs"
 

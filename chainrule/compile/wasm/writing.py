@@ -38,8 +38,8 @@ from chainrule.compile.wasm.object_file import ObjectFile, read
 from chainrule.compile.wasm.support import DEFINITIONS, definitions
 from chainrule.compile.wasm.target import WASM, machine
 from chainrule.errors import ConfigError, DtypeError, TraceError
+from chainrule.files.whole_files import write_whole
 from chainrule.random import Draw
-from chainrule.whole_files import write_whole
 
 llvm: Any = llvmlite.binding
 SECTION: Final = "chainrule"

@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.attention.multihead import MultiheadAttention
@@ -22,7 +23,6 @@ from chainrule.nn.init import xavier_uniform_
 from chainrule.nn.layers import Dropout, LayerNorm, Linear, check_sizes
 from chainrule.ops import elementwise as ew
 from chainrule.random import Generator
-from chainrule.tensors import Tensor, asarray
 
 Activation = str | Callable[[Any], Any]
 _KNOWN: dict[str, Callable[[Any], Any]] = {"relu": ew.relu, "gelu": functional.gelu}

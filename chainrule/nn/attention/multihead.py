@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
@@ -33,7 +34,6 @@ from chainrule.ops.shapes.shaping import (
     swapaxes,
 )
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 
 @final

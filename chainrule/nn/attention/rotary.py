@@ -6,12 +6,12 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes
 from chainrule.ops import elementwise as ew
 from chainrule.ops.shapes.shaping import astype, concat, expand_dims, reshape, split
-from chainrule.tensors import Tensor
 
 
 @final

@@ -17,6 +17,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn.activations import CLASSES
 from chainrule.nn.base.module import Module
@@ -28,7 +29,6 @@ from chainrule.ops.networks.composite import attention_weights, scaled_dot_produ
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import permute_dims, reshape, unstack
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 Cache = tuple[Any, Any]
 """Keys (G, C, W) and values (G, W, C) of G sequences: both are read along their last axis."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from chainrule.checkpointing import Policy, checkpoint
 from chainrule.nn.base.module import Module
+from chainrule.transforms.checkpointing import Policy, checkpoint
 
 
 @final

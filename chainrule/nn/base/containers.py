@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, cast, final
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn.base.module import Module
-from chainrule.tensors import Tensor
 
 
 class _Numbered(Module):

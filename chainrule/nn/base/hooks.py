@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from chainrule.arrays import operand
+from chainrule.engine.arrays import operand
+from chainrule.engine.graph import Variable, apply, is_recording, tracer, variable
+from chainrule.engine.op import Need, Op, Spec, new_op
+from chainrule.engine.tensors import Handle
 from chainrule.errors import GradientError, ShapeError
-from chainrule.graph import Variable, apply, is_recording, tracer, variable
-from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops.families import conj
-from chainrule.tensors import Handle
 from chainrule.tree import flatten
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, cast
 
+from chainrule.engine.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
+from chainrule.engine.tensors import Handle, Tensor, asarray
 from chainrule.errors import ConfigError
-from chainrule.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
+from chainrule.names.spellings import MODULES, Hint
 from chainrule.nn.base import hooks
 from chainrule.nn.base.hooks import Hooks
-from chainrule.spellings import MODULES, Hint
-from chainrule.tensors import Handle, Tensor, asarray
 
 
 class Incompatible(NamedTuple):

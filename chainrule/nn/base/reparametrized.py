@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from chainrule.engine.graph import apply, variable
+from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError
-from chainrule.graph import apply, variable
 from chainrule.nn.base.module import Module
-from chainrule.op import Detach
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
 from chainrule.ops.reductions import reduction as red

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule import watch
-from chainrule.graph import order
+from chainrule.engine import watch
+from chainrule.engine.graph import order
+from chainrule.engine.op import Detach, Op
 from chainrule.nn.base import hooks
-from chainrule.op import Detach, Op
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.shapes.shaping import Permute, Reshape, Slice

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
@@ -18,7 +19,6 @@ from chainrule.nn.layers import check_sizes, parameter
 from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops.shapes.shaping import expand_dims, squeeze
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 
 class _Cell(Module):

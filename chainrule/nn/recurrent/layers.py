@@ -16,6 +16,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
@@ -26,8 +27,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
 from chainrule.random import Generator
-from chainrule.scanning import scan
-from chainrule.tensors import Tensor, asarray
+from chainrule.transforms.scan import scan
 
 
 class _Recurrent(Module):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
@@ -15,7 +16,6 @@ from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
-from chainrule.tensors import Tensor
 
 Mode = Literal["zeros", "reflect", "replicate", "circular"]
 

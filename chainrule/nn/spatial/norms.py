@@ -10,15 +10,15 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.arrays import admit_dtype
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import variable
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import expand_dims, reshape, squeeze, tile
-from chainrule.tensors import Tensor
 
 
 class _Running(Module):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, final
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
 from chainrule.nn.base.module import Module
 from chainrule.nn.base.unbatched import with_batch_axis
 from chainrule.ops.windows.windows import Sizes, sizes_of
-from chainrule.tensors import Tensor
 
 
 def _sizes(ndim: int, *, least: int = 1, optional: bool = False, whole: bool = False) -> Check:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
 from chainrule.ops.shapes.shaping import expand_dims, normalize_axis, reshape, squeeze
 from chainrule.ops.windows.windows import Sizes
-from chainrule.tensors import asarray
 
 _SIZE: Check = (lambda x: type(x) is int and x > 0, "a positive integer")
 

@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, REAL, check_real
+from chainrule.engine.dtypes import INEXACT, REAL, check_real
+from chainrule.engine.graph import Variable, apply, value_of
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import (
     ConfigError,
     DtypeError,
@@ -22,8 +24,6 @@ from chainrule.errors import (
     TraceError,
     describe,
 )
-from chainrule.graph import Variable, apply, value_of
-from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import accumulator, broadcast_to
 from chainrule.ops.indexing.selection import (

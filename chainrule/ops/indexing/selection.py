@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import alike, float64, weakly
+from chainrule.engine.dtypes import alike, float64, weakly
+from chainrule.engine.graph import Variable, apply, value_of
+from chainrule.engine.op import Need, Spec
+from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
-from chainrule.graph import Variable, apply, value_of
-from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, empties, sum_to
 from chainrule.ops.shapes.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
-from chainrule.provenance import location, source_quote, user_line
 
 
 class Where(Linear):

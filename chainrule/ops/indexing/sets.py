@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.engine.graph import Variable, value_of
+from chainrule.engine.op import Spec
+from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import TraceError
-from chainrule.graph import Variable, value_of
-from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.indexing.sorting import searchsorted, sort
 from chainrule.ops.shapes.shaping import astype, flatten
-from chainrule.provenance import location, source_quote, user_line
 
 
 class UniqueAll(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.dtypes import REAL, single
+from chainrule.engine.dtypes import REAL, single
+from chainrule.engine.graph import Variable, apply
+from chainrule.engine.op import Op, Spec
 from chainrule.errors import ConfigError, DtypeError, ShapeError
-from chainrule.graph import Variable, apply
-from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import strong_mul
 from chainrule.ops.indexing.selection import take, take_along_axis, where

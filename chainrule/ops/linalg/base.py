@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import NARROW
+from chainrule.engine.dtypes import NARROW
+from chainrule.engine.graph import Variable, apply
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import ChainruleError, DtypeError, ShapeError, describe
-from chainrule.graph import Variable, apply
-from chainrule.op import Need, Op, Spec
 from chainrule.ops.families import Linear, conj
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import Shape, astype, matrix_transpose

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.ops.complex import complex_, real_dtype
 from chainrule.ops.complex import imag as imaginary
 from chainrule.ops.contraction import matmul

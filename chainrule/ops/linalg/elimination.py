@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import DtypeError, ShapeError, describe
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
 from chainrule.ops.indexing.selection import getitem, take_along_axis

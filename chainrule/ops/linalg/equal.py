@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import GradientError
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import zeros_like
 from chainrule.ops.indexing.selection import where

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.linalg.base import lapack, matrices
 from chainrule.ops.shapes.shaping import concat, matrix_transpose

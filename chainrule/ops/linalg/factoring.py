@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import ConfigError, GradientError
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj
 from chainrule.ops.indexing.selection import getitem

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import variable
 from chainrule.errors import ConfigError, ShapeError, describe
-from chainrule.graph import variable
 from chainrule.ops.complex import complex_abs
 from chainrule.ops.contraction import matmul
 from chainrule.ops.linalg.base import diagonal, matrices

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import GradientError
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops.complex import real
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj

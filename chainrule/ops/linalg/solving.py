@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from chainrule import optional
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import ShapeError, describe
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, sum_to
 from chainrule.ops.linalg.base import (

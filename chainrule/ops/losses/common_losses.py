@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chainrule.dtypes import INEXACT, REAL, check_real, int64
+from chainrule.engine.dtypes import INEXACT, REAL, check_real, int64
+from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
-from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.complex import squared_size

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real
+from chainrule.engine.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import same_shapes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chainrule.dtypes import check_real
+from chainrule.engine.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import mish as mish

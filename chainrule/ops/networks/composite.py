@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real, finfo
+from chainrule.engine.dtypes import check_real, finfo
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Detach
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul, matmul_t

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.arrays import operand
+from chainrule.engine.arrays import operand
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.scattering import scatter_reduce

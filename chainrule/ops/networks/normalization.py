@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Detach
 from chainrule.ops.complex import squared_size
 from chainrule.ops.networks.composite import standardize
 from chainrule.ops.reductions import reduction as red

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real
+from chainrule.engine.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import getitem, where

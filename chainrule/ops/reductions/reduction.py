@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, check_real, finfo, rounded_once
+from chainrule.engine.dtypes import INEXACT, check_real, finfo, rounded_once
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import ShapeError
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
 from chainrule.ops.complex import complex_abs, squared_size

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import REAL, check_real, result_type, rounded_once
+from chainrule.engine.dtypes import REAL, check_real, result_type, rounded_once
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import DtypeError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, sum_to
 from chainrule.ops.indexing.selection import take_along_axis

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, DtypeError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Array
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.shapes.shaping import Unslice
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from chainrule.engine.graph import apply
 from chainrule.errors import ShapeError
-from chainrule.graph import apply
 from chainrule.ops.shapes import padding
 from chainrule.ops.shapes.shaping import Slice
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import admit_dtype
-from chainrule.dtypes import NARROW, alike, result_type
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.dtypes import NARROW, alike, result_type
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Spec
 from chainrule.errors import DtypeError, ShapeError, describe
-from chainrule.graph import apply
-from chainrule.op import Need, Spec
 from chainrule.ops.families import Linear, broadcast_to, sum_to
 
 Shape = tuple[int, ...]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Spec
 from chainrule.errors import ConfigError, DtypeError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Need, Spec
 from chainrule.ops.complex import complex_dtype, real_dtype
 from chainrule.ops.families import Linear, conj
 from chainrule.ops.shapes.padding import pad

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import variable
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import variable
 from chainrule.ops.shapes.shaping import normalize_axes, roll
 
 

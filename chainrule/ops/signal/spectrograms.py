@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import apply, value_of
+from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import apply, value_of
-from chainrule.op import Spec
 from chainrule.ops.complex import imag, real, real_dtype
 from chainrule.ops.elementwise import abs as absolute
 from chainrule.ops.reductions.reduction import min as least

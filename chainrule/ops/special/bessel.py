@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chainrule.dtypes import rounded_once
+from chainrule.engine.dtypes import rounded_once
 from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import sign
 from chainrule.ops.families import elementwise as op

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.dtypes import check_real
+from chainrule.engine.dtypes import check_real
 from chainrule.errors import ConfigError
 
 _MOST = 10_000

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import finfo, rounded_once
+from chainrule.engine.dtypes import finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import complex_, imag, real

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real, float64
+from chainrule.engine.dtypes import check_real, float64
 from chainrule.ops.values.double_digits import polynomial
 from chainrule.ops.values.floating import floating
 from chainrule.ops.values.special_coefficients import I1_NEAR

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import float64
+from chainrule.engine.dtypes import float64
 
 
 def upper_half(x: Any) -> Any:

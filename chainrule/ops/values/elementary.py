@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import float64
+from chainrule.engine.dtypes import float64
 from chainrule.ops.values.double_digits import product
 from chainrule.ops.values.floating import floating
 from chainrule.ops.values.plain import one_more

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real, float64, rounded_once
+from chainrule.engine.dtypes import check_real, float64, rounded_once
 from chainrule.ops import eager_kernels
 
 _COMPLEX = {

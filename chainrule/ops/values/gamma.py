@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real, float64, rounded_once
+from chainrule.engine.dtypes import check_real, float64, rounded_once
 from chainrule.ops.values.special_functions import special_function
 
 _STIRLING = (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import float64
+from chainrule.engine.dtypes import float64
 from chainrule.ops.values.constants import (
     GATE_END,
     GATE_SCALE,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import float64
+from chainrule.engine.dtypes import float64
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values.double_digits import exp_of_sum, polynomial, product, square
 from chainrule.ops.values.elementary import exp_product, from_left

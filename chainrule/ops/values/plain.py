@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real, rounded_once
+from chainrule.engine.dtypes import check_real, rounded_once
 from chainrule.ops.values.special_functions import special
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import float64
+from chainrule.engine.dtypes import float64
 from chainrule.ops.values import special_coefficients as c
 from chainrule.ops.values.double_digits import polynomial
 from chainrule.ops.values.floating import floating

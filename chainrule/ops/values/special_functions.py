@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import optional
-from chainrule.dtypes import NARROW, check_real, float64, rounded_once
+from chainrule.engine.dtypes import NARROW, check_real, float64, rounded_once
 from chainrule.ops.values.double_digits import exp_of_sum, product
 
 Fn = Callable[..., Any]

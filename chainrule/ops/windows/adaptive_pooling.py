@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ShapeError
-from chainrule.op import Array
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import broadcast_to, moveaxis, roomy

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Spec
 from chainrule.ops.shapes.shaping import beside, reshape
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput, Unfold
 from chainrule.ops.windows.windows import Sizes, Windows, sizes_of

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.dtypes import result_type, rounded_once
-from chainrule.graph import apply
-from chainrule.op import Array, Need, Spec
+from chainrule.engine.dtypes import result_type, rounded_once
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Array, Need, Spec
 from chainrule.ops.families import Linear, Multilinear
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.products import Columns, columns_of

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from chainrule.dtypes import check_real, int64
+from chainrule.engine.dtypes import check_real, int64
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import REAL, rounded_once
+from chainrule.engine.dtypes import REAL, rounded_once
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
 from chainrule.ops.families import Linear
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.reductions import reduction as red

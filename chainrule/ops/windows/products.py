@@ -18,8 +18,8 @@ from typing import final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.dtypes import Dtype
-from chainrule.op import Array
+from chainrule.engine.dtypes import Dtype
+from chainrule.engine.op import Array
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.windows import Windows
 

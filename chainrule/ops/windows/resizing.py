@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.windows.adaptive_pooling import adaptive_avg_pool

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import value_of
+from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, IndexingError, ShapeError
-from chainrule.graph import value_of
-from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.scattering import scatter
 from chainrule.ops.indexing.selection import where

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.op import Array
 from chainrule.ops.shapes.shaping import Shape
 
 Sizes = int | Sequence[int]

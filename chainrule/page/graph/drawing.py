@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal, final
 
 from chainrule.errors import ConfigError
+from chainrule.files.whole_files import write_whole
 from chainrule.page.graph import as_dot, as_svg, as_text
 from chainrule.page.graph.picture import Picture
 from chainrule.page.svg import Svg
-from chainrule.whole_files import write_whole
 
 Direction = Literal["right", "down"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ConfigError
-from chainrule.strict_json import loads
+from chainrule.files.strict_json import loads
 from chainrule.traces.check import check_trace
 from chainrule.traces.files.form import (
     DTYPES,
@@ -177,7 +177,7 @@ def _bytes(x: Any) -> bytes:
 
 def _dtype(name: str) -> Any:
     if name == "bfloat16":
-        from chainrule.dtypes import bfloat16  # which is loaded when used
+        from chainrule.engine.dtypes import bfloat16  # which is loaded when used
 
         return np.dtype(bfloat16)
     dtype = np.dtype(name)

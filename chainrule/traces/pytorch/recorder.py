@@ -12,9 +12,9 @@ from typing import Any, final
 
 import torch
 
-from chainrule.provenance import is_inside
-from chainrule.provenance import line_of as number_of_line
-from chainrule.source_text import source_line
+from chainrule.engine.provenance import is_inside
+from chainrule.engine.provenance import line_of as number_of_line
+from chainrule.engine.source_text import source_line
 from chainrule.traces.keeping import Keeper
 from chainrule.traces.probes import OwnCall
 from chainrule.traces.pytorch.calls import CallRecorder, TorchCall, as_list, number_of

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from chainrule.source_text import definition_text
+from chainrule.engine.source_text import definition_text
 from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
 

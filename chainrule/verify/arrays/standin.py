@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.graph import variable
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor, holds_tensors
 from chainrule.interop.numpy_rows import array
-from chainrule.tensors import Tensor, holds_tensors
 from chainrule.verify.flow import Traced, trace
 from chainrule.verify.reading import function_of
 from chainrule.verify.subject import Array, Flow

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.verify.subject import Array, Input
 

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from chainrule import dtypes
+from chainrule.engine import dtypes
 from chainrule.verify.evidence import Behaviour, Evidence, Trial
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Subject, wanted

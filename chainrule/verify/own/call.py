@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.dtypes import INEXACT
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import Node, Variable, order, recording, variable
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import GradientError, describe
-from chainrule.graph import Node, Variable, order, recording, variable
 from chainrule.ops.families import zeros_like
-from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace

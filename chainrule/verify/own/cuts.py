@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chainrule.graph import apply, intercept_ops, is_recording
-from chainrule.op import Detach, Op
-from chainrule.provenance import line_of, user_line
+from chainrule.engine.graph import apply, intercept_ops, is_recording
+from chainrule.engine.op import Detach, Op
+from chainrule.engine.provenance import line_of, user_line
+from chainrule.engine.watch import Watch, watching
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.own.call import Call, flows
 from chainrule.verify.place import Place
 from chainrule.verify.reading import place_at
 from chainrule.verify.subject import values
-from chainrule.watch import Watch, watching
 
 _CODES = ("unnamed", "detached", "partly_detached", "dropped", "missing_term", "stale")
 """Names that a cut explains."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive import pushforward_nodes
-from chainrule.graph import Node, order
+from chainrule.engine.derive import pushforward_nodes
+from chainrule.engine.graph import Node, order
 from chainrule.verify.own.call import Call
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Input, Subject

@@ -15,13 +15,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.function import Call as UserCall
+from chainrule.engine.function import Context, Function
+from chainrule.engine.graph import Variable, recording, variable
+from chainrule.engine.op import new_op
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ShapeError
-from chainrule.function import Call as UserCall
-from chainrule.function import Context, Function
-from chainrule.graph import Variable, recording, variable
-from chainrule.op import new_op
-from chainrule.tensors import Tensor, asarray
 from chainrule.verify.arrays.convention import listed
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chainrule.function import Call as UserCall
-from chainrule.graph import Variable, apply, intercept_ops
-from chainrule.op import Op
+from chainrule.engine.function import Call as UserCall
+from chainrule.engine.graph import Variable, apply, intercept_ops
+from chainrule.engine.op import Op
 from chainrule.verify.own.call import Call, flows
 from chainrule.verify.own.function import subjects_of_function
 from chainrule.verify.subject import Subject, values

@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.function import Call as UserCall
+from chainrule.engine.graph import Variable, apply, intercept_ops, order, recording
+from chainrule.engine.op import Op, Spec
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.function import Call as UserCall
-from chainrule.graph import Variable, apply, intercept_ops, order, recording
 from chainrule.nn.base.module import Module
-from chainrule.op import Op, Spec
-from chainrule.tensors import Tensor, asarray
 from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from chainrule.graph import Variable
+from chainrule.engine.graph import Variable
+from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
-from chainrule.tensors import Tensor
 from chainrule.verify.own.call import Call, leaves_of, on_leaves, value_of
 from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.streams import drawn

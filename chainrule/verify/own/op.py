@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
-from chainrule.graph import apply, variable
-from chainrule.op import Op
-from chainrule.tensors import Tensor
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import apply, variable
+from chainrule.engine.op import Op
+from chainrule.engine.tensors import Tensor
 from chainrule.verify.own.call import Call, is_array, value_of
 from chainrule.verify.place import Place
 from chainrule.verify.reading import place_of

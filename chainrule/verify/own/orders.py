@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import variable
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import GradientError
-from chainrule.functional import vjp
-from chainrule.graph import variable
-from chainrule.tensors import Tensor
+from chainrule.transforms.functional import vjp
 from chainrule.verify.own.call import Call, Leaves
 from chainrule.verify.own.forward_mode import sixteenths
 from chainrule.verify.subject import values

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from chainrule.dtypes import bfloat16
+from chainrule.engine.dtypes import bfloat16
 
 Array = NDArray[Any]
 

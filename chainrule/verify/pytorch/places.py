@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from chainrule.source_text import definition
+from chainrule.engine.source_text import definition
 from chainrule.verify.place import Place
 
 

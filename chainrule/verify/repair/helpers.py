@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeAlias, cast
 
-from chainrule.source_text import definition
+from chainrule.engine.source_text import definition
 from chainrule.verify.repair.code.draft import UnreadableError, plain_function
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.subject import Source, Subject

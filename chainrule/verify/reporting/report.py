@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chainrule.files.whole_files import write_whole
 from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.as_text import lines, plain
-from chainrule.whole_files import write_whole
 
 if TYPE_CHECKING:
     from rich.text import Text

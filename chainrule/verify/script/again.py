@@ -22,7 +22,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
+from chainrule.engine.watch import Watch, watching
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.ledger import STEP, TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.script.remedies import remedies
@@ -30,7 +31,6 @@ from chainrule.verify.script.sandbox.fork import LostError, apart, can_fork
 from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.script.target import Target
 from chainrule.verify.where import is_library
-from chainrule.watch import Watch, watching
 
 CHEAP = 30.0
 """Seconds that an observation may have taken; a longer one is not repeated."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from chainrule.amp import GradScaler
-from chainrule.functional import _Run
-from chainrule.graph import tracer
-from chainrule.node import Node
-from chainrule.op import Array, Spec
+from chainrule.engine.graph import tracer
+from chainrule.engine.node import Node
+from chainrule.engine.op import Array, Spec
+from chainrule.engine.tensors import Tensor
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensors import Tensor
+from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches

@@ -284,8 +284,8 @@ _SEED = 5
 
 def planted() -> Planted:
     """Whether a spoiled gradient of `exp(a) * b` is caught, here and now."""
+    from chainrule.engine.tensors import Tensor, tensor
     from chainrule.ops.elementwise import exp
-    from chainrule.tensors import Tensor, tensor
     from chainrule.verify.measure import plant
     from chainrule.verify.own.call import subject_of_call
 

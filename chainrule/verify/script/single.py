@@ -95,7 +95,7 @@ def _report(name: str, thing: Any, module: ModuleType) -> Report:
 
 def _is_function(thing: Any) -> bool:
     """Whether it is a class of ops, ours or PyTorch's."""
-    from chainrule.function import Function
+    from chainrule.engine.function import Function
 
     torch: Any = sys.modules.get("torch")
     bases = (Function,) if torch is None else (Function, torch.autograd.Function)

@@ -21,7 +21,7 @@ from chainrule.compile.graph.rules import complex_rows, fourier
 from chainrule.compile.graph.rules.pair_arithmetic import Maker, Num, Pair
 from chainrule.compile.graph.rules.rewriter import number
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
-from chainrule.op import Pick, Unchanged, new_op
+from chainrule.engine.op import Pick, Unchanged, new_op
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real, real_dtype
 from chainrule.ops.families import Conj, Elementwise, Linear, Multilinear
 from chainrule.ops.indexing.selection import Where

@@ -25,7 +25,7 @@ from chainrule.compile.graph.rules.formulas import formula
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.functions import is_function as is_known
-from chainrule.op import Pick
+from chainrule.engine.op import Pick
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul

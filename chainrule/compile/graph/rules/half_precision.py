@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.compile.graph.rules.rewriter import number
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
-from chainrule.dtypes import NARROW, float32
+from chainrule.engine.dtypes import NARROW, float32
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise, SumTo
 from chainrule.ops.indexing.scattering import ScatterExtremum

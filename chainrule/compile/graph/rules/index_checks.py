@@ -13,7 +13,8 @@ from typing import Any
 from chainrule.compile.graph.rules.rewriter import is_constant
 from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.compile.loops.views import expand_key
-from chainrule.dtypes import int64
+from chainrule.engine.dtypes import int64
+from chainrule.engine.provenance import location
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import (
@@ -27,7 +28,6 @@ from chainrule.ops.indexing.selection import (
 )
 from chainrule.ops.reductions.reduction import Found
 from chainrule.ops.shapes.shaping import Astype
-from chainrule.provenance import location
 
 MOST = 60
 """How many indices one integer can tell of; further ones are not looked at."""

@@ -26,7 +26,7 @@ from chainrule.compile.graph.rules.decompositions import is_top
 from chainrule.compile.graph.rules.elementwise_decompositions import where
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
-from chainrule.op import Op, Spec
+from chainrule.engine.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo

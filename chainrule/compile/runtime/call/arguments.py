@@ -14,15 +14,15 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.arrays import admit, report_caller
 from chainrule.compile.runtime.call.declared_axes import Axes, declared_axes, spread
 from chainrule.compile.runtime.call.overlap import check_writable
 from chainrule.compile.trace.assemble import Call
 from chainrule.compile.trace.variant import MISFIT, Variant
+from chainrule.engine.arrays import admit, report_caller
+from chainrule.engine.graph import around, is_recording
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ChainruleError, ConfigError, DtypeError
-from chainrule.graph import around, is_recording
-from chainrule.op import Spec
-from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 Axes = Mapping[int, str]

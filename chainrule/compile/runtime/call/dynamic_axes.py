@@ -32,10 +32,10 @@ from chainrule.compile.trace.derivative import Compiled, Derivative
 from chainrule.compile.trace.outcome import NUMBER, TENSOR
 from chainrule.compile.trace.record import record
 from chainrule.compile.trace.variant import Variant
+from chainrule.engine.graph import leaf, variable
+from chainrule.engine.op import Spec, new_op
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ChainruleError, TraceError
-from chainrule.graph import leaf, variable
-from chainrule.op import Spec, new_op
-from chainrule.tensors import Tensor
 
 # --- What is traced ------------------------------------------------------------------------------
 

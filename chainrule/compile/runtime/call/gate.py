@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.compile.cpu.call_gate import ARGUMENT, AXES, PLAN, SYMBOLS
 from chainrule.compile.cpu.object_layout import arrays_are_known, slots
 from chainrule.compile.runtime.machine_code import Code
-from chainrule.tensors import Tensor
+from chainrule.engine.tensors import Tensor
 
 _ONE, _MANY = 0x8, 0x80
 """How a built-in function is called: with one argument, with an array of them."""

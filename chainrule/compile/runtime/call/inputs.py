@@ -14,9 +14,9 @@ from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.trace.variant import HeldGrad, Variant
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
-from chainrule.op import Array
-from chainrule.tensors import Tensor
 
 
 @final

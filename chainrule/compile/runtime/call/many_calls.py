@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from chainrule.compile.runtime.call.steady_call import Steady
+from chainrule.engine.graph import around, variable
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.graph import around, variable
 from chainrule.ops.shapes.shaping import concat, stack
-from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import may_overlap_itself
+from chainrule.engine.arrays import may_overlap_itself
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, describe
-from chainrule.tensors import Tensor
 
 _WORK = 1 << 16
 """Steps in which it must be found out whether two arrays overlap; else they may."""

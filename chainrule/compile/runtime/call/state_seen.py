@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import slots, word
 from chainrule.compile.trace.variant import Variant
-from chainrule.graph import variable
+from chainrule.engine.graph import variable
 
 _value, _node, _grad = attrgetter("value"), attrgetter("node"), attrgetter("grad")
 

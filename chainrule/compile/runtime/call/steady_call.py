@@ -26,8 +26,8 @@ from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
 from chainrule.compile.trace.variant import MISFIT, HeldGrad, Variant
-from chainrule.graph import is_recording
-from chainrule.tensors import Tensor
+from chainrule.engine.graph import is_recording
+from chainrule.engine.tensors import Tensor
 
 _NO_NAMES: Axes = {}
 _LONGEST_PAUSE = 63

@@ -17,7 +17,7 @@ from types import CodeType, FunctionType
 from typing import Any, final
 
 from chainrule.compile.scalars.ints.gather import item
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 
 _ITEM = "\0chainrule.item"
 """Stands for the function among the constants of code."""

@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.compile.trace.guards.reach import names_in
+from chainrule.engine.tensors import Tensor
 from chainrule.scalar import Value
-from chainrule.tensors import Tensor
 
 Stand = tuple[tuple[Any, ...], tuple[int, ...]]
 """The names on the way to a Value, and the indices."""

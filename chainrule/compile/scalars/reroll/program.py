@@ -31,7 +31,7 @@ from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families
 from chainrule.compile.scalars.reroll.forward import write_forward
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 llvm: Any = llvmlite.binding
 

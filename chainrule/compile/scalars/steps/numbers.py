@@ -14,8 +14,8 @@ from typing import Any, final
 
 from chainrule.compile.scalars.formulas import LIBM
 from chainrule.compile.scalars.ints.symbolic import Steps, SymbolicInt
+from chainrule.engine.provenance import location, user_line
 from chainrule.errors import TraceError
-from chainrule.provenance import location, user_line
 from chainrule.scalar import Value
 
 Input = tuple[Any, ...]

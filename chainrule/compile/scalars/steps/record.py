@@ -26,8 +26,8 @@ from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.errors import TraceError
-from chainrule.replay import note_random_state
 from chainrule.scalar import Value
+from chainrule.transforms.replay import note_random_state
 from chainrule.tree import Structure, flatten
 
 _FACTORS = (0.8, -1.3)

@@ -19,7 +19,7 @@ from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.leaves import Addresses, code, value_slots
 from chainrule.compile.scalars.reroll.containers import PLAIN, parts
 from chainrule.compile.scalars.steps.numbers import TracedNumber
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.scalar import Value
 from chainrule.scalar.value import _APART
 

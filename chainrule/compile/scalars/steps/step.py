@@ -28,8 +28,8 @@ from chainrule.compile.scalars.steps.outcome import (
 )
 from chainrule.compile.scalars.steps.state import DATA, GRADIENT, LIST, Memory
 from chainrule.compile.scalars.steps.update import Updates
+from chainrule.engine.op import Array
 from chainrule.errors import TraceError
-from chainrule.op import Array
 from chainrule.scalar import Value
 from chainrule.tree import flatten
 

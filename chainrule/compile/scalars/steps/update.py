@@ -18,7 +18,7 @@ from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Straight
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 Kind = tuple[Any, ...]
 """What an array of inputs is: an input's key without its last entry, which is the place there."""

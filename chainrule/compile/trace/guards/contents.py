@@ -18,7 +18,7 @@ from chainrule.compile.trace.guards.lookup import own_names
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.places import ABSENT, Names, Reading
 from chainrule.compile.trace.guards.values import is_value, keep_weakly
-from chainrule.node import Variable
+from chainrule.engine.node import Variable
 
 
 def contents(notes: Notes, x: Any, *, deep: bool = False) -> None:

@@ -7,7 +7,7 @@ import sysconfig
 from types import CodeType, ModuleType
 from typing import Any
 
-from chainrule.provenance import HERE
+from chainrule.engine.provenance import HERE
 
 _LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
 _LAYERS = ("nn.layers", "nn.functional", "nn.transformer", "nn.checkpointed", "models")

@@ -18,7 +18,7 @@ from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.contents import contents
 from chainrule.compile.trace.guards.lookup import UNKNOWN
 from chainrule.compile.trace.guards.stack import NULL, Derived, Frame
-from chainrule.node import Variable
+from chainrule.engine.node import Variable
 
 
 def _nothing(f: Frame, i: Any) -> None:

@@ -33,9 +33,9 @@ from chainrule.compile.trace.guards.places import (
 )
 from chainrule.compile.trace.guards.random_state import random_state
 from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
+from chainrule.engine.node import Variable
+from chainrule.engine.provenance import location
 from chainrule.errors import TraceError, describe
-from chainrule.node import Variable
-from chainrule.provenance import location
 
 _LARGEST = 1 << 16
 """Bytes of an array whose elements are compared at every call. A larger one takes longer to compare

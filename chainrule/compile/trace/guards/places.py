@@ -20,7 +20,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.trace.guards.values import keep_weakly, same
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "nothing"})()
 """What is found where a dictionary has no such key."""

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from chainrule.errors import TraceError
-from chainrule.replay import Chance
+from chainrule.transforms.replay import Chance
 
 _STATES: dict[tuple[str, str], str] = {
     ("numpy.random", "Generator"): "bit_generator",

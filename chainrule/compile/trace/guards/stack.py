@@ -29,7 +29,7 @@ import numpy as np
 
 from chainrule.compile.trace.guards.contents import contents
 from chainrule.compile.trace.guards.lookup import UNKNOWN
-from chainrule.node import Variable
+from chainrule.engine.node import Variable
 
 if TYPE_CHECKING:
     from chainrule.compile.trace.guards.observer import Observer

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.source_text import definition_text, source_line
+from chainrule.engine.source_text import definition_text, source_line
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
 from chainrule.verify.arrays.networks.isolation import Method, Replaced, with_copies, with_stack

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.source_text import definition_text
+from chainrule.engine.source_text import definition_text
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.points.lengths import LARGEST, free
 from chainrule.verify.measure.points.meant import counts_windows

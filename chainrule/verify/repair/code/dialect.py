@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from chainrule.source_text import definition_text
+from chainrule.engine.source_text import definition_text
 from chainrule.verify.repair.code.draft import Draft, UnreadableError, plain_function
 from chainrule.verify.repair.code.fit import ATOM, part
 from chainrule.verify.repair.values.watch import is_torch

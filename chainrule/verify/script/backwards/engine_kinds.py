@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.verify.where import is_library
 
 

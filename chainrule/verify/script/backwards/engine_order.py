@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger

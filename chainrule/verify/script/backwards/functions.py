@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.op import Array, Spec
 from chainrule.errors import describe
-from chainrule.op import Array, Spec
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
@@ -122,7 +122,7 @@ class TorchFunctions(FunctionsObserver):
 class OwnFunctions(FunctionsObserver):
     """Calls of `chainrule.Function`s.
 
-    `chainrule.watch` would see them as well, but compiled steps do not run compiled while it is on.
+    `engine.watch` would see them as well, but compiled steps do not run compiled while it is on.
     Where a call is traced there are no values yet: numbers of the same shapes are made up.
     """
 
@@ -132,7 +132,7 @@ class OwnFunctions(FunctionsObserver):
 
     def start(self) -> None:
         """Capture from now on."""
-        from chainrule.function import Function
+        from chainrule.engine.function import Function
 
         self._patches.put(Function, "apply", self._watched)
 
@@ -149,7 +149,7 @@ class OwnFunctions(FunctionsObserver):
         return classmethod(observed)
 
     def _note(self, function: Any, args: Sequence[Any]) -> None:
-        from chainrule.function import Function
+        from chainrule.engine.function import Function
         from chainrule.verify.own.call import flows
 
         if function.backward is Function.backward:
@@ -176,7 +176,7 @@ class OwnFunctions(FunctionsObserver):
 
 def _value(arg: Any) -> Any:
     """The array behind a tensor, or its shape and dtype while it is traced."""
-    from chainrule.tensors import Tensor
+    from chainrule.engine.tensors import Tensor
 
     return arg.value if isinstance(arg, Tensor) else arg
 

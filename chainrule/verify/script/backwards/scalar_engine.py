@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped

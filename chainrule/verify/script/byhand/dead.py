@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Ledger
 from chainrule.verify.observer import Observer

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 _FITS = 1e-7
 """Relative error up to which changes are those of a formula."""

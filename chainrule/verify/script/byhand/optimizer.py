@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.arrays.members import is_object
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType, FunctionType
 from typing import Any, cast
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 from chainrule.verify.script.byhand.loops import Loop
 from chainrule.verify.trees import tree_of_file
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.script.byhand.claimed import is_held
 from chainrule.verify.script.byhand.held import Held, array_of, is_tensor, same_draws

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from chainrule.source_text import file_text
+from chainrule.engine.source_text import file_text
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place

@@ -7,9 +7,9 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes
-from chainrule.graph import order, recording, variable
-from chainrule.node import Node, Variable
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import order, recording, variable
+from chainrule.engine.node import Node, Variable
 from chainrule.ops.reductions.reduction import sum as total
 from chainrule.verify.script.step.entries import Entry, Slot
 from chainrule.verify.script.step.numbers import Left, Library, Values

@@ -16,13 +16,13 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule import watch
-from chainrule.functional import _Run
-from chainrule.graph import Around, around, order, tracer
+from chainrule.engine import watch
+from chainrule.engine.graph import Around, around, order, tracer
+from chainrule.engine.node import Node
+from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
-from chainrule.node import Node
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensors import Tensor
+from chainrule.transforms.functional import _Run
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches

@@ -14,10 +14,10 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
-from chainrule.graph import apply, is_recording, tracer
-from chainrule.node import Node, Variable
-from chainrule.op import Op, Spec
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import apply, is_recording, tracer
+from chainrule.engine.node import Node, Variable
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.fusing import PassesOn
 from chainrule.verify.script.step.entries import Entry, Exit, Slot
 from chainrule.verify.where import frames

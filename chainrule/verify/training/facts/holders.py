@@ -11,8 +11,8 @@ from itertools import islice, pairwise
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
-from chainrule.node import Node
-from chainrule.tensors import Tensor
+from chainrule.engine.node import Node
+from chainrule.engine.tensors import Tensor
 from chainrule.verify.compiled import loop_code
 from chainrule.verify.place import Place
 from chainrule.verify.trees import tree_of_file

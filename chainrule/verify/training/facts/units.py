@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 ACTIVATIONS = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "relu", "relu_"})
 """Ops whose derivative can be zero, or nearly so."""

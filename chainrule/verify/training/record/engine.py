@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 
 
 class Engine(abc.ABC):

@@ -7,9 +7,9 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.graph import serial
-from chainrule.op import Array
-from chainrule.tensors import Tensor
+from chainrule.engine.graph import serial
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.verify.training.record.engine import Engine
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
+from chainrule.engine.tensors import Tensor
 from chainrule.ops import losses
-from chainrule.tensors import Tensor
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.fed import LOSSES, Fed, Maker
 

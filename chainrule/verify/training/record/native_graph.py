@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.node import Node
+from chainrule.engine.node import Node
 from chainrule.verify.training.record.scale import Scale, common_scale, counts_of
 
 _SUMS = ("add", "sub", "neg")

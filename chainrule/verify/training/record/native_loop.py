@@ -15,11 +15,11 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule import watch
-from chainrule.graph import is_recording, order, tracer
+from chainrule.engine import watch
+from chainrule.engine.graph import is_recording, order, tracer
+from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensors import Tensor
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.facts.units import ACTIVATIONS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, final
 
-from chainrule.op import Array
+from chainrule.engine.op import Array
 from chainrule.verify.training.record.engine import Engine
 
 

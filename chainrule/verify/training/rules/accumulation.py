@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, final
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.followed import Followed

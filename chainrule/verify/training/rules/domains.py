@@ -14,8 +14,8 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from chainrule.op import Array
-from chainrule.source_text import file_lines
+from chainrule.engine.op import Array
+from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from chainrule.source_text import file_lines, source_line
+from chainrule.engine.source_text import file_lines, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.facts.turns import loops_here

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, final
 
-from chainrule.source_text import file_lines, source_line
+from chainrule.engine.source_text import file_lines, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.gradients import Pass
 from chainrule.verify.training.facts.history import Trainer, Use

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from chainrule.source_text import file_lines, source_line
+from chainrule.engine.source_text import file_lines, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.where import user_frame
 

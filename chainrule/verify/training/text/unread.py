@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.source_text import class_file, source_line
+from chainrule.engine.source_text import class_file, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import tree_of_file

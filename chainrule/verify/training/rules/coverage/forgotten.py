@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from chainrule.source_text import file_lines
+from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.freshness import are_fresh
 from chainrule.verify.training.facts.holders import tensors

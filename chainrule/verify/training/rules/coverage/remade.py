@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from chainrule.source_text import definition, source_line
+from chainrule.engine.source_text import definition, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.rules.finding import Row

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.record.op_names import MODAL

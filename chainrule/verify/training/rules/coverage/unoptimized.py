@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from chainrule.source_text import source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import listed
 from chainrule.verify.training.rules.finding import Row

@@ -18,10 +18,10 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT
+from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.graph import Variable, apply
+from chainrule.engine.op import Op, Spec, new_op
 from chainrule.errors import GradientError, describe
-from chainrule.graph import Variable, apply
-from chainrule.op import Op, Spec, new_op
 from chainrule.ops.fusing import PassesOn
 from chainrule.random import Generator as Stream
 from chainrule.random import noting

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.arrays import admit_dtype
-from chainrule.dtypes import Dtype, check_device
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.dtypes import Dtype, check_device
+from chainrule.engine.graph import Variable, variable
+from chainrule.engine.tensors import FLOAT, Tensor, asarray, to_array
 from chainrule.errors import ShapeError
-from chainrule.graph import Variable, variable
 from chainrule.ops.families import broadcast_to
-from chainrule.tensors import FLOAT, Tensor, asarray, to_array
 
 Sizes = int | Sequence[int]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from chainrule.op import Need, Op
-from chainrule.provenance import line_of, location, user_line
+from chainrule.engine.op import Need, Op
+from chainrule.engine.provenance import line_of, location, user_line
 
 
 class Node:

@@ -15,15 +15,15 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from chainrule import watch
-from chainrule.derive import pullback_nodes
+from chainrule.engine import watch
+from chainrule.engine.derive import pullback_nodes
+from chainrule.engine.graph import Node, Variable, leaf, order
+from chainrule.engine.op import Array
+from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, GradientError
-from chainrule.graph import Node, Variable, leaf, order
 from chainrule.nn.base import hooks
 from chainrule.nn.base.module import Module
-from chainrule.op import Array
 from chainrule.ops.families import conj
-from chainrule.tensors import Tensor
 
 
 @dataclass(frozen=True)

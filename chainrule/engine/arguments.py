@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 
-from chainrule.arrays import admit, admit_dtype
+from chainrule.engine.arrays import admit, admit_dtype
 from chainrule.errors import ChainruleError, describe, explain
 
 Kind = Any

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.engine.graph import placeholder, recording, tracer, variable
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
-from chainrule.graph import placeholder, recording, tracer, variable
 from chainrule.ops.shapes.shaping import stack
-from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
 SHORT, LONG = 4, 256

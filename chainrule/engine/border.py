@@ -25,8 +25,9 @@ from weakref import WeakSet
 
 from numpy.linalg import LinAlgError
 
-from chainrule.arguments import faults
-from chainrule.arrays import admit, passing, report_caller
+from chainrule.engine.arguments import faults
+from chainrule.engine.arrays import admit, passing, report_caller
+from chainrule.engine.provenance import is_inside
 from chainrule.errors import (
     ChainruleError,
     ConfigError,
@@ -37,20 +38,19 @@ from chainrule.errors import (
     describe,
     explain,
 )
-from chainrule.provenance import is_inside
-from chainrule.spellings import ARGUMENTS, LACKING
+from chainrule.names.spellings import ARGUMENTS, LACKING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 When = Literal["failed", "before", "after"]
 _OF_ARRAYS = (
     "chainrule.ops.",
-    "chainrule.creation",
+    "chainrule.engine.creation",
     "chainrule.interop.standard",
-    "chainrule.tensors",
+    "chainrule.engine.tensors",
 )
 """Where functions of arrays are written."""
-_CONVERTING = ("chainrule.tensors",)
+_CONVERTING = ("chainrule.engine.tensors",)
 """Where functions are written that read the values of another library's arrays."""
 
 

@@ -24,7 +24,7 @@ LIGHT = (
     "chainrule.version",
 )
 """Modules that need no NumPy."""
-_NEEDS = {"chainrule.compile.": "llvmlite", "chainrule.dtypes.bfloat16": "ml_dtypes"}
+_NEEDS = {"chainrule.compile.": "llvmlite", "chainrule.engine.dtypes.bfloat16": "ml_dtypes"}
 """Beginnings of the full names that another package must be installed for."""
 
 
@@ -67,11 +67,11 @@ def load(package: str, name: str) -> Any:
     if home in LIGHT:
         return getattr(import_module(home), name)
     require("numpy", f"{package}.{name}")
-    import_module("chainrule.tensors")  # the engine: whatever comes next is bound to its tensors
+    import_module("chainrule.engine.tensors")  # what comes next is bound to its tensors
     if home == package:
         return import_module(f"{package}.{name}")
     found = getattr(import_module(home), name)
-    return import_module("chainrule.border").public(found, package)
+    return import_module("chainrule.engine.border").public(found, package)
 
 
 def is_module(package: str, name: str) -> bool:

@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 
 import numpy as np
 
-from chainrule import derive, graph, watch
-from chainrule.arrays import admit, admit_dtype, admit_values, operand, unreadable
-from chainrule.border import public
-from chainrule.dtypes import DEVICE, INEXACT, check_device, result_type
+from chainrule.engine import derive, graph, watch
+from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand, unreadable
+from chainrule.engine.border import public
+from chainrule.engine.dtypes import DEVICE, INEXACT, check_device, result_type
+from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
+from chainrule.engine.op import Alias, Array, Detach, Spec
+from chainrule.engine.operators import operators
+from chainrule.engine.unheld import references_of_unheld
 from chainrule.errors import (
     WITHOUT_NUMBERS,
     ConfigError,
@@ -29,17 +33,13 @@ from chainrule.errors import (
     TraceError,
     describe,
 )
-from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
-from chainrule.op import Alias, Array, Detach, Spec
-from chainrule.operators import operators
+from chainrule.names.spellings import Elsewhere, put_elsewhere
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import selection
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.reductions import reduction
 from chainrule.ops.shapes import shaping
 from chainrule.ops.shapes.shaping import Axis
-from chainrule.spellings import Elsewhere, put_elsewhere
-from chainrule.unheld import references_of_unheld
 
 FLOAT = np.dtype(np.float32)
 """The dtype of Python floats."""

@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes, pushforward_nodes
-from chainrule.dtypes import INEXACT, REAL
+from chainrule.engine.derive import pullback_nodes, pushforward_nodes
+from chainrule.engine.dtypes import INEXACT, REAL
+from chainrule.engine.graph import Node, Variable, alias, order, recording, variable
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, GradientError, ShapeError
-from chainrule.graph import Node, Variable, alias, order, recording, variable
-from chainrule.op import Spec
 from chainrule.ops.eager_kernels import fusing
 from chainrule.ops.shapes.shaping import reshape
-from chainrule.tensors import Tensor, asarray
+from chainrule.transforms.vectorize import vmap
 from chainrule.tree import Structure, flatten
-from chainrule.vectorize import vmap
 
 Argnums = int | tuple[int, ...]
 

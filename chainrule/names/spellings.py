@@ -10,9 +10,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from chainrule import not_offered
+from chainrule.names import not_offered
+from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
-from chainrule.public_names import imports_of
 
 _NOWHERE = "leave it out: everything is on the CPU"
 # fmt: off

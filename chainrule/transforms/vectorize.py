@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from chainrule.engine.function import Call
+from chainrule.engine.graph import (
+    Node,
+    Variable,
+    is_recording,
+    order,
+    placeholder,
+    recording,
+    variable,
+)
+from chainrule.engine.op import Pick, Spec
+from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
-from chainrule.function import Call
-from chainrule.graph import Node, Variable, is_recording, order, placeholder, recording, variable
-from chainrule.op import Pick, Spec
 from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shapes.shaping import moveaxis, normalize_axis, stack
-from chainrule.tensors import asarray
 from chainrule.tree import flatten
 
 Axes = Any

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import arrays, watch
-from chainrule.arguments import explain_arrays
-from chainrule.arrays import is_fixed, kinds, operand
-from chainrule.border import wrong_arguments
-from chainrule.dtypes import INEXACT, weakly
+from chainrule.engine import arrays, watch
+from chainrule.engine.arguments import explain_arrays
+from chainrule.engine.arrays import is_fixed, kinds, operand
+from chainrule.engine.border import wrong_arguments
+from chainrule.engine.dtypes import INEXACT, weakly
+from chainrule.engine.node import Extra, Node, Variable
+from chainrule.engine.op import Alias, Op, Pick, Spec, open_door
+from chainrule.engine.provenance import user_line
 from chainrule.errors import ChainruleError, describe_all
-from chainrule.node import Extra, Node, Variable
-from chainrule.op import Alias, Op, Pick, Spec, open_door
-from chainrule.provenance import user_line
 
 # --- The door ------------------------------------------------------------------------------------
 

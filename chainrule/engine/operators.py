@@ -11,10 +11,10 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from chainrule.border import border
+from chainrule.engine.border import border
+from chainrule.engine.graph import apply
+from chainrule.engine.op import Op
 from chainrule.errors import ForeignArrayError
-from chainrule.graph import apply
-from chainrule.op import Op
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
 

@@ -20,9 +20,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.derive import pullback_nodes, pushforward_nodes
-from chainrule.errors import GradientError
-from chainrule.graph import (
+from chainrule.engine.derive import pullback_nodes, pushforward_nodes
+from chainrule.engine.graph import (
     Around,
     Node,
     Variable,
@@ -36,11 +35,19 @@ from chainrule.graph import (
     recording,
     variable,
 )
-from chainrule.op import Need, Op, Spec, new_op
+from chainrule.engine.op import Need, Op, Spec, new_op
+from chainrule.engine.provenance import location, user_line
+from chainrule.errors import GradientError
 from chainrule.ops.eager_kernels import fusing, is_on
 from chainrule.ops.families import Multilinear, conj
-from chainrule.provenance import location, user_line
-from chainrule.replay import Again, Chance, Keep, Seen, note_random_state, replay_random_state
+from chainrule.transforms.replay import (
+    Again,
+    Chance,
+    Keep,
+    Seen,
+    note_random_state,
+    replay_random_state,
+)
 from chainrule.tree import Structure, flatten
 
 Policy = Callable[[Op], bool]

@@ -57,7 +57,7 @@ DEVICE = "cpu"
 
 def __getattr__(name: str) -> Any:
     if name != "bfloat16":
-        raise AttributeError(f"module 'chainrule.dtypes' has no attribute {name!r}")
+        raise AttributeError(f"module 'chainrule.engine.dtypes' has no attribute {name!r}")
     found = globals()[name] = np.dtype(optional.require("ml_dtypes", "bfloat16").bfloat16)
     return found
 

@@ -182,7 +182,7 @@ class Op(metaclass=_Interned):
             if x.__class__ in kinds:
                 return kinds[x.__class__](self, *xs)
         require("numpy", str(self))
-        import_module("chainrule.tensors")
+        import_module("chainrule.engine.tensors")
         return self(*xs, **unknown)
 
     def __reduce__(self) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.engine.graph import tracer
+from chainrule.engine.op import Spec
+from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
-from chainrule.graph import tracer
-from chainrule.op import Spec
-from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
 BOOL = np.dtype(bool)

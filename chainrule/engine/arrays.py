@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import STANDARD, Dtype, float16
+from chainrule.engine.dtypes import STANDARD, Dtype, float16
+from chainrule.engine.op import kinds as kinds
 from chainrule.errors import (
     ChainruleError,
     DtypeError,
@@ -24,7 +25,6 @@ from chainrule.errors import (
     ShapeError,
     describe,
 )
-from chainrule.op import kinds as kinds
 
 Array = np.ndarray[Any, Dtype]
 

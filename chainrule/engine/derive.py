@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import watch
-from chainrule.arrays import operand
+from chainrule.engine import watch
+from chainrule.engine.arrays import operand
+from chainrule.engine.graph import is_recording, leaf, order, pick, recording, tracer, variable
+from chainrule.engine.node import Freed, Node, Variable
+from chainrule.engine.op import Op, Spec
 from chainrule.errors import GradientError, ShapeError, describe
-from chainrule.graph import is_recording, leaf, order, pick, recording, tracer, variable
-from chainrule.node import Freed, Node, Variable
-from chainrule.op import Op, Spec
 from chainrule.ops.families import Elementwise, conj
 from chainrule.ops.shapes.shaping import astype
 

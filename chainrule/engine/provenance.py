@@ -12,9 +12,10 @@ from types import CodeType
 
 import numpy as np
 
-from chainrule.source_text import display_line, source_line
+from chainrule.engine.source_text import display_line, source_line
 
-HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
+HERE = (_PACKAGE + os.sep, os.path.dirname(np.__file__) + os.sep)  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
 _outside: set[str] = set()

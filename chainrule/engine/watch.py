@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.provenance import location, user_line
+from chainrule.engine.provenance import location, user_line
 
 
 def _nothing(*_: Any) -> None:

@@ -15,11 +15,19 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from chainrule.engine.graph import (
+    Node,
+    Variable,
+    apply,
+    is_recording,
+    placeholder,
+    recording,
+    variable,
+)
+from chainrule.engine.op import Need, Op, Spec, Unchanged, new_op
+from chainrule.engine.tensors import Tensor, asarray
+from chainrule.engine.watch import Watch, watching
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
-from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
-from chainrule.op import Need, Op, Spec, Unchanged, new_op
-from chainrule.tensors import Tensor, asarray
-from chainrule.watch import Watch, watching
 
 
 class Context:

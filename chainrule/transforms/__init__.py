@@ -1,0 +1,1 @@
+"""Functions made of functions: gradients, batches of examples, loops, checkpoints, replays."""
