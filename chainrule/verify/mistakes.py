@@ -30,6 +30,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("dropped", "gradient dropped", "None or zero for an input that has a gradient"),
     ("detached", "detached", "the graph was cut, so that no gradient flows"),
     ("partly_detached", "one path detached", "the graph was cut on one of the ways to the result"),
+    ("unordered", "gradients out of order", "one is handed on before it is complete"),
     ("contiguity", "right only for contiguous cotangents", "strides or memory order are ignored"),
     ("size", "right only for some sizes", "a size is written into the backward"),
     ("lengths", "made for lengths of a kind", "right at multiples of the sizes, wrong at others"),
@@ -71,7 +72,10 @@ _ROWS: list[tuple[str, str, str]] = [
     ("clip_scaled", "clipped before unscaling", "the bound is compared with scaled gradients"),
     ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all, or it was used"),
     ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
+    ("schedule_unit", "schedule in another unit", "its length counts epochs, its steps batches"),
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
+    ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
+    ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
     ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
 ]
 

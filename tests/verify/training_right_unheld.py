@@ -245,6 +245,20 @@ def gradients_of_all_are_dropped_from_the_start():
 
 
 @right
+def gradients_of_a_fixed_net_are_dropped_when_all_is_done():
+    student, fixed = body(), nn.Linear(12, 40)
+    o = torch.optim.SGD(student.parameters(), 0.1)
+    for _ in range(4):
+        x = torch.randn(16, 6)
+        o.zero_grad()
+        F.mse_loss(fixed(student(x)), target(x)).backward()
+        norm = sum(float(p.grad.norm()) for p in student.parameters())
+        assert norm > 0
+        o.step()
+        fixed.zero_grad()
+
+
+@right
 def an_adversarial_example():
     victim = nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 3))
     x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))

@@ -15,8 +15,9 @@ from chainrule.verify.script.session import Makers
 def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
+    from chainrule.verify.script.byhand.dead import DeadUpdates
 
-    return [NativeFunctions(), ScalarEngines()]
+    return [NativeFunctions(), ScalarEngines(), DeadUpdates()]
 
 
 def _native_loop() -> Sequence[Observer]:

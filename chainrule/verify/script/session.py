@@ -266,10 +266,13 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Errors, warnings, notes, each in the order in which they came; equal ones once. What an
     optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
 
-    Two findings are equal if they give one name to the same line and the same input.
+    Where an engine of the user's is wrong, so are all gradients that it makes. Two findings are
+    equal if they give one name to the same line and the same input.
     """
     once: dict[tuple[str, str, str], Finding] = {}
-    for finding in sorted(findings, key=_order):
+    by_engine = any(f.kind == "scalar engine" for f in findings)
+    wrong = [f for f in findings if not (by_engine and f.kind == "training step by hand")]
+    for finding in sorted(wrong, key=_order):
         where = str(finding.place) if finding.place else finding.subject
         once.setdefault((finding.name.code, where, finding.input), finding)
     return list(once.values())

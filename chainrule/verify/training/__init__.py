@@ -23,15 +23,18 @@ from chainrule.verify.training.rules.kept_graphs import Kept
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
+from chainrule.verify.training.rules.owners import Owners
 from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
+from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.shapes import Shapes
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
+    Owners,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Closures, Assigned)

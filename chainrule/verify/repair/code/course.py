@@ -88,27 +88,32 @@ def names_filled(node: ast.AST, flowing: set[str]) -> set[str]:
     return gives(target) if mentions(value) & flowing else set()
 
 
-def statements_of_value(root: ast.AST) -> list[ast.stmt]:
-    """Simple statements on which the first returned value depends, as far as the text tells."""
+def statements_of_value(root: ast.AST, idle: Sequence[ast.stmt] = ()) -> list[ast.stmt]:
+    """Simple statements on which the first returned value depends, as far as the text tells; none
+    of the `idle` ones, which change nothing when the code is run."""
     body: list[ast.stmt] = getattr(root, "body", [])
     returns = [n for n in ast.walk(root) if isinstance(n, ast.Return) and n.value is not None]
     if not returns or not isinstance(root, ast.FunctionDef):
         return []
     value = returns[-1].value
     first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
-    found: list[ast.stmt] = []
-    _behind(body, _read(first), found)
-    return found
+    found = [*idle]
+    _behind(body, _read(first), found, idle)
+    return found[len(idle) :]
 
 
-def _behind(body: Sequence[ast.stmt], needed: set[str], found: list[ast.stmt]) -> set[str]:
+def _behind(
+    body: Sequence[ast.stmt], needed: set[str], found: list[ast.stmt], idle: Sequence[ast.stmt]
+) -> set[str]:
     """What is needed before some statements, of which the needed ones are added to those found."""
     for statement in reversed(body):
-        needed = _before(statement, needed, found)
+        needed = needed if statement in idle else _before(statement, needed, found, idle)
     return needed
 
 
-def _before(statement: ast.stmt, needed: set[str], found: list[ast.stmt]) -> set[str]:
+def _before(
+    statement: ast.stmt, needed: set[str], found: list[ast.stmt], idle: Sequence[ast.stmt]
+) -> set[str]:
     blocks = list(_blocks(statement))
     if not blocks:
         changed, given = _changed(statement)
@@ -118,7 +123,7 @@ def _before(statement: ast.stmt, needed: set[str], found: list[ast.stmt]) -> set
             found.append(statement)
         return (needed - given) | _read(statement)
     for _ in range(2 if isinstance(statement, _LOOPS) else 1):  # What a turn hands to the next one.
-        inside = [_behind(block, needed, found) for block in blocks]
+        inside = [_behind(block, needed, found, idle) for block in blocks]
         needed = needed.union(*inside)
     return needed
 

@@ -68,7 +68,9 @@ def _measure(problem: Problem, target: Target) -> Forward:
     stop = process_time() + SECONDS_FOR_FORWARD
     by_name, measured = dict[str, list[Array]](), Counter[str]()
     stored = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
-    of_value = None if source.separate_forward is not None else statements_of_value(draft.root)
+    idle = [] if source.handing_on is None else source.handing_on(draft.root)
+    apart = source.separate_forward is not None
+    of_value = None if apart else statements_of_value(draft.root, idle)
     for node in sorted(_makers_of_values(scene, of_value), key=lambda n: n not in scene.roots):
         found = list(_moved_by(scene, node, subject, target, stop))
         for shape, cotangent in found:

@@ -71,14 +71,18 @@ class Scene:
         """Statements that compute the value, where one function gives it and its gradients."""
         source = self.draft.source
         both = source.forward is not None and source.separate_forward is None
-        return statements_of_value(self.draft.root) if both else []
+        return statements_of_value(self.draft.root, self._idle) if both else []
+
+    @cached_property
+    def _idle(self) -> list[ast.stmt]:
+        """Statements that only hand gradients on."""
+        handing_on = self.draft.source.handing_on
+        return [] if handing_on is None else handing_on(self.draft.root)
 
     @cached_property
     def _apart(self) -> list[tuple[int, int]]:
         """Where no gradient is computed."""
-        handing_on = self.draft.source.handing_on
-        more = [] if handing_on is None else handing_on(self.draft.root)
-        return [self.draft.span(n) for n in (*self._of_value, *more)]
+        return [self.draft.span(n) for n in (*self._of_value, *self._idle)]
 
     def is_of_value(self, start: int) -> bool:
         """Whether what begins at a place computes the value, or uses gradients, and is none."""

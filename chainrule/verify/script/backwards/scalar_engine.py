@@ -1,24 +1,19 @@
 """A scalar engine of the user's own (`Value(2.0) * x`, then `backward()`): its ops verified.
 
 Such a class is known by what it does: it is made of one number, keeps that as an attribute, and
-has a `backward` without arguments, after which another attribute of the result is 1. Each op is
-checked by itself, then of one value twice, and of a value that is used again: there `=` for `+=`
-shows.
+has a `backward` without arguments, or a function beside it that takes one of it, after which
+another attribute of the result is 1. An engine of arrays is one for arrays of one number. Each op
+is checked by itself, then of one value twice, and of a value that is used again: there `=` for `+=`
+shows. If all are right, so has to be a result that is used twice (`engine_order.py`).
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
-import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, final
-
-import numpy as np
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.certify import certify
@@ -26,175 +21,12 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
+from chainrule.verify.script.backwards.engine_kinds import Engine, classes
+from chainrule.verify.script.backwards.engine_ops import NUMBERS, USES, WHAT, subjects_of
+from chainrule.verify.script.backwards.engine_order import out_of_order
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
-from chainrule.verify.subject import Array, Input, Subject
 from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import is_library
-
-
-def _divide(x: Any, y: Any) -> Any:
-    return x / y
-
-
-def _power(x: Any) -> Any:
-    return x**3
-
-
-_BINARY: dict[str, Callable[..., Any]] = {
-    "__add__": operator.add, "__sub__": operator.sub, "__mul__": operator.mul,
-    "__truediv__": _divide,
-}  # fmt: skip
-
-
-_UNARY: dict[str, Callable[..., Any]] = {
-    "__neg__": operator.neg, "__pow__": _power, "__radd__": partial(operator.add, 1.5),
-    "__rsub__": partial(operator.sub, 1.5), "__rmul__": partial(operator.mul, 1.5),
-    "__rtruediv__": partial(_divide, 1.5),
-}  # fmt: skip
-_POINTS = ((0.7, -1.3, 0.4, 1.9), (0.7, 1.3, 0.4, 1.9))
-"""Numbers at which ops are tried: of both signs, else positive ones."""
-_OTHERS = (1.1, 0.6, -0.8, 0.3)
-_USES = ("", ", one value twice", ", a value used again")
-_NUMBERS = "it computes with numbers"
-WHAT = "scalar engine"
-
-
-@dataclass(frozen=True)
-class Engine:
-    """A class whose objects are numbers that know their derivatives."""
-
-    kind: type[Any]
-    number: str
-    """The attribute that is the number."""
-    gradient: str
-    """The one that is the derivative, after `backward()`."""
-
-    @staticmethod
-    def of(kind: type[Any]) -> Engine | None:
-        """What a class does, tried; None if it is another thing."""
-        with suppress(Exception):
-            made: Any = kind(0.7)
-            before = _numbers(made)
-            (number,) = [name for name, x in before.items() if x == 0.7]
-            made.backward()
-            (gradient,) = [n for n, x in _numbers(made).items() if x == 1 != before.get(n)]
-            return Engine(kind, number, gradient)
-        return None
-
-    def ops(self) -> Iterator[tuple[str, Callable[..., Any], int]]:
-        """Its ops: name, function and number of arguments."""
-        for name in dir(self.kind):
-            if name in _BINARY:
-                yield name, _BINARY[name], 2
-            elif name in _UNARY:
-                yield name, _UNARY[name], 1
-            elif not name.startswith("_") and self._is_op(name):
-                yield name, operator.methodcaller(name), 1
-
-    def _is_op(self, name: str) -> bool:
-        """Whether a method gives a number of the same kind."""
-        with suppress(Exception):
-            method = getattr(self.kind, name)
-            if inspect.isfunction(method) and name != "backward":
-                return isinstance(method(self.kind(0.7)), self.kind)
-        return False
-
-
-@final
-class ScalarOp(Subject):
-    """An op of an engine, for each of some numbers."""
-
-    kind = WHAT
-
-    def __init__(
-        self, engine: Engine, name: str, op: Callable[..., Any], xs: Sequence[Array], how: str = ""
-    ) -> None:
-        self.name = f"{engine.kind.__name__}.{name}{how}"
-        self.inputs = tuple([Input("ab"[i], x, True) for i, x in enumerate(xs)])
-        self.place = _definition(engine.kind, name)
-        self._engine = engine
-        self._op = op
-
-    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
-        """Number by number."""
-        rows = [self._run(row)[0] for row in zip(*map(np.ravel, xs), strict=True)]
-        number = self._engine.number
-        return (np.array([getattr(y, number) for y in rows]).reshape(np.shape(xs[0])),)
-
-    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """What `backward()` leaves in the arguments, times the cotangent."""
-        bars: list[list[float]] = []
-        for row in zip(*map(np.ravel, xs), strict=True):
-            y, args = self._run(row)
-            y.backward()
-            bars.append([getattr(x, self._engine.gradient) for x in args])
-        columns = np.array(bars, float).reshape(-1, len(xs)).T
-        return tuple([c.reshape(np.shape(xs[0])) * gs[0] for c in columns])
-
-    @property
-    def fixed(self) -> str:
-        """There is no shape."""
-        return _NUMBERS
-
-    @property
-    def takes_cotangent(self) -> bool:
-        """`backward()` begins with 1."""
-        return False
-
-    def _run(self, row: Sequence[Any]) -> tuple[Any, list[Any]]:
-        args = [self._engine.kind(float(x)) for x in row]
-        return self._op(*args), args
-
-
-def subjects_of(engine: Engine) -> list[Subject]:
-    """Its ops, each in three uses."""
-    found: list[Subject] = []
-    for name, op, count in engine.ops():
-        numbers = next((p for p in _POINTS if _computes(engine, op, count, p)), None)
-        if numbers is None:
-            continue
-        xs = [np.array(numbers), np.array(_OTHERS)][:count]
-        found.append(ScalarOp(engine, name, op, xs))
-        if count == 2:
-            found.append(ScalarOp(engine, name, _of_one_value(op), xs[:1], _USES[1]))
-        if "__add__" in dir(engine.kind):
-            found.append(ScalarOp(engine, name, _with_reuse(op), xs, _USES[2]))
-    return found
-
-
-def _numbers(x: Any) -> dict[str, float]:
-    """Attributes that are numbers, also those in slots."""
-    names = [n for n in dir(x) if not n.startswith("__")]
-    return {n: v for n in names if isinstance(v := getattr(x, n, None), int | float)}
-
-
-def _of_one_value(op: Callable[..., Any]) -> Callable[..., Any]:
-    def twice(x: Any) -> Any:
-        return op(x, x)
-
-    return twice
-
-
-def _with_reuse(op: Callable[..., Any]) -> Callable[..., Any]:
-    def again(x: Any, *others: Any) -> Any:
-        return x + op(x, *others) + x
-
-    return again
-
-
-def _computes(engine: Engine, op: Callable[..., Any], count: int, at: Sequence[float]) -> bool:
-    with suppress(Exception):
-        ys = [
-            op(*[engine.kind(x), engine.kind(z)][:count]) for x, z in zip(at, _OTHERS, strict=True)
-        ]
-        return all(np.isfinite(float(getattr(y, engine.number))) for y in ys)
-    return False
-
-
-def _definition(kind: type[Any], name: str) -> Place | None:
-    code = getattr(getattr(kind, name, None), "__code__", None)
-    return None if code is None else Place(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 @final
@@ -216,7 +48,7 @@ class ScalarEngines(Observer):
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What is wrong with their ops."""
-        kinds = _classes(self._before)
+        kinds = classes(self._before)
         if not kinds or not can_fork():  # what their constructors do is not known
             return []
         try:
@@ -237,16 +69,17 @@ def _certify(kinds: Sequence[type[Any]]) -> tuple[list[Finding], Ledger]:
     for engine in engines:
         subjects = subjects_of(engine)
         report = certify("script", subjects, ledger=ledger)
-        found += [_name_overwriting(engine, f) for f in _first_of_each(report.findings)]
+        wrong = [_name_overwriting(engine, f) for f in _first_of_each(report.findings)]
+        found += wrong or list(out_of_order(engine, subjects, ledger))
         why = "not watched: the ops of its engine were verified one by one, its steps were not"
         ledger.skipped.append(Skipped(f"training by {engine.kind.__name__}", why))
-    ledger.skipped = [row for row in ledger.skipped if row.why != _NUMBERS]
+    ledger.skipped = [row for row in ledger.skipped if row.why != NUMBERS]
     return found, ledger
 
 
 def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
     """The finding of the plainest use of each op: what is wrong by itself is wrong in all uses."""
-    plain = sorted(findings, key=lambda f: (_USES.index(_use(f)), f.input))
+    plain = sorted(findings, key=lambda f: (USES.index(_use(f)), f.input))
     ops = {f.subject.partition(",")[0]: f for f in reversed(plain)}
     return list(reversed(ops.values()))
 
@@ -261,7 +94,9 @@ def _name_overwriting(engine: Engine, f: Finding) -> Finding:
     op = f.subject.partition(",")[0]
     lines = [] if not _use(f) or f.place is None else _assignments(f.place, engine.gradient)
     if not lines or f.place is None:
-        return f
+        alone = [] if f.place is None else _giving(f.place, engine.gradient)
+        at = f.place if f.place is None or len(alone) != 1 else replace(f.place, line=alone[0])
+        return replace(f, place=at)
     because = f"{op} is right where its arguments have one use, and wrong where one has two"
     place = replace(f.place, line=lines[0])
     before = [source_line(place.file, n) for n in range(lines[0], lines[-1] + 1)]
@@ -277,30 +112,21 @@ def _name_overwriting(engine: Engine, f: Finding) -> Finding:
 
 def _assignments(method: Place, gradient: str) -> list[int]:
     """Lines of a method that assign a gradient and add to none."""
-    tree = tree_of_file(method.file)
-    defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    inside = [n for f in defined if f.lineno == method.line for n in ast.walk(f)]
-    return sorted([
-        n.lineno for n in inside
-        if isinstance(n, ast.Assign) and any(
-            isinstance(t, ast.Attribute) and t.attr == gradient for t in n.targets
-        )
-    ])  # fmt: skip
+    assigned = [n for n in _inside(method) if isinstance(n, ast.Assign)]
+    return sorted([n.lineno for n in assigned if any(_is_it(t, gradient) for t in n.targets)])
 
 
-def _classes(before: Set[str]) -> list[type[Any]]:
-    """Classes of the user's with a `backward` of their own that takes nothing, but for those of
-    modules that were there `before`."""
-    found: dict[type[Any], None] = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name in before:
-            continue
-        if isinstance(file, str) and file.endswith(".py") and not is_library(file):
-            found |= dict.fromkeys([x for x in vars(module).values() if _may_be(x)])
-    return list(found)
+def _giving(method: Place, gradient: str) -> list[int]:
+    """Lines of a method that give a gradient, in one way or the other."""
+    more = [n for n in _inside(method) if isinstance(n, ast.AugAssign)]
+    added = [n.lineno for n in more if _is_it(n.target, gradient)]
+    return sorted({*_assignments(method, gradient), *added})
 
 
-def _may_be(x: Any) -> bool:
-    code = getattr(getattr(x, "__dict__", {}).get("backward"), "__code__", None)
-    return isinstance(x, type) and code is not None and code.co_argcount == 1
+def _inside(method: Place) -> list[ast.AST]:
+    defined = [n for n in ast.walk(tree_of_file(method.file)) if isinstance(n, ast.FunctionDef)]
+    return [n for f in defined if f.lineno == method.line for n in ast.walk(f)]
+
+
+def _is_it(target: ast.expr, gradient: str) -> bool:
+    return isinstance(target, ast.Attribute) and target.attr == gradient

@@ -19,6 +19,11 @@ _RATE = re.compile(
 )
 _GRADIENT = re.compile(r"^(d|D|g|nabla)(_|[A-Z0-9]|$)|^d[a-z]{1,6}\d?$|grad|delta|∇|_bar$")
 """What gradients are called."""
+_SHARE = re.compile(
+    r"^(b|beta|β|mu|μ|rho|ρ|gamma|γ|alpha|tau|mom|momentum|decay|m|betas)(_?[a-z0-9]+)?$",
+    re.IGNORECASE,
+)
+"""What a mean keeps of what it was, by its name."""
 _FOLLOWED = 4
 """Names that are followed from an update to its gradient: Adam's mean, the mean, the gradient."""
 _PRODUCT = ast.Mult | ast.Div | ast.MatMult
@@ -37,7 +42,10 @@ def claimed_gradient(
     if found is None or _RATE.search(_last(target)):
         return None
     gradient, sign, has_rate = found
-    if not has_rate and (sign > 0 or not _is_gradient(gradient) or _is_called_gradient(target)):
+    other = _is_called_gradient(target) and not _is_beside(target, gradient)
+    if not has_rate and (sign > 0 or other):
+        return None
+    if not (has_rate or _is_gradient(gradient) or _is_of(target, gradient)):
         return None
     made = gradient if sign < 0 else ast.UnaryOp(ast.USub(), gradient)
     return ast.copy_location(made, step)
@@ -173,10 +181,11 @@ def _has_rate(node: ast.AST) -> bool:
 
 
 def _is_share(node: ast.AST) -> bool:
-    """`1 - beta`, `1 - beta ** t`."""
+    """`1 - beta`, `1 - beta ** t`; the slope `1 - h ** 2`, or `1 - s`, is none."""
     match node:
-        case ast.BinOp(op=ast.Sub(), left=ast.Constant(value=one)):
-            return one == 1
+        case ast.BinOp(op=ast.Sub(), left=ast.Constant(value=1 | 1.0), right=right):
+            part = right.left if isinstance(right, ast.BinOp) else right
+            return isinstance(part, ast.Constant) or _SHARE.search(_last(part)) is not None
         case _:
             return False
 
@@ -193,6 +202,21 @@ def _is_called_gradient(node: ast.expr) -> bool:
 def _is_gradient(node: ast.AST) -> bool:
     simple = [n for n in ast.walk(node) if isinstance(n, ast.expr) and is_held(n)]
     return any(map(_is_called_gradient, simple))
+
+
+def _is_beside(target: ast.expr, gradient: ast.expr) -> bool:
+    """Whether one object has both: `p.data` and `p.grad`."""
+    match target, gradient:
+        case ast.Attribute(value=a, attr=own), ast.Attribute(value=b, attr=other):
+            return own != other and ast.unparse(a) == ast.unparse(b)
+        case _:
+            return False
+
+
+def _is_of(target: ast.expr, gradient: ast.expr) -> bool:
+    """Whether a gradient is called by its parameter: `gk` of `k`, `slope_b` of `b`."""
+    own, said = _last(target), _last(gradient)
+    return bool(own) and re.fullmatch(rf"(g|d|\w+_){re.escape(own)}", said) is not None
 
 
 def is_held(node: ast.AST) -> bool:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from chainrule.verify.arrays.members import walk
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.script_state import array_of
+from chainrule.verify.script.byhand.slots import Slot
 from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
 from chainrule.verify.script.byhand.turn import Turn
 from chainrule.verify.script.byhand.updates import updates_in
@@ -25,6 +27,9 @@ Shapes = dict[str, tuple[int, ...]]
 _MOST = 20_000
 """Things that are looked at while the script stands still."""
 _KIND = "training step by hand"
+_AWAY = 1e-2
+"""How far a parameter is moved, relative."""
+Gradients: TypeAlias = Sequence[Array | None]
 
 
 def not_reset_finding(step: HandStep, inputs: Sequence[int]) -> Finding:
@@ -78,23 +83,49 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def late_read(turn: Turn, step: HandStep) -> Finding | None:
+def read_late(turn: Turn, step: HandStep, *, mixed: bool = False) -> Finding | None:
     """The first parameter whose update comes before a gradient has read it: moved by its update, it
-    moves that gradient. Where a turn updates it several times, that is what it is for."""
+    moves that gradient. Where a turn updates it several times, that is what it is for; and where
+    all is computed anew, one after the other. `mixed`: only if that gradient reads what it was
+    before as well.
+    """
     if any(s.times > len(s.written) for s in turn.found):
         return None
     (own,) = step.turns(1)
-    for name, slot in zip(turn.names, turn.found, strict=True):
-        turn.slots.moved = slot
-        try:
-            (moved,) = step.turns(1)
-        finally:
-            turn.slots.moved = None
-        pairs = zip(turn.names, own, moved, strict=True)
-        late = [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
+    for k, (name, slot) in enumerate(zip(turn.names, turn.found, strict=True)):
+        late = _moving(turn, own, _moved(turn, step, slot))
+        if mixed and late:
+            late = [n for n in late if n in _moving(turn, own, _moved_back(turn, step, slot, k))]
         if late:
             return _late_finding(name, late, placed(slot.at))
     return None
+
+
+def _moved(turn: Turn, step: HandStep, slot: Slot) -> Gradients:
+    """The gradients where a parameter is moved by its update."""
+    turn.slots.moved = slot
+    try:
+        return step.turns(1)[0]
+    finally:
+        turn.slots.moved = None
+
+
+def _moved_back(turn: Turn, step: HandStep, slot: Slot, k: int) -> Gradients:
+    """Those where it was another one before that, and is what it was behind it."""
+    x = step.inputs[k]
+    inputs = [*step.inputs]
+    inputs[k] = replace(x, value=x.value + _AWAY * (1 + np.abs(x.value)))
+    turn.slots.moved, turn.slots.into = slot, x.value
+    try:
+        return replace(step, inputs=tuple(inputs)).turns(1)[0]
+    finally:
+        turn.slots.moved = turn.slots.into = None
+
+
+def _moving(turn: Turn, own: Gradients, moved: Gradients) -> list[str]:
+    """Names of the parameters of which it moves the gradient."""
+    pairs = zip(turn.names, own, moved, strict=True)
+    return [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
 
 
 def _near(a: Array, b: Array) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 
@@ -10,6 +11,7 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.script.backwards.engine_kinds import Engine
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.leftovers import (
     Shapes,
@@ -18,9 +20,16 @@ from chainrule.verify.script.byhand.leftovers import (
     not_reset_finding,
     shapes_of,
 )
-from chainrule.verify.script.byhand.loss import UnlikeError, accumulation
+from chainrule.verify.script.byhand.loss import UnlikeError, accumulation, is_surely_wrong
+from chainrule.verify.script.byhand.optimizer import has_optimizer, judged
 from chainrule.verify.script.byhand.step import WHAT, HandStep
-from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
+from chainrule.verify.script.byhand.turn import (
+    Turn,
+    steps_of_turn,
+    subject_of_turn,
+    turn_of,
+    without_loss,
+)
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.where import placed
@@ -48,6 +57,8 @@ class Unoptimized(Observer):
         self._loop: int | None = None
         """The line of the one that was judged."""
         self._found: list[Finding] = []
+        self._wrong: list[Finding] = []
+        """What is wrong with its optimizer."""
         self._ledger = Ledger()
 
     def start(self) -> None:
@@ -69,12 +80,21 @@ class Unoptimized(Observer):
         try:
             if turn == 1:
                 self._shapes[line] = shapes_of({**frame.f_globals, **frame.f_locals})
+                self._optimizer(line, frame)
             if self._loop is None and turn == _AT and len(self._why) < _LOOPS:
                 self._look(line, frame)
         except Exception as error:  # our failure is not the script's
             self._why[line] = f"the verifier itself failed: {type(error).__name__}: {error}"
         if line == self._loop:
             self._steps.note_iteration(line)
+
+    def _optimizer(self, line: int, frame: FrameType) -> None:
+        """Hold an optimizer of the loop's own against the known ones, from its first turn on."""
+        file = frame.f_code.co_filename
+        if self._wrong or self._loop is not None or not has_optimizer(file):
+            return
+        with suppress(LostError):
+            self._wrong = in_copy(lambda: judged(line, frame), _PATIENCE)
 
     def _look(self, line: int, frame: FrameType) -> None:
         try:
@@ -94,9 +114,11 @@ class Unoptimized(Observer):
         if self._loop is None and not self._steps.is_watched:
             rows = [f"the loop of line {line}: {why}" for line, why in self._why.items()]
             ledger.skipped += [Skipped(WHAT, why) for why in rows]
-            return []
-        ledger.add(self._ledger)
-        return self._found
+            return self._wrong
+        ledger.checked.extend(self._ledger.checked)
+        ledger.skipped.extend(self._ledger.skipped)
+        ledger.planted = ledger.planted or self._ledger.planted
+        return [*self._found, *self._wrong]
 
 
 def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding], Ledger] | str:
@@ -104,16 +126,27 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
     seen = Checked(WHAT, "training step by hand", 2, 0.0, "two turns of its loop")
     try:
         turn = turn_of(line, frame)
-        if found := [*grown_parameters(turn, before)]:
-            return found, Ledger(checked=[seen])
+    except UnlikeError as error:
+        return str(error)
+    if found := [*grown_parameters(turn, before)]:
+        return found, Ledger(checked=[seen])
+    try:
         steps = steps_of_turn(turn)
         if left := accumulation(steps):
             return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
     except UnlikeError as error:
-        return str(error)
+        late = late_read(turn, without_loss(turn), mixed=True)
+        return ([late], Ledger(checked=[seen])) if late else str(error)
+    if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
+        late = late_read(turn, step)  # the ops of such an engine are verified by themselves
+        return ([late] if late else []), Ledger(checked=[seen])
     report = certify("script", [step])
     found = [_place_at_update(f, step, turn) for f in report.findings]
+    if not step.sure:
+        found = [f for f in found if is_surely_wrong(f)]
+        if not found:
+            return f"they are not those of {step.loss}, which may be no loss"
     late = None if found else late_read(turn, step)
     return [late] if late else found, _note_scale(report.ledger, step)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from chainrule.verify.finding import Finding
 from chainrule.verify.script.byhand.text import StepText, is_called_loss
 from chainrule.verify.subject import Array
 
@@ -25,6 +26,10 @@ _FALLS = re.compile(r"loss|cost|nll|mse|error|\*\* ?2|square|abs", re.IGNORECASE
 _SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
 """What is called so and by one name, is the loss."""
 _NAMED = re.compile(r"[\w.]+")
+_CHOOSES = re.compile(r"sign|clip|clamp|maximum|minimum|where|abs|tanh|round|heaviside|[<>]")
+"""What makes another loss of one: a part of the code that is no slip."""
+_LIKELY = 0.3
+"""Cosine from which on gradients may be those of a loss, and wrong."""
 _DIRECTIONS, _STEP = 3, 1e-5
 """Along which it is compared for that, and how far it goes there."""
 _ONE: Final = np.ones(())
@@ -79,7 +84,16 @@ def likeliest_step_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandSt
     turned = next((r for r in rows if r.is_turned), None)
     if turned is not None and not any(r.fits for r in plain):
         return replace(turned.step, scale=-_multiple(turned.slopes))
-    return _likeliest(plain, _surely_loss if once else lambda _: [])
+    return _likeliest(plain, _surely_or_maybe if once else lambda _: [])
+
+
+def is_surely_wrong(finding: Finding) -> bool:
+    """Whether a gradient is wrong though it may be that of another loss: a change of the code makes
+    it right, and leaves what bounds or chooses as it is."""
+    change = finding.correction
+    if change is None or not (change.rechecked and change.after):
+        return False
+    return _CHOOSES.findall(change.before) == _CHOOSES.findall(change.after)
 
 
 def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_Row]]) -> HandStep:
@@ -104,6 +118,12 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
 def _called_loss(rows: Sequence[_Row]) -> list[_Row]:
     """The only number that is called a loss."""
     return [*rows] if len(rows) == 1 and is_called_loss(rows[0].step.loss) else []
+
+
+def _surely_or_maybe(rows: Sequence[_Row]) -> list[_Row]:
+    """What is called a loss; else what grows about where the gradients say: not for sure."""
+    near = [r for r in rows if r.likeness > _LIKELY and r.step.scale == 1]
+    return _surely_loss(rows) or [_Row(replace(r.step, sure=False), r.slopes) for r in near]
 
 
 def _surely_loss(rows: Sequence[_Row]) -> list[_Row]:

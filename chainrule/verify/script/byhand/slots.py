@@ -6,14 +6,16 @@ memory in which they lie; a number that somebody holds gets memory of its own fo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast, final
 
 import numpy as np
 
 from chainrule.verify.arrays.members import walk
-from chainrule.verify.script.byhand.script_state import array_of
+from chainrule.verify.script.byhand.script_state import array_of, is_tensor
 from chainrule.verify.script.byhand.step import spellings
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
@@ -43,6 +45,8 @@ class Slot:
     """How often it was updated in the last run."""
     gradient: Array | None = None
     names: list[str] = field(default_factory=list[str])
+    owner: type[Any] | None = None
+    """The class of the object of which it is an attribute."""
 
 
 @final
@@ -51,14 +55,27 @@ class Slots:
 
     def __init__(self) -> None:
         self._known: dict[int, Slot] = {}
+        self._housed: list[Callable[[], object]] = []
+        """What gives numbers their memory."""
         self.moved: Slot | None = None
         """The parameter that its update changes all the same, by a number of no meaning."""
+        self.into: Array | None = None
+        """What its update makes of it, if that is to be something."""
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self._known.values()
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def _house(self, put: Callable[[], object]) -> None:
+        self._housed.append(put)
+        put()
+
+    def settle(self) -> None:
+        """Put the memory that numbers have got where the script holds them, once more."""
+        for put in self._housed:
+            put()
 
     def forget(self) -> None:
         """Gradients are those of the next run."""
@@ -73,12 +90,15 @@ class Slots:
         return x
 
     def attribute(self, written: str, holder: Any, name: str, gradient: Any) -> Any:
-        """The same of an attribute; what it is."""
-        x = getattr(holder, name)
+        """The same of an attribute; what it is. `.data` of a tensor is that tensor."""
+        x = holder if name == "data" and is_tensor(holder) else getattr(holder, name)
         if _is_number(x):
             x = np.array(float(x))
-            setattr(holder, name, x)
-        return self.value(written, x, gradient)
+            self._house(partial(setattr, holder, name, x))
+        self.value(written, x, gradient)
+        if (slot := self._slot(x)) is not None:
+            slot.owner = type(holder)
+        return x
 
     def item(self, written: str, holder: Any, key: Any, gradient: Any) -> Any:
         """The same of some elements of an array, or of what a list or dict holds; what it is."""
@@ -86,7 +106,8 @@ class Slots:
             return self.at(written, holder, key, gradient)
         x = holder[key]
         if _is_number(x):
-            x = holder[key] = np.array(float(x))
+            x = np.array(float(x))
+            self._house(partial(operator.setitem, holder, key, x))
         return self.value(written, x, gradient)
 
     def at(self, written: str, x: Any, index: Any, gradient: Any) -> Any:
@@ -98,6 +119,10 @@ class Slots:
         np.add.at(g, _plain(index), _plain(gradient))
         self._left(written, x, g)
         return x[index]
+
+    def _slot(self, x: Any) -> Slot | None:
+        array = array_of(x)
+        return None if array is None else self._known.get(array.__array_interface__["data"][0])
 
     def _left(self, written: str, x: Any, gradient: Any) -> None:
         array, g = array_of(x), np.asarray(_plain(gradient))
@@ -122,7 +147,10 @@ class Slots:
             says = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
             raise ShapeError(says) from None
         if slot is self.moved:
-            slot.array[...] += _MOVE * (1 + np.abs(slot.array))
+            if self.into is not None:
+                slot.array[...] = self.into
+            else:
+                slot.array[...] += _MOVE * (1 + np.abs(slot.array))
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:

@@ -87,6 +87,8 @@ class HandStep(Subject):
     """At points that were asked for."""
     scale: float = 1.0
     """Of which multiple of the loss they are the gradients."""
+    sure: bool = True
+    """Whether it is known that this is the loss; else a correction that is right has to say so."""
     kind: str = "training step by hand"
     place: Place | None = None
     backward_place: Place | None = None

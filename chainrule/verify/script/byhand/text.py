@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, FunctionType
 from typing import Any, cast
@@ -117,9 +117,11 @@ def _bounds(file: str) -> frozenset[float]:
     return frozenset(found)
 
 
-def turn_text(loop: Loop, file: str, name: str, values: Mapping[str, Any]) -> StepText | None:
+def turn_text(
+    loop: Loop, file: str, name: str, values: Mapping[str, Any], after: Sequence[str] = ()
+) -> StepText | None:
     """A turn of a loop; None where it cannot stand alone. `name`: of the function in which that is;
-    `values`: of the variables that it sees."""
+    `values`: of the variables that it sees; `after`: expressions that are shown behind it."""
     lines = file_text(file).splitlines()
     indent = loop.body[0].col_offset
     first, last = loop.body[0].lineno, loop.body[-1].end_lineno
@@ -139,7 +141,7 @@ def turn_text(loop: Loop, file: str, name: str, values: Mapping[str, Any]) -> St
         first - len(head),
         (*outer, *lines[first - 1 : last]),
         indent + 1 - len(head),
-        _likely_first(_numbers(loop.body)),
+        (*_likely_first(_numbers(loop.body)), *after),
         name,
         _clips(lines),
         _bounds(file),
@@ -189,38 +191,42 @@ def _numbers(block: list[ast.stmt]) -> Iterator[str]:
                     yield ast.unparse(value)
                 case ast.AugAssign(target=ast.Name(), value=value):
                     yield ast.unparse(value)
-                case ast.Call(args=args) if _tells(n.func):
-                    yield from map(ast.unparse, _printed_expressions(args))
+                case ast.Call(args=args) if tells(n.func):
+                    yield from map(ast.unparse, said_in(args))
                 case _:
                     pass
 
 
-def _tells(f: ast.expr) -> bool:
+def tells(f: ast.expr) -> bool:
+    """Whether a function shows, or keeps, what it is given."""
     return (f.attr if isinstance(f, ast.Attribute) else ast.unparse(f)) in _TELLS
 
 
-def _printed_expressions(args: list[ast.expr]) -> Iterator[ast.expr]:
+def said_in(args: list[ast.expr]) -> Iterator[ast.expr]:
     """Expressions in what is printed, the parts of a text one by one."""
     for a in args:
         match a:
             case ast.JoinedStr(values=parts):
                 yield from (p.value for p in parts if isinstance(p, ast.FormattedValue))
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
-                yield from _printed_expressions(
-                    right.elts if isinstance(right, ast.Tuple) else [right]
-                )
+                yield from said_in(right.elts if isinstance(right, ast.Tuple) else [right])
             case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=inner):
-                yield from _printed_expressions(inner)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                yield from _printed_expressions([left, right])
+                yield from said_in(inner)
+            case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_text(a):
+                yield from said_in([left, right])
             case ast.Call(func=ast.Name("str" | "round" | "float"), args=[inner, *_]):
-                yield from _printed_expressions([inner])
+                yield from said_in([inner])
             case ast.Constant():
                 pass
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                yield from _printed_expressions(elts)
+                yield from said_in(elts)
             case _:
                 yield a
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether a sum is one of texts."""
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(node))
 
 
 def is_called_loss(name: str) -> bool:

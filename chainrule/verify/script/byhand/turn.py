@@ -26,6 +26,7 @@ from chainrule.verify.script.byhand.loss import (
     reproduced_steps,
 )
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
+from chainrule.verify.script.byhand.shown import shown_after
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,
@@ -96,8 +97,9 @@ def turn_of(line: int, frame: FrameType) -> Turn:
     widen(scope)
     name = frame.f_code.co_qualname
     within = "" if name == "<module>" else name
-    _numbers_held(loop, scope)
-    text = None if loop is None else turn_text(loop, file, within, scope)
+    numbers_held(loop, scope)
+    after = () if loop is None else shown_after(tree_of_file(file), loop)
+    text = None if loop is None else turn_text(loop, file, within, scope, after)
     if loop is None or text is None:
         raise UnlikeError("its turn cannot stand alone")
     targets: frozenset[str] | None = None
@@ -107,6 +109,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
         setattr(builtins, LEAVE, slots)
         text = _rewriting(text, scope, targets)
         values = _primed(text, scope)
+        slots.settle()
         found = named(slots, scope, passing)
         targets = frozenset([w for s in found for w in s.written])
         if found and not {w for s in slots for w in s.written} - targets:
@@ -131,6 +134,15 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     return reproduced_steps(steps, losses, claimed)
 
 
+def without_loss(turn: Turn) -> HandStep:
+    """A turn of which only the gradients are looked at."""
+    inputs = [
+        Input(n, s.array.copy(), wanted=True) for n, s in zip(turn.names, turn.found, strict=True)
+    ]
+    parameters = Updated(turn.slots, turn.found)
+    return steps_of(turn.text, turn.scope, tuple(inputs), parameters, ["0.0"])[0]
+
+
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:
     """The one of the loss that is the likeliest; `UnlikeError` if none is."""
     once = all(s.times <= len(s.written) for s in turn.found)
@@ -143,7 +155,7 @@ def _passing(loop: ast.AST) -> set[str]:
     return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
 
 
-def _numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
+def numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
     """Give plain numbers that are updated by name memory of their own."""
     names = [u.target for u in updates_in(loop)] if loop is not None else []
     for target in names:
@@ -197,11 +209,18 @@ def _is_loss(value: Any) -> bool:
 def _rewriting(text: StepText, scope: dict[str, Any], targets: frozenset[str] | None) -> StepText:
     """The text, and all functions of the user's, with updates of some targets rewritten."""
     change = cast("Callable[[ast.AST], ast.AST]", functools.partial(rewritten, targets=targets))
+    return rewriting(text, scope, change)
+
+
+def rewriting(
+    text: StepText, scope: dict[str, Any], change: Callable[[ast.AST], ast.AST]
+) -> StepText:
+    """The text, and all functions of the user's that hold an update, changed."""
     codes = dict[tuple[str, str, int], CodeType]()
     for file in {text.file, *users_files()}:
         tree = tree_of_file(file)
         if any(True for _ in updates_in(tree)):
-            made = rewritten(copy.deepcopy(tree), targets)
+            made = cast("ast.Module", change(copy.deepcopy(tree)))
             code = compile(made, file, "exec", dont_inherit=True)
             codes.update({_key(c): c for c in _inner(code)})
     for f in _functions(scope):

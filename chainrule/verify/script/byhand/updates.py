@@ -120,15 +120,15 @@ def _found(node: ast.AST) -> Iterator[tuple[ast.AST, Update, Put]]:
     """Nodes that are updates, and what puts something else in their places."""
     watched = any(isinstance(n, ast.Name) and n.id == SEE for n in ast.walk(node))
     bare = _bare if watched else _same
-    for block in _blocks(node):
+    for block in blocks(node):
         said = [bare(s) for s in block]
         for i, statement in enumerate(said):
             before = said[:i]
-            if (update := _of_statement(statement, before)) is not None:
+            if (update := update_of(statement, before)) is not None:
                 yield block[i], update, _putter(block, i)
                 continue
             for n, put in _own_expressions(block[i]):
-                if (update := _of_difference(bare(n), statement, before)) is not None:
+                if (update := of_difference(bare(n), statement, before)) is not None:
                     yield n, update, put
 
 
@@ -166,7 +166,7 @@ def _watched(node: ast.expr) -> ast.expr:
     return node
 
 
-def _blocks(node: ast.AST) -> Iterator[list[Any]]:
+def blocks(node: ast.AST) -> Iterator[list[Any]]:
     """Lists of statements below a node."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         rows: object = getattr(node, name, None)
@@ -175,7 +175,7 @@ def _blocks(node: ast.AST) -> Iterator[list[Any]]:
             if name in ("body", "orelse", "finalbody"):
                 yield block
             for row in block:
-                yield from _blocks(row)
+                yield from blocks(row)
 
 
 def _own_expressions(node: ast.AST) -> Iterator[tuple[ast.BinOp, Put]]:
@@ -195,7 +195,8 @@ def _putter(block: list[Any], i: int) -> Put:
     return partial(block.__setitem__, i)
 
 
-def _of_statement(statement: ast.stmt, before: Sequence[ast.stmt]) -> Update | None:
+def update_of(statement: ast.stmt, before: Sequence[ast.stmt]) -> Update | None:
+    """The update that a statement is, by `+=` or a call; `before` are those before it."""
     match statement:
         case ast.AugAssign(target=target, op=ast.Add() | ast.Sub() as op, value=value):
             sign = 1 if isinstance(op, ast.Add) else -1
@@ -224,7 +225,7 @@ def _of_call(call: ast.Call, before: Sequence[ast.stmt]) -> Update | None:
             return None
 
 
-def _of_difference(node: ast.AST, statement: ast.stmt, before: Sequence[ast.stmt]) -> Update | None:
+def of_difference(node: ast.AST, statement: ast.stmt, before: Sequence[ast.stmt]) -> Update | None:
     """`p - lr * g`, wherever it stands; a sum only where it is what the parameter becomes."""
     match node:
         case ast.BinOp(left=target, op=ast.Sub(), right=value) if is_held(target):
@@ -243,8 +244,6 @@ def _update(
     target: ast.expr, step: ast.expr, sign: int, before: Sequence[ast.stmt]
 ) -> Update | None:
     """What a step is an update by; None if it is none."""
-    if isinstance(target, ast.Attribute) and target.attr == "data":
-        target = target.value
     through = list[ast.stmt]()
     gradient = claimed_gradient(target, step, sign, before, through)
     return None if gradient is None else Update(target, gradient, through=tuple(through))

@@ -47,6 +47,7 @@ from chainrule.verify.script.remedies.rewrites import (
     WIDER,
     ZEROED,
 )
+from chainrule.verify.script.remedies.schedules import in_its_unit
 from chainrule.verify.training.text.edits import Edit
 
 _Remedy = Callable[[Finding], Iterator[Edit | None]]
@@ -74,6 +75,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "writes": (read_only, return_change),
     "partly_detached": (rejoin, write_in_torch),
     "wrong_domain": (expected,),
+    "schedule_unit": (in_its_unit,),
     "wrong_axis": (along,),
 }
 """By code of a finding."""

@@ -302,15 +302,17 @@ class Compared(NamedTuple):
     """The shape that both were broadcast to."""
     linked: tuple[bool, bool]
     """Which of the two have a graph."""
+    sides: tuple[Any, Any]
+    y: Any
 
     @classmethod
-    def of(cls, name: str, a: Any, b: Any) -> Compared | None:
+    def of(cls, name: str, a: Any, b: Any, y: Any = None) -> Compared | None:
         """The event; None if the result has no more elements than one of the two."""
         shapes = tuple(a.shape), tuple(b.shape)
         both = np.broadcast_shapes(*shapes)
         if math.prod(both) <= max(map(math.prod, shapes)):
             return None
-        return cls(name, shapes, both, (a.requires_grad, b.requires_grad))
+        return cls(name, shapes, both, (a.requires_grad, b.requires_grad), (a, b), y)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,7 @@ class NativeTap(LoopTap):
 
     def _on_op(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         if op.name in COMPARE and all(isinstance(x, Tensor) for x in xs) and self._on:
-            event = events.Compared.of(op.name, *xs)
+            event = events.Compared.of(op.name, xs[0], xs[1], y)
             if event is not None:
                 self._bus.tell(event)
         if op.name in native_fed.FIRST and self._on and self._bus.hears(Fed):

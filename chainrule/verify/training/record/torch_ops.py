@@ -80,7 +80,7 @@ class _Ops(Onlooker):
         a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
             return
-        event = events.Compared.of(call.kind.name, a, b)
+        event = events.Compared.of(call.kind.name, a, b, call.y)
         if event is not None:
             self._bus.tell(event)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import NamedTuple, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.reduced import adds_up, is_view, key_of, node_of
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import LOSSES
@@ -24,14 +26,18 @@ from chainrule.verify.where import Line, here, placed
 class _Spread(NamedTuple):
     """Values of two shapes that were spread over each other at a line, again and again."""
 
-    event: events.Compared
+    name: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    result: tuple[int, ...]
     place: Place | None
     times: int
+    added: int
+    """How often it was the difference that a loss is made of."""
 
     @property
     def is_loss(self) -> bool:
-        """Whether a loss of PyTorch's compares them."""
-        return self.event.name in LOSSES
+        """Whether a loss of PyTorch's compares them, or one that the program makes itself."""
+        return self.name in LOSSES or self.added > 1
 
 
 @final
@@ -44,9 +50,9 @@ class Shapes(Part):
             "broadcast",
             lambda f: f.spread(),
             lambda c: (
-                f"`{c.event.name}` of shapes {c.event.shapes[0]} and {c.event.shapes[1]} "
-                f"broadcasts to {c.event.result}: {math.prod(c.event.result)} pairs are compared, "
-                f"each of {max(map(math.prod, c.event.shapes))} values with values of others as "
+                f"`{c.name}` of shapes {c.shapes[0]} and {c.shapes[1]} "
+                f"broadcasts to {c.result}: {math.prod(c.result)} pairs are compared, "
+                f"each of {max(map(math.prod, c.shapes))} values with values of others as "
                 "well"
             ),
             "give both the same shape: target.view_as(prediction), or prediction.squeeze(-1)",
@@ -54,7 +60,7 @@ class Shapes(Part):
             (is_seldom,),
             subject="the loss",
             edit=lambda c: (
-                edits.change_line(c.place, lambda node: _squeezed(node, *c.event.shapes))
+                edits.change_line(c.place, lambda node: _squeezed(node, *c.shapes))
                 if c.is_loss
                 else None
             ),
@@ -63,17 +69,54 @@ class Shapes(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._rows: dict[tuple[Line, str], list[events.Compared]] = {}
+        self._rows: dict[tuple[Line, str], _Rows] = {}
+        self._open: dict[tuple[int, int], _Rows] = {}
+        """By the keys of the nodes of a difference and of its prediction: since the last backward
+        pass."""
 
     def spread(self) -> list[_Spread]:
         """By line and name."""
-        return [_Spread(rows[-1], placed(at), len(rows)) for (at, _), rows in self._rows.items()]
+        return [
+            _Spread(name, row.shapes, row.result, placed(at), row.times, row.added)
+            for (at, name), row in self._rows.items()
+        ]
 
     @on(events.Compared)
     def _compared(self, e: events.Compared) -> None:
         at = here()
-        if at is not None and _is_accident(e):
-            self._rows.setdefault((at, e.name), []).append(e)
+        if at is None or not _is_accident(e):
+            return
+        row = self._rows.setdefault((at, e.name), _Rows(e.shapes, e.result))
+        row.shapes, row.result, row.times = e.shapes, e.result, row.times + 1
+        if (prediction := _unmade(e)) is not None:
+            self._open[key_of(node_of(e.y)), key_of(node_of(prediction))] = row
+
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        for (key, of), row in self._open.items():
+            row.added += any(adds_up(root, key, of) for root in e.roots)
+        self._open.clear()
+
+
+@dataclass(eq=False)
+class _Rows:
+    """What was compared at a line."""
+
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    result: tuple[int, ...]
+    times: int = 0
+    added: int = 0
+
+
+def _unmade(e: events.Compared) -> Any:
+    """The prediction, if it has the axes that the model gave it, and is none of its parameters, as
+    centres are."""
+    if e.name in LOSSES or e.linked[0] == e.linked[1]:
+        return None
+    prediction = e.sides[0 if e.linked[0] else 1]
+    longer = len(prediction.shape) > min(map(len, e.shapes))
+    made = node_of(prediction) is not None and not (longer and is_view(prediction))
+    return prediction if made else None
 
 
 def _is_accident(e: events.Compared) -> bool:

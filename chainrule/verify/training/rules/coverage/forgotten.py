@@ -93,14 +93,15 @@ class Unheld:
         self.asked |= {id(x) for x in e.inputs}
 
     def is_dropped(self, row: _Row, optimized: set[int]) -> bool:
-        """Whether somebody resets its gradient, or uses it, but for a line that resets models one
-        by one, trained ones among them: it takes this one for one of those."""
-        among = any(
-            any(id(row.param) in ids and not ids & optimized for ids in calls)
-            and any(ids & optimized for ids in calls)
-            for calls in self.resets.values()
-        )
-        return row.was_reset and not among
+        """Whether somebody resets its gradient, or uses it, but for lines that reset models one by
+        one, trained ones among them: they take this one for one of those."""
+        own = [
+            at
+            for at, calls in self.resets.items()
+            if any(id(row.param) in ids and not ids & optimized for ids in calls)
+        ]
+        others = [at for at, calls in self.resets.items() if any(ids & optimized for ids in calls)]
+        return row.was_reset and not any(_is_beside(a, b) for a in own for b in others)
 
     def entered(self, e: events.Entered, names: Names) -> None:
         """A model is called while a graph is recorded."""
@@ -145,6 +146,13 @@ class Unheld:
         for row in self._all():
             row.count += row.is_new
             row.is_new = False
+
+
+def _is_beside(a: Place | None, b: Place | None) -> bool:
+    """Whether two lines follow each other, or are one."""
+    if a is None or b is None:
+        return a is b
+    return (a.file, a.function) == (b.file, b.function) and abs(a.line - b.line) <= 1
 
 
 def _trainer(seen: Seen, root: Any) -> Steps | None:

@@ -1,0 +1,42 @@
+"""What a script shows when a loop is over: expressions that may be its loss."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import cast
+
+from chainrule.verify.script.byhand.text import said_in, tells
+
+
+def shown_after(tree: ast.AST, loop: ast.stmt) -> tuple[str, ...]:
+    """Expressions that are printed, kept or returned behind a loop, and behind those around it."""
+    return tuple(dict.fromkeys([ast.unparse(e) for e in _shown(tree, loop)]))
+
+
+def _shown(tree: ast.AST, loop: ast.stmt) -> Iterator[ast.expr]:
+    for block in _blocks(tree):
+        at = next((i for i, s in enumerate(block) if _holds(s, loop)), None)
+        for s in [] if at is None else block[at + 1 :]:
+            match s:
+                case ast.Expr(value=ast.Call(func=f, args=args)) if tells(f):
+                    yield from said_in(args)
+                case ast.Return(value=ast.expr() as value):
+                    yield from said_in([value])
+                case _:
+                    pass
+
+
+def _holds(statement: ast.stmt, loop: ast.stmt) -> bool:
+    return statement.lineno <= loop.lineno <= (statement.end_lineno or 0)
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    """Blocks below a node, the innermost first."""
+    found = list[list[ast.stmt]]()
+    for n in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            rows: object = getattr(n, name, None)
+            if isinstance(rows, list):
+                found.append(cast("list[ast.stmt]", rows))
+    return found[::-1]

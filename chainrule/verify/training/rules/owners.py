@@ -1,0 +1,134 @@
+"""Optimizers that are made again and again, whose means are lost each time; and parameters that
+share the memory of trained ones, though the program changes them by itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from chainrule.engine.source_text import file_lines, source_line
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.names import join_names
+from chainrule.verify.training.facts.turns import loops_here
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row, is_seldom
+from chainrule.verify.where import users_files
+
+_ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
+"""A loop over turns of one training, not over trainings."""
+_LEAST = 3
+
+
+class _Remade(NamedTuple):
+    """An optimizer that is made at a line again and again, of the same parameters."""
+
+    kind: str
+    place: Place | None
+    times: int
+
+
+class _Shared(NamedTuple):
+    """Parameters in the memory of trained ones, which the program changes all the same."""
+
+    names: str
+    of: str
+    times: int
+    place: Place | None
+
+
+@final
+class Owners(Part):
+    """Finds `state_lost` and `unseen_change`."""
+
+    title = "optimizers and the memory of parameters"
+    rows = (
+        Row(
+            "state_lost",
+            lambda f: f.remade(),
+            "{kind} was made {times} times of the same parameters on this line: what it keeps of "
+            "earlier gradients begins at zero each time",
+            "make it once, in front of the loop",
+        ),
+        Row(
+            "unseen_change",
+            lambda f: f.shared(),
+            "{names} lies in the memory of {of}: who changes one changes the other, and the "
+            "program changes both",
+            "copy the values: `.clone()`, or copy.deepcopy of the model",
+            "error",
+            (is_seldom,),
+            place=lambda c: c.place,
+            subject="{names}",
+            kind="parameters",
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._made = Counter[tuple[Place, str, frozenset[int]]]()
+        self._versions: dict[int, int] = {}
+        self._shared: dict[int, tuple[Any, Any, int]] = {}
+
+    def seen(self) -> Sequence[str]:
+        """How many were made."""
+        return [f"{self._made.total()} optimizers"] if self._made else []
+
+    @on(events.Built)
+    def _built(self, e: events.Built) -> None:
+        loops = loops_here() if e.place is not None else ()
+        if e.place is None or not loops or not _keeps(e.optimizer):
+            return
+        if _ROUND.search(source_line(loops[0].file, loops[0].line)):
+            self._made[e.place, type(e.optimizer).__name__, e.ids] += 1
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        """Of parameters that nobody trains: whose memory they have, and whether they were changed
+        since the last step."""
+        if not e.ids or not hasattr(e.params[0], "data_ptr"):
+            return
+        homes = {p.data_ptr(): p for p in e.params if p.data_ptr()}
+        optimized = self.history.optimized()
+        for q in self.history.names.params():
+            p = homes.get(q.data_ptr())
+            if p is None or p is q or id(q) in optimized:
+                continue
+            before = self._versions.get(id(q))
+            self._versions[id(q)] = q._version
+            if before is not None and before != q._version:
+                _, _, times = self._shared.get(id(q), (q, p, 0))
+                self._shared[id(q)] = (q, p, times + 1)
+
+    def remade(self) -> list[_Remade]:
+        """By line."""
+        return [_Remade(kind, at, n) for (at, kind, _), n in self._made.items() if n >= _LEAST]
+
+    def shared(self) -> list[_Shared]:
+        """All of them together."""
+        name, rows = self.history.names.param, list(self._shared.values())
+        if not rows:
+            return []
+        names, of = ([name(row[k]) for row in rows] for k in (0, 1))
+        return [
+            _Shared(join_names(names), join_names(of), max(row[2] for row in rows), _given_at(rows))
+        ]
+
+
+def _given_at(rows: Sequence[tuple[Any, Any, int]]) -> Place | None:
+    """The only line of the user's that makes `.data` of one thing that of another."""
+    assigned = re.compile(r"\.data = [\w.\[\]]+\.data\s*$")
+    found = [
+        Place(file, n) for file in users_files() for n, line in enumerate(file_lines(file), 1)
+        if assigned.search(line)
+    ]  # fmt: skip
+    return found[0] if rows and len(found) == 1 else None
+
+
+def _keeps(optimizer: Any) -> bool:
+    """Whether an optimizer keeps anything of gradients."""
+    groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", [])
+    plain = "SGD" in type(optimizer).__name__
+    return not plain or any(group.get("momentum") for group in groups)

@@ -1,0 +1,166 @@
+"""Schedules of learning rates whose length is in another unit than their steps: in epochs, where
+every batch is one, or in batches, where every epoch is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.turns import Loop, loops_here
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.rules.finding import Row
+
+_GONE = 1e-6
+"""A rate that is smaller than this, relative, trains no more."""
+_LEFT = 1e-4
+"""One that is larger than this still does."""
+_SHARE = 3
+"""The last change of a schedule is not in the first of so many parts of the training."""
+
+
+@dataclass(eq=False)
+class _Seen:
+    """A schedule that takes steps at one line."""
+
+    schedule: Any
+    place: Place | None
+    loops: Sequence[Loop]
+    steps: int = 0
+    """Of its optimizer, since its last one."""
+    each: list[int] = field(default_factory=list[int])
+    """For each of its steps: those of its optimizer before it."""
+
+
+class _Unit(NamedTuple):
+    """One whose steps and length do not fit."""
+
+    kind: str
+    place: Place | None
+    per_batch: bool
+    length: str
+    epochs: int
+    batches: int
+
+
+def _first_int(schedule: Any, *names: str) -> tuple[str, int] | None:
+    found = [(n, getattr(schedule, n, None)) for n in names]
+    return next(((n, x) for n, x in found if isinstance(x, int) and x > 1), None)
+
+
+def _length(schedule: Any) -> tuple[str, int] | None:
+    """After how many steps a schedule has come to its end, and what it calls that."""
+    return _first_int(schedule, "T_max", "total_iters", "total_steps")
+
+
+def _factor(schedule: Any, steps: int) -> float | None:
+    """What is left of the rate after so many steps, of a schedule that makes it smaller and
+    smaller; None of others."""
+    gamma = getattr(schedule, "gamma", None)
+    if not isinstance(gamma, float) or not 0 < gamma < 1:
+        return None
+    every = getattr(schedule, "step_size", 1)
+    marks = getattr(schedule, "milestones", None)
+    drops = steps // every if marks is None else sum(m <= steps for m in marks.elements())
+    return math.exp(drops * math.log(gamma))
+
+
+def _is_short(schedule: Any, epochs: int, batches: int) -> bool:
+    """Whether a schedule that is stepped per batch was made for steps per epoch."""
+    length = _length(schedule)
+    if length is not None:
+        return length[1] in (epochs, epochs - 1)
+    now, meant = (_factor(schedule, n) for n in (epochs * batches, epochs))
+    if now is None or meant is None:
+        return False
+    marks = getattr(schedule, "milestones", None)
+    if marks is not None:
+        last = max(marks, default=0)
+        return epochs > last > epochs // _SHARE and batches > _SHARE and epochs > _SHARE
+    return now < _GONE and meant > _LEFT
+
+
+def _is_long(schedule: Any, epochs: int, batches: int) -> bool:
+    """The other way round."""
+    length = _length(schedule)
+    return length is not None and batches > 1 and length[1] == epochs * batches
+
+
+@final
+class Schedules(Part):
+    """Finds `schedule_unit`."""
+
+    title = "schedules of learning rates"
+    rows = (
+        Row(
+            "schedule_unit",
+            lambda f: f.units(),
+            lambda c: (
+                f"{c.kind} takes a step for every {'batch' if c.per_batch else 'epoch'}, and "
+                f"{c.length}: that fits {c.epochs} epochs"
+                + ("" if c.per_batch else f" of {c.batches} batches")
+                + (", not the batches in them" if c.per_batch else ", if every batch were a step")
+            ),
+            lambda c: (
+                "its step at the end of each epoch, behind the loop over batches"
+                if c.per_batch
+                else "its step behind that of the optimizer, in the loop over batches"
+            ),
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._seen: dict[int, _Seen] = {}
+
+    def seen(self) -> Sequence[str]:
+        """How many there were."""
+        return [f"{len(self._seen)} schedules"] if self._seen else []
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        for row in self._seen.values():
+            row.steps += getattr(row.schedule, "optimizer", None) is e.optimizer
+
+    @on(events.Scheduled)
+    def _scheduled(self, e: events.Scheduled) -> None:
+        row = self._seen.get(id(e.scheduler))
+        if row is None:
+            row = _Seen(e.scheduler, e.place, loops_here())
+            self._seen[id(e.scheduler)] = row
+        else:
+            row.each.append(row.steps)
+        row.steps = 0
+
+    def units(self) -> list[_Unit]:
+        """Those whose length is in another unit."""
+        return [u for row in self._seen.values() if (u := _judged(row)) is not None]
+
+
+def _judged(row: _Seen) -> _Unit | None:
+    if not row.each or not row.loops:
+        return None
+    kind, inner = type(row.schedule).__name__, row.loops[0]
+    most = max(row.each)
+    if most <= 1 and len(row.loops) > 1:
+        epochs, batches = row.loops[1].count, inner.count or len(row.each)
+        if epochs is not None and batches > 1 and _is_short(row.schedule, epochs, batches):
+            return _Unit(kind, row.place, True, _said(row.schedule), epochs, batches)
+    epochs = inner.count if min(row.each) == most > 1 else None
+    if epochs is not None and _is_long(row.schedule, epochs, most):
+        return _Unit(kind, row.place, False, _said(row.schedule), epochs, most)
+    return None
+
+
+def _said(schedule: Any) -> str:
+    """Its length, in its own words."""
+    length = _length(schedule)
+    if length is not None:
+        return f"its {length[0]} is {length[1]}"
+    marks = getattr(schedule, "milestones", None)
+    if marks is not None:
+        return f"its milestones are {sorted(marks)}"
+    return f"multiplies the rate by {schedule.gamma} every {getattr(schedule, 'step_size', 1)}"
