@@ -83,7 +83,7 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def read_late(turn: Turn, step: HandStep, *, mixed: bool = False) -> Finding | None:
+def late_read(turn: Turn, step: HandStep, *, mixed: bool = False) -> Finding | None:
     """The first parameter whose update comes before a gradient has read it: moved by its update, it
     moves that gradient. Where a turn updates it several times, that is what it is for; and where
     all is computed anew, one after the other. `mixed`: only if that gradient reads what it was

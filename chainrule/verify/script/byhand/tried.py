@@ -169,7 +169,7 @@ def course(
             scope.update(values)
             numbers.append({n: float(x) for n, x in values.items() if isinstance(x, float)})
     finally:
-        held.put_back()
+        held.restore()
     return Course(list(_rows(giver)), list(_rates(numbers)))
 
 
