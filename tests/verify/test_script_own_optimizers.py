@@ -128,3 +128,33 @@ def test_a_step_that_is_nearly_a_known_one_is_corrected(tmp_path: Path, name: st
 def test_a_known_one_is_right(tmp_path: Path, name: str) -> None:
     found, _, _ = observed(tmp_path, RIGHT[name])
     assert not [f for f in found if f.name.code == "wrong_update"]
+
+
+BY_INDEX = """
+import numpy as np
+rng = np.random.default_rng(0)
+X = rng.normal(size=(25, 4))
+y = X @ np.array([0.5, -1.0, 2.0, 0.1]) + 0.2
+params = [np.zeros(4), np.zeros(1)]
+first, second = [[np.zeros_like(p) for p in params] for _ in range(2)]
+for t in range(1, 30):
+    e = X @ params[0] + params[1] - y
+    loss = (e ** 2).mean()
+    grads = [2 * X.T @ e / 25, np.array([2 * e.mean()])]
+    for i in range(2):
+        first[i] = 0.9 * first[i] + 0.1 * grads[i]
+        second[i] = 0.99 * second[i] + 0.01 * grads[i] ** 2
+        rate = 0.02 * (1 - 0.99 ** t) ** 0.5 / (1 - 0.9 ** t)
+        params[i] -= rate * first[i] / (np.sqrt(second[i]) + 1e-8)
+print(loss)
+"""
+
+
+@pytest.mark.parametrize("slip", ["", "slip"])
+def test_a_loss_that_a_loop_within_does_not_move_is_none_of_its_own(tmp_path: Path, slip: str):
+    """The inner loop computes no gradient; that of the outer one is judged."""
+    text = BY_INDEX.replace("2 * X.T @ e / 25", "X.T @ e / 25") if slip else BY_INDEX
+    found, _, _ = observed(tmp_path, text)
+    assert [f.place.text for f in found if f.level == "error" and f.place] == (
+        ["grads = [X.T @ e / 25, np.array([2 * e.mean()])]"] if slip else []
+    )

@@ -78,7 +78,9 @@ def likeliest_step_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandSt
     """The same where the script multiplies them by a rate of its own: they may be those of a
     multiple of what is only printed, of half a loss, and of what grows. `once`: whether a turn
     updates each parameter once; else it may move on between the parts of what it prints."""
-    rows = [_row(step) for step in steps]
+    rows = [row for row in map(_row, steps) if row.is_moved]
+    if not rows:
+        raise UnlikeError("nothing that is shown depends on its parameters")
     scaled = [other for row in rows if (other := row.scaled()) is not None]
     plain = [*rows, *[r for r in scaled if r.is_right or _is_count(r.step.scale)]]
     turned = next((r for r in rows if r.is_turned), None)
@@ -158,6 +160,11 @@ class _Row:
     def is_right(self) -> bool:
         """Whether all of them are."""
         return self.fits == len(self.slopes)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the number depends on any of the parameters, else it is no loss of theirs."""
+        return any(np.any(s.true) for s in self.slopes)
 
     @property
     def is_turned(self) -> bool:
