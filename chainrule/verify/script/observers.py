@@ -15,7 +15,7 @@ from chainrule.verify.script.session import Makers
 def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
-    from chainrule.verify.script.byhand.dead import DeadUpdates
+    from chainrule.verify.script.byhand.dead_updates import DeadUpdates
 
     return [NativeFunctions(), ScalarEngines(), DeadUpdates()]
 

@@ -23,9 +23,15 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.formulas import known
+from chainrule.verify.script.byhand.given_gradients import (
+    Course,
+    course,
+    numbers_in,
+    optimizers_in,
+    stored,
+)
 from chainrule.verify.script.byhand.script_state import widen
 from chainrule.verify.script.byhand.text import turn_text
-from chainrule.verify.script.byhand.tried import Course, course, numbers_in, optimizers_in, stored
 from chainrule.verify.script.byhand.turn import numbers_held, rewriting
 from chainrule.verify.trees import tree_of_file
 

@@ -25,8 +25,8 @@ from chainrule.verify.script.byhand.loss import (
     likeliest_step_with_rate,
     reproduced_steps,
 )
+from chainrule.verify.script.byhand.printed_expressions import shown_after
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
-from chainrule.verify.script.byhand.shown import shown_after
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
     HandStep,

@@ -22,10 +22,10 @@ from chainrule.nn.base.module import Module
 from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.training.facts.units import ACTIVATIONS
-from chainrule.verify.training.record import events, native_fed
+from chainrule.verify.training.record import events, native_loss_inputs
 from chainrule.verify.training.record.bus import Bus
-from chainrule.verify.training.record.fed import Fed
 from chainrule.verify.training.record.loop import LoopTap
+from chainrule.verify.training.record.loss_inputs import LossInput
 from chainrule.verify.training.record.native_engine import NativeEngine
 from chainrule.verify.training.record.native_graph import NativeNodes
 from chainrule.verify.training.record.op_names import COMPARE
@@ -124,8 +124,8 @@ class NativeTap(LoopTap):
             event = events.Compared.of(op.name, xs[0], xs[1], y)
             if event is not None:
                 self._bus.tell(event)
-        if op.name in native_fed.FIRST and self._on and self._bus.hears(Fed):
-            native_fed.tell(self._engine, op.name, xs, self._bus.tell)
+        if op.name in native_loss_inputs.FIRST and self._on and self._bus.hears(LossInput):
+            native_loss_inputs.tell(self._engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 

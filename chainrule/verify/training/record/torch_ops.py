@@ -19,15 +19,15 @@ from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.training.facts.layers import WEIGHTED
 from chainrule.verify.training.facts.units import ACTIVATIONS
-from chainrule.verify.training.record import events, torch_fed
+from chainrule.verify.training.record import events, torch_loss_inputs
 from chainrule.verify.training.record.bus import Bus, Tap
-from chainrule.verify.training.record.fed import EXPECT, Fed
+from chainrule.verify.training.record.loss_inputs import EXPECT, LossInput
 from chainrule.verify.training.record.op_names import BOUNDED, COMPARE, TAME, VIEWS
 from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract
 from chainrule.verify.training.record.torch_graph import leaf_of
 from chainrule.verify.training.record.torch_loop import TorchTap
 
-_FED = EXPECT | torch_fed.SELECT
+_FED = EXPECT | torch_loss_inputs.SELECT
 _WIDE = (torch.float32, torch.float64)
 
 
@@ -46,8 +46,8 @@ class _Ops(Onlooker):
         try:
             if is_abstract(torch):
                 return
-            if call.kind.name in _FED and bus.hears(Fed):
-                torch_fed.tell(self._engine, call, bus.tell)
+            if call.kind.name in _FED and bus.hears(LossInput):
+                torch_loss_inputs.tell(self._engine, call, bus.tell)
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
                 self._on_activation(call)
             elif call.kind.name in COMPARE:

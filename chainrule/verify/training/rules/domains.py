@@ -19,7 +19,7 @@ from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.fed import SQUASH, Fed, Selected
+from chainrule.verify.training.record.loss_inputs import SQUASH, LossInput, Selected
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.where import Line, here, placed
 
@@ -38,7 +38,7 @@ def _adds_up(p: Array, axis: int) -> bool:
     return bool(np.all(p >= 0) and np.allclose(p.sum(axis), 1, rtol=0, atol=_NEAR))
 
 
-def _classes(e: Fed, x: Array) -> int:
+def _classes(e: LossInput, x: Array) -> int:
     """The axis of the classes: that which the target has not; PyTorch's is the second one."""
     axis = e.settings.get("axis", e.settings.get("dim"))
     if isinstance(axis, int):
@@ -50,14 +50,14 @@ def _classes(e: Fed, x: Array) -> int:
     return min(1, x.ndim - 1) if len(shape) <= x.ndim and x.ndim < 3 else x.ndim - 1
 
 
-def _logarithms(e: Fed, x: Array) -> str:
+def _logarithms(e: LossInput, x: Array) -> str:
     """Of what expects logarithms."""
     if x.shape[_classes(e, x)] > 1 and _adds_up(x, _classes(e, x)):
         return _PROBABILITIES
     return _UNSCALED if float(x.max(initial=-1)) > _NEAR else ""
 
 
-def _divergence(e: Fed, x: Array) -> str:
+def _divergence(e: LossInput, x: Array) -> str:
     """Of `kl_div`, whose target is to be probabilities, if not said otherwise."""
     if e.name == "kl_div" and x.ndim and _adds_up(x, x.ndim - 1):
         return _PROBABILITIES
@@ -69,26 +69,26 @@ def _divergence(e: Fed, x: Array) -> str:
     return "logarithms as its target" if float(target.min()) < -_NEAR else ""
 
 
-def _logits(e: Fed, x: Array) -> str:
+def _logits(e: LossInput, x: Array) -> str:
     """Of what makes probabilities itself, of logits."""
     if e.maker.name == "softmax" and x.shape[_classes(e, x)] > 1:
         return _PROBABILITIES if _adds_up(x, _classes(e, x)) else ""
     return _PROBABILITIES if e.name == "cross_entropy" and e.maker.name == "sigmoid" else ""
 
 
-def _single_logits(e: Fed, x: Array) -> str:
+def _single_logits(e: LossInput, x: Array) -> str:
     """The same, each for itself."""
     made = ("sigmoid",) if e.name in SQUASH else ("sigmoid", "softmax")
     return _PROBABILITIES if e.maker.name in made else ""
 
 
-def _rates(e: Fed, x: Array) -> str:
+def _rates(e: LossInput, x: Array) -> str:
     """Of what expects logarithms of rates, if not said otherwise."""
     made = e.maker.name in ("exp", "softplus") and e.settings.get("log_input", True) is True
     return "rates" if made else ""
 
 
-_JUDGES: dict[str, tuple[str, Callable[[Fed, Array], str]]] = {
+_JUDGES: dict[str, tuple[str, Callable[[LossInput, Array], str]]] = {
     "nll_loss": ("logarithms of probabilities", _logarithms),
     "kl_div": ("logarithms of probabilities, and a target of probabilities", _divergence),
     "cross_entropy": ("logits", _logits),
@@ -197,8 +197,8 @@ class Domains(Part):
         """By line."""
         return [Crossed(*k[:2], placed(k[2]), n) for k, n in self._crossed.items()]
 
-    @on(Fed)
-    def _fed(self, e: Fed) -> None:
+    @on(LossInput)
+    def _fed(self, e: LossInput) -> None:
         at = here()
         if e.name in SQUASH:
             self._lines[e.key] = at
@@ -222,7 +222,7 @@ class Domains(Part):
             self._crossed[e.over, along, at] += 1
 
 
-def _is_seen(e: Fed) -> bool:
+def _is_seen(e: LossInput) -> bool:
     """Whether a call may be looked at: what has made nothing of a softmax has no domain."""
     if e.name in SQUASH and e.maker.name not in ("softmax", "sigmoid"):
         return False

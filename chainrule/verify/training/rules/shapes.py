@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.reduced import adds_up, is_view, key_of, node_of
+from chainrule.verify.training.facts.loss_differences import adds_up, is_view, key_of, node_of
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import LOSSES

@@ -27,7 +27,7 @@ class Maker(NamedTuple):
     """Tells it from others of the same step."""
 
 
-class Fed(NamedTuple):
+class LossInput(NamedTuple):
     """An op of `EXPECT` ran, with a graph."""
 
     engine: Engine

@@ -10,7 +10,7 @@ from typing import Any
 from chainrule.engine.tensors import Tensor
 from chainrule.ops import losses
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.fed import LOSSES, Fed, Maker
+from chainrule.verify.training.record.loss_inputs import LOSSES, LossInput, Maker
 
 FIRST = frozenset({"take_along_axis", "logistic_loss", "logsumexp", "xlogy", "mul", "shift"})
 """Ops by which losses begin to use a prediction."""
@@ -43,7 +43,7 @@ def tell(engine: Engine, name: str, xs: Sequence[Any], say: Callable[[Any], None
     x = next((own[k] for k in _PREDICTIONS if k in own), None)
     if isinstance(x, Tensor) and x.requires_grad and any(x is y for y in xs):
         target = own.get("target")
-        say(Fed(engine, found.f_code.co_name, x, maker(x), 0, target, dict(own)))
+        say(LossInput(engine, found.f_code.co_name, x, maker(x), 0, target, dict(own)))
 
 
 def _loss(frame: FrameType | None) -> FrameType | None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.fed import LOSSES, SQUASH, Fed, Maker, Selected
+from chainrule.verify.training.record.loss_inputs import LOSSES, SQUASH, LossInput, Maker, Selected
 
 SELECT = frozenset({"mul", "__mul__", "__rmul__", "gather", "__getitem__"})
 """Ops that may choose among probabilities."""
@@ -57,7 +57,7 @@ def tell(engine: Engine, call: Call, say: Callable[[Any], None]) -> None:
     target = call.args[1] if name in LOSSES and len(call.args) > 1 else call.kwargs.get("target")
     node = _node(y)
     key = 0 if node is None else node._sequence_nr()
-    say(Fed(engine, name, x, maker(x), key, target, call.kwargs))
+    say(LossInput(engine, name, x, maker(x), key, target, call.kwargs))
 
 
 def _node(x: Any) -> Any:
