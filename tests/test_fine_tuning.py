@@ -73,7 +73,7 @@ SAYS: dict[str, str] = {
     "model.half()": "autocast",
     "opt = cr.optim.SGD(p, 0.1)": "[p]",
     "nn.Parameter(q)": "requires_grad=True",
-    "nn.LazyConv2d(2, 3)": "give the sizes",
+    "nn.LazyConv2d(2, 3)": "nn.Conv2d with x.shape[1] for in_channels",
     "cr.optim.lr_scheduler": "Scheduler",
 }
 

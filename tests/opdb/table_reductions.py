@@ -198,7 +198,6 @@ REDUCTIONS = [
     Row("cumulative_trapezoid", _trapezoid(extra.cumulative_trapezoid)),
     Row("cov", _cov),
     Row("corrcoef", extra.corrcoef),
-    Row("linalg.vander", lambda x, N=None: extra.vander(extra.atleast(x, 1), N)),
     # products
     Row("matmul", cr.matmul),
     Row("__rmatmul__", lambda a, b: cr.matmul(b, a)),

@@ -13,8 +13,9 @@ from chainrule.verify.place import Place
 
 PLAIN = 8.8
 """The rank of a name that an edit gives; of those of the structure, plain ones are below it."""
-_MEASURED = ("not_linear", "ignores_cotangent", "contiguity", "size")
-"""Names of what a backward does for other cotangents, other layouts of them, and other sizes."""
+_MEASURED = ("not_linear", "ignores_cotangent", "contiguity", "size", "stale")
+"""Names of what a backward does for other cotangents, other layouts of them, and other sizes, and
+after other calls."""
 _MOST_NAMES = 4
 
 
@@ -52,7 +53,7 @@ def stated(finding: Finding) -> Finding:
 
 def _put_first(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     """The name of what was changed goes first: it was seen to be what is wrong. Only what the
-    backward does at other cotangents and sizes was seen as well."""
+    backward does at other cotangents and sizes, and after other calls, was seen as well."""
     known = next((n for n in names if n.code == code), None)
     name = known or Name(code, _edit_in_words(correction), rank=PLAIN)
     others = [n for n in names if n.code not in (code, "unnamed")]
