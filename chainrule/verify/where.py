@@ -10,6 +10,7 @@ import os
 import site as _site
 import sys
 import sysconfig
+from collections.abc import Set
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -48,9 +49,10 @@ def is_library(file: str) -> bool:
     return file.startswith(_LIBRARIES)
 
 
-def users_files() -> list[str]:
-    """The user's own files of code that are loaded."""
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+def users_files(besides: Set[str] = frozenset()) -> list[str]:
+    """The user's own files of code that are loaded, but for modules of these names."""
+    loaded = [module for name, module in list(sys.modules.items()) if name not in besides]
+    files = [getattr(module, "__file__", None) for module in loaded]
     return [f for f in dict.fromkeys(files) if f and f.endswith(".py") and not is_library(f)]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -58,7 +59,10 @@ def _is_read(loop: ast.For, s: ast.stmt, name: str) -> bool:
 
 
 class DeadUpdates(Observer):
-    """Looks through the text of what has run."""
+    """Looks through the text of the script and of the modules that it has loaded."""
+
+    def __init__(self) -> None:
+        self._before = sys.modules.keys() - {"__main__"}
 
     def start(self) -> None:
         """Nothing is to be put in place."""
@@ -71,7 +75,8 @@ class DeadUpdates(Observer):
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """One for each update."""
-        return [_finding(file, d) for file in users_files() for d in dead_in(tree_of_file(file))]
+        files = users_files(self._before)
+        return [_finding(file, d) for file in files for d in dead_in(tree_of_file(file))]
 
 
 def _finding(file: str, dead: Dead) -> Finding:

@@ -12,9 +12,10 @@ import builtins
 import copy
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import CodeType, FrameType, FunctionType
+from itertools import islice
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, TypeAlias, cast, final
 
 import numpy as np
@@ -217,13 +218,15 @@ def rewriting(
 ) -> StepText:
     """The text, and all functions of the user's that hold an update, changed."""
     codes = dict[tuple[str, str, int], CodeType]()
-    for file in {text.file, *users_files()}:
+    spaces = _spaces(scope)
+    files = [str(space.get("__file__")) for space in spaces[1:]]
+    for file in {text.file, *files}:
         tree = tree_of_file(file)
         if any(True for _ in updates_in(tree)):
             made = cast("ast.Module", change(copy.deepcopy(tree)))
             code = compile(made, file, "exec", dont_inherit=True)
             codes.update({_key(c): c for c in _inner(code)})
-    for f in _functions(scope):
+    for f in _functions(spaces):
         code = codes.get(_key(f.__code__))
         if code is not None and code.co_freevars == f.__code__.co_freevars:
             f.__code__ = code
@@ -241,11 +244,40 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
             yield from _inner(c)
 
 
-def _functions(scope: dict[str, Any]) -> Iterator[FunctionType]:
+_MOST_ITEMS = 1000
+"""Of a list, whose classes lead to modules."""
+
+
+def _spaces(scope: dict[str, Any]) -> list[dict[str, Any]]:
+    """The scope, and the names of those of the user's modules to which what it names leads."""
+    files, found = {*users_files()}, [scope]
+    known = set[str]()
+    for space in found:
+        new = {_module_name(x) for x in _things(space.values())} - known
+        known |= new
+        modules = [module for name in sorted(new) if (module := sys.modules.get(name)) is not None]
+        found += [vars(m) for m in modules if getattr(m, "__file__", None) in files]
+    return found
+
+
+def _things(values: Iterable[Any]) -> Iterator[Any]:
+    """Values, and what lists, tuples and dicts among them hold."""
+    for x in list(values):
+        yield x
+        if isinstance(x, list | tuple | dict):
+            held = cast("Iterable[Any]", x.values() if isinstance(x, dict) else x)
+            yield from list(islice(held, _MOST_ITEMS))
+
+
+def _module_name(x: Any) -> str:
+    """The name of a module, of that of a function or class, or of that of a thing's class."""
+    of = x if isinstance(x, FunctionType | type) else type(x)
+    return str(x.__name__ if isinstance(x, ModuleType) else of.__module__)
+
+
+def _functions(spaces: Sequence[dict[str, Any]]) -> Iterator[FunctionType]:
     """Functions of the script's, of its modules' and of their classes."""
-    files = {*users_files()}
-    modules = [m for m in sys.modules.values() if getattr(m, "__file__", None) in files]
-    for space in (scope, *[vars(m) for m in modules]):
+    for space in spaces:
         for x in list(space.values()):
             every = vars(cast("type[Any]", x)).values() if isinstance(x, type) else [x]
             for f in every:
