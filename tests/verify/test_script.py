@@ -144,7 +144,7 @@ def serious(report: Report) -> list[Finding]:
 def test_output_results_streams_and_settings_are_those_of_a_plain_run(tmp_path: Path):
     path = str(SCRIPTS / "functions.py")
     before = forked(tmp_path, lambda: alone(path))
-    after = forked(tmp_path, lambda: main(["verify", path]))
+    after = forked(tmp_path, lambda: main(["verify", "--steps", "3", path]))
     assert before.stdout.count("\n") > 20
     assert after.stdout == before.stdout
     assert (before.returncode, after.returncode) == (0, 0)
@@ -155,7 +155,7 @@ def test_output_results_streams_and_settings_are_those_of_a_plain_run(tmp_path: 
 def test_a_wrong_backward_is_named_and_the_script_goes_on_as_before(tmp_path: Path):
     argv = [str(SCRIPTS / "functions.py"), "--wrong", "--raises"]
     before = forked(tmp_path, lambda: alone(*argv))
-    after = forked(tmp_path, lambda: main(["verify", *argv]))
+    after = forked(tmp_path, lambda: main(["verify", "--steps", "3", *argv]))
     assert after.stdout == before.stdout
     assert after.returncode == 1
     _, _, trace = before.stderr.rpartition("runpy>")
