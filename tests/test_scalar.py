@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import operator
+import pickle
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
@@ -422,3 +425,19 @@ def test_operators_called_as_functions():
     s = a + b
     t = s.__add__(c)
     assert (s.data, t.data, operator.add(s, t).data) == (5.0, 10.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    "copy_of", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+@pytest.mark.parametrize("label", ["", "w"])
+def test_a_copy_is_a_value_of_its_own(copy_of: Any, label: str):
+    a = Value(2.0)
+    if label:
+        a.label = label
+    (a * a).backward()
+    b = copy_of(a)
+    assert (b.data, b.grad, b.label) == (2.0, 4.0, label)
+    b.grad = 0
+    (3 * b + b * b + b).backward()
+    assert (a.grad, b.grad) == (4.0, 8.0)

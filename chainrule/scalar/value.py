@@ -21,7 +21,7 @@ from chainrule.ops import elementwise as table
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.scalar.rules import Made, functions, number
 from chainrule.scalar.views import NOTHING, Step, by_hand, last_two, step
-from chainrule.scalar.walk import SUMMED, Sum, count, forget, sum_of, sweep
+from chainrule.scalar.walk import APART, SUMMED, count, forget, sum_of, sweep
 
 
 @final
@@ -124,7 +124,7 @@ class Value:
         """The derivative, with respect to this, of what `backward` was called on."""
         # What is not in the middle of a sum knows it itself; what is asks the sum. See `walk.Sum`.
         s, own = self._chain, getattr(self, "_g", 0)
-        if s is None or s is _APART:
+        if s is None or s is APART:
             return own
         when = getattr(self, "_epoch", 0)
         if (given := s.given.get(self._place)) is not None and given[0] > when:
@@ -138,7 +138,7 @@ class Value:
 
     @grad.setter
     def grad(self, new: Any) -> None:
-        if self._chain is None or self._chain is _APART:
+        if self._chain is None or self._chain is APART:
             self._g = new
         else:
             self._chain.given[self._place] = next(_epochs), new
@@ -154,7 +154,7 @@ class Value:
     def label(self, text: str) -> None:
         self._label = text
         if self._chain is None:
-            self._chain, self._at = _APART, -1
+            self._chain, self._at = APART, -1
         else:
             self._show()
 
@@ -165,7 +165,7 @@ class Value:
 
     def _show(self) -> None:
         """Be the node that is shown for this place in a sum, not a twin."""
-        if self._chain is not _APART:
+        if self._chain is not APART:
             self._chain.seen.setdefault(self._place, self)
 
     @property
@@ -252,8 +252,6 @@ class Value:
 backward_listeners: list[Callable[[Value], Any]] = []
 """Called with each Value whose backward pass is over."""
 _epochs = itertools.count(1)
-_APART = Sum()
-"""The sum of a node that stands in none and shall not be written into one: it has a label."""
 
 
 def _data(x: Value | float) -> Any:

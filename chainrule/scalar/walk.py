@@ -57,6 +57,14 @@ class Sum(list[Any]):
         i = bisect_left(self.stops, -place, key=lambda stop: -stop[0])  # larger sums come first
         return self.stops[i - 1][1] if i else None
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """There is one `APART`, also for copies of what refers to it."""
+        return "APART" if self is APART else super().__reduce_ex__(protocol)
+
+
+APART = Sum()
+"""The sum of a node that stands in none and shall not be written into one: it has a label."""
+
 
 _NO_STOPS: list[tuple[int, Any]] = []
 """Of sums that no pass has reached: a pass starts a list of its own."""

@@ -12,7 +12,7 @@ from typing import Any, cast, final
 from chainrule.compile.scalars.reroll.containers import PLAIN, parts
 from chainrule.compile.scalars.steps.numbers import TracedNumber
 from chainrule.scalar import Value
-from chainrule.scalar.value import _APART
+from chainrule.scalar.walk import APART
 
 
 @final
@@ -28,7 +28,7 @@ class State:
         """Everything else that can be reached, with what it refers to."""
         for x in _reached(roots):
             if isinstance(x, Value):
-                if x._made is None and (x._chain is None or x._chain is _APART):
+                if x._made is None and (x._chain is None or x._chain is APART):
                     self.values.append(x)
             elif _is_numbers(x):
                 kind = self.lists if float in map(type, x) else self.ints
