@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import sys
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
@@ -31,3 +32,20 @@ class Observer(abc.ABC):
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What was found in the steps seen; called once, after `stop`. Notes in the ledger what it
         looked at and what it did not."""
+
+
+class ObserverAtEnd(Observer):
+    """Looks once, when the steps are over, at the script and at the modules that it has loaded."""
+
+    def __init__(self) -> None:
+        self.before = sys.modules.keys() - {"__main__"}
+        """Names of modules that were there before the script ran."""
+
+    def start(self) -> None:
+        """There are no hooks."""
+
+    def step_done(self, step: int) -> None:
+        """Steps are not looked at."""
+
+    def stop(self) -> None:
+        """There are no hooks."""

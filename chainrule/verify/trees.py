@@ -35,12 +35,14 @@ def function_at(tree: ast.AST, line: int) -> FunctionNode | None:
 
 
 def blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
-    """All lists of statements in it."""
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            rows: object = getattr(node, name, None)
-            if isinstance(rows, list):
+    """All lists of statements in it, in the order of the text, an outer one before those in it."""
+    for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+        rows: object = getattr(tree, name, None)
+        if isinstance(rows, list):
+            if name not in ("handlers", "cases"):
                 yield cast("list[ast.stmt]", rows)
+            for row in cast("list[ast.AST]", rows):
+                yield from blocks(row)
 
 
 def last_word(node: ast.AST) -> str:

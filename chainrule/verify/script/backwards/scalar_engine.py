@@ -10,7 +10,6 @@ shows. If all are right, so has to be a result that is used twice (`engine_order
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -19,7 +18,7 @@ from chainrule.engine.source_text import source_line
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.observer import Observer
+from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
 from chainrule.verify.script.backwards.engine_kinds import Engine, classes
 from chainrule.verify.script.backwards.engine_ops import NUMBERS, USES, WHAT, subjects_of
@@ -30,25 +29,13 @@ from chainrule.verify.trees import tree_of_file
 
 
 @final
-class ScalarEngines(Observer):
+class ScalarEngines(ObserverAtEnd):
     """Looks for such classes in the script and in the modules that it has loaded, once it has been
     observed."""
 
-    def __init__(self) -> None:
-        self._before = sys.modules.keys() - {"__main__"}
-
-    def start(self) -> None:
-        """Nothing: the classes are looked for at the end."""
-
-    def step_done(self, step: int) -> None:
-        """Nothing either."""
-
-    def stop(self) -> None:
-        """Nothing was put in place."""
-
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What is wrong with their ops."""
-        kinds = classes(self._before)
+        kinds = classes(self.before)
         if not kinds or not can_fork():  # what their constructors do is not known
             return []
         try:

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Ledger
-from chainrule.verify.observer import Observer
+from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.updates import blocks, of_difference
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.script.byhand.updates import of_difference
+from chainrule.verify.trees import blocks, tree_of_file
 from chainrule.verify.where import users_files
 
 
@@ -58,24 +57,12 @@ def _is_read(loop: ast.For, s: ast.stmt, name: str) -> bool:
     return any(n.lineno > s.lineno and isinstance(n.ctx, ast.Load) for n in reads)
 
 
-class DeadUpdates(Observer):
+class DeadUpdates(ObserverAtEnd):
     """Looks through the text of the script and of the modules that it has loaded."""
-
-    def __init__(self) -> None:
-        self._before = sys.modules.keys() - {"__main__"}
-
-    def start(self) -> None:
-        """Nothing is to be put in place."""
-
-    def step_done(self, step: int) -> None:
-        """Nothing happens then either."""
-
-    def stop(self) -> None:
-        """Nothing was put in place."""
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """One for each update."""
-        files = users_files(self._before)
+        files = users_files(self.before)
         return [_finding(file, d) for file in files for d in dead_in(tree_of_file(file))]
 
 

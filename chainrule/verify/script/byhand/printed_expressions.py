@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import cast
 
 from chainrule.verify.script.byhand.text import said_in, tells
+from chainrule.verify.trees import blocks
 
 
 def shown_after(tree: ast.AST, loop: ast.stmt) -> tuple[str, ...]:
@@ -15,7 +15,7 @@ def shown_after(tree: ast.AST, loop: ast.stmt) -> tuple[str, ...]:
 
 
 def _shown(tree: ast.AST, loop: ast.stmt) -> Iterator[ast.expr]:
-    for block in _blocks(tree):
+    for block in reversed(list(blocks(tree))):  # the innermost first
         at = next((i for i, s in enumerate(block) if _holds(s, loop)), None)
         for s in [] if at is None else block[at + 1 :]:
             match s:
@@ -29,14 +29,3 @@ def _shown(tree: ast.AST, loop: ast.stmt) -> Iterator[ast.expr]:
 
 def _holds(statement: ast.stmt, loop: ast.stmt) -> bool:
     return statement.lineno <= loop.lineno <= (statement.end_lineno or 0)
-
-
-def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
-    """Blocks below a node, the innermost first."""
-    found = list[list[ast.stmt]]()
-    for n in ast.walk(node):
-        for name in ("body", "orelse", "finalbody"):
-            rows: object = getattr(n, name, None)
-            if isinstance(rows, list):
-                found.append(cast("list[ast.stmt]", rows))
-    return found[::-1]

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from chainrule.verify.repair.values.watch import SEE
 from chainrule.verify.script.byhand.claimed_gradient import claimed_gradient, is_held
+from chainrule.verify.trees import blocks
 
 Tree = TypeVar("Tree", bound=ast.AST)
 LEAVE = "__leave__"
@@ -164,18 +165,6 @@ def _watched(node: ast.expr) -> ast.expr:
             rows = cast("list[Any]", value)
             rows[:] = [_watched(x) if isinstance(x, ast.expr) else x for x in rows]
     return node
-
-
-def blocks(node: ast.AST) -> Iterator[list[Any]]:
-    """Lists of statements below a node."""
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        rows: object = getattr(node, name, None)
-        if isinstance(rows, list):
-            block = cast("list[Any]", rows)
-            if name in ("body", "orelse", "finalbody"):
-                yield block
-            for row in block:
-                yield from blocks(row)
 
 
 def _own_expressions(node: ast.AST) -> Iterator[tuple[ast.BinOp, Put]]:

@@ -3,18 +3,20 @@ share the memory of trained ones, though the program changes them by itself."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from chainrule.engine.source_text import file_lines, source_line
+from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.iterations import loops_here
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
@@ -113,18 +115,23 @@ class Owners(Part):
             return []
         names, of = ([name(row[k]) for row in rows] for k in (0, 1))
         return [
-            _Shared(join_names(names), join_names(of), max(row[2] for row in rows), _given_at(rows))
+            _Shared(
+                join_names(names), join_names(of), max(row[2] for row in rows), _place_that_shares()
+            )
         ]
 
 
-def _given_at(rows: Sequence[tuple[Any, Any, int]]) -> Place | None:
+def _place_that_shares() -> Place | None:
     """The only line of the user's that makes `.data` of one thing that of another."""
-    assigned = re.compile(r"\.data = [\w.\[\]]+\.data\s*$")
     found = [
-        Place(file, n) for file in users_files() for n, line in enumerate(file_lines(file), 1)
-        if assigned.search(line)
+        Place(file, n.lineno) for file in users_files() for n in ast.walk(tree_of_file(file))
+        if isinstance(n, ast.Assign) and all(map(_is_data, [*n.targets, n.value]))
     ]  # fmt: skip
-    return found[0] if rows and len(found) == 1 else None
+    return found[0] if len(found) == 1 else None
+
+
+def _is_data(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "data"
 
 
 def _keeps(optimizer: Any) -> bool:
