@@ -27,7 +27,7 @@ class Dead(NamedTuple):
     step: str
 
 
-def dead_in(tree: ast.AST) -> Iterator[Dead]:
+def dead_updates(tree: ast.AST) -> Iterator[Dead]:
     """Those of a file."""
     for loop in [n for n in ast.walk(tree) if isinstance(n, ast.For)]:
         own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
@@ -63,7 +63,7 @@ class DeadUpdates(ObserverAtEnd):
     def findings(self, ledger: Ledger) -> list[Finding]:
         """One for each update."""
         files = users_files(self.before)
-        return [_finding(file, d) for file in files for d in dead_in(tree_of_file(file))]
+        return [_finding(file, d) for file in files for d in dead_updates(tree_of_file(file))]
 
 
 def _finding(file: str, dead: Dead) -> Finding:

@@ -89,7 +89,7 @@ def adam(g: Array, b: float, c: float, eps: float) -> Iterator[Array]:
 KNOWN: tuple[Formula, ...] = (momentum, lion, adagrad, rmsprop, adam)
 
 
-def known(
+def formula_name(
     g: Array,
     p: Array,
     steps: Array,

@@ -65,19 +65,19 @@ def optimizers_in(tree: ast.AST) -> Iterator[Own]:
                 continue
             own = Own(block, 0, i, update)
             first = min([block.index(t) for t in update.through if t in block], default=i)
-            stores = [k for k in range(first) if own.gradient in stored(block[k])]
+            stores = [k for k in range(first) if own.gradient in assigned_names(block[k])]
             if is_held(ast.parse(own.gradient, mode="eval").body):
                 yield Own(block, stores[-1] + 1 if stores else 0, i, update)
 
 
-def stored(s: ast.stmt) -> set[str]:
+def assigned_names(s: ast.stmt) -> set[str]:
     """What a statement gives another value."""
     targets = s.targets if isinstance(s, ast.Assign) else [getattr(s, "target", None)]
     each = [e for t in targets if t for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
     return {ast.unparse(e) for e in each}
 
 
-def given(tree: ast.AST) -> ast.AST:
+def with_given_gradients(tree: ast.AST) -> ast.AST:
     """The tree, changed: gradients are given, and what they change is seen."""
     for own in list(optimizers_in(tree)):
         text = own.gradient
@@ -156,7 +156,7 @@ def course(
     giver, held = Giver(), ScriptState(scope)
     setattr(builtins, GIVE, giver.give)
     setattr(builtins, SEE, giver.see)
-    made = rewriting(text, scope, lambda tree: given(change(tree)))
+    made = rewriting(text, scope, lambda tree: with_given_gradients(change(tree)))
     turns = _turns(loop, scope)
     numbers = list[dict[str, float]]()
     try:

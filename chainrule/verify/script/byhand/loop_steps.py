@@ -21,7 +21,7 @@ from chainrule.verify.script.byhand.leftovers import (
     shapes_of,
 )
 from chainrule.verify.script.byhand.loss import UnlikeError, accumulation, is_surely_wrong
-from chainrule.verify.script.byhand.optimizer import has_optimizer, judged
+from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_findings
 from chainrule.verify.script.byhand.step import WHAT, HandStep
 from chainrule.verify.script.byhand.turn import (
     Turn,
@@ -94,7 +94,7 @@ class Unoptimized(Observer):
         if self._wrong or self._loop is not None or not has_optimizer(file):
             return
         with suppress(LostError):
-            self._wrong = in_copy(lambda: judged(line, frame), _PATIENCE)
+            self._wrong = in_copy(lambda: optimizer_findings(line, frame), _PATIENCE)
 
     def _look(self, line: int, frame: FrameType) -> None:
         try:

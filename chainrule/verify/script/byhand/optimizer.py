@@ -22,17 +22,17 @@ from chainrule.verify.arrays.members import is_object
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.formulas import known
+from chainrule.verify.script.byhand.formulas import formula_name
 from chainrule.verify.script.byhand.given_gradients import (
     Course,
     course,
     numbers_in,
     optimizers_in,
-    stored,
+    assigned_names,
 )
 from chainrule.verify.script.byhand.script_state import widen
 from chainrule.verify.script.byhand.text import turn_text
-from chainrule.verify.script.byhand.turn import numbers_held, rewriting
+from chainrule.verify.script.byhand.turn import give_numbers_memory, rewriting
 from chainrule.verify.trees import tree_of_file
 
 WHAT = "an optimizer by hand"
@@ -51,7 +51,7 @@ def has_optimizer(file: str) -> bool:
     return any(True for _ in optimizers_in(tree_of_file(file)))
 
 
-def judged(line: int, frame: FrameType) -> list[Finding]:
+def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
     """What is wrong with the optimizer of a loop whose first turn a frame is about to make. Changes
     what the frame sees: for a copy of the process."""
     loops.silence()
@@ -60,7 +60,7 @@ def judged(line: int, frame: FrameType) -> list[Finding]:
     tree = tree_of_file(file)
     loop = loops.loop_at(tree, line)
     widen(scope)
-    numbers_held(loop, scope)
+    give_numbers_memory(loop, scope)
     text = None if loop is None else turn_text(loop, file, frame.f_code.co_qualname, scope)
     if loop is None or text is None:
         return []
@@ -89,7 +89,7 @@ def _names(own: Course, numbers: list[float], *, exact: bool = False) -> list[st
     for g, p, steps in own.rows:
         key = g.tobytes() + steps.tobytes()
         if key not in found:
-            found[key] = known(g, p, steps, numbers, own.rates, exact=exact)
+            found[key] = formula_name(g, p, steps, numbers, own.rates, exact=exact)
         if not found[key]:
             break
     return [found.get(g.tobytes() + s.tobytes(), "") for g, _, s in own.rows]
@@ -159,7 +159,7 @@ def _computing(statements: list[ast.stmt], gradient: str) -> Iterator[ast.stmt]:
     for s in statements:
         said = {ast.unparse(n) for n in ast.walk(s) if isinstance(n, ast.expr)}
         if said & made:
-            made |= stored(s)
+            made |= assigned_names(s)
             yield s
 
 

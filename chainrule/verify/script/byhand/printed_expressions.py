@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from chainrule.verify.script.byhand.text import said_in, tells
+from chainrule.verify.script.byhand.text import printed_parts, shows_its_arguments
 from chainrule.verify.trees import blocks
 
 
-def shown_after(tree: ast.AST, loop: ast.stmt) -> tuple[str, ...]:
+def expressions_behind(tree: ast.AST, loop: ast.stmt) -> tuple[str, ...]:
     """Expressions that are printed, kept or returned behind a loop, and behind those around it."""
     return tuple(dict.fromkeys([ast.unparse(e) for e in _shown(tree, loop)]))
 
@@ -19,10 +19,10 @@ def _shown(tree: ast.AST, loop: ast.stmt) -> Iterator[ast.expr]:
         at = next((i for i, s in enumerate(block) if _holds(s, loop)), None)
         for s in [] if at is None else block[at + 1 :]:
             match s:
-                case ast.Expr(value=ast.Call(func=f, args=args)) if tells(f):
-                    yield from said_in(args)
+                case ast.Expr(value=ast.Call(func=f, args=args)) if shows_its_arguments(f):
+                    yield from printed_parts(args)
                 case ast.Return(value=ast.expr() as value):
-                    yield from said_in([value])
+                    yield from printed_parts([value])
                 case _:
                     pass
 

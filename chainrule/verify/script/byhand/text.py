@@ -191,35 +191,35 @@ def _numbers(block: list[ast.stmt]) -> Iterator[str]:
                     yield ast.unparse(value)
                 case ast.AugAssign(target=ast.Name(), value=value):
                     yield ast.unparse(value)
-                case ast.Call(args=args) if tells(n.func):
-                    yield from map(ast.unparse, said_in(args))
+                case ast.Call(args=args) if shows_its_arguments(n.func):
+                    yield from map(ast.unparse, printed_parts(args))
                 case _:
                     pass
 
 
-def tells(f: ast.expr) -> bool:
+def shows_its_arguments(f: ast.expr) -> bool:
     """Whether a function shows, or keeps, what it is given."""
     return (f.attr if isinstance(f, ast.Attribute) else ast.unparse(f)) in _TELLS
 
 
-def said_in(args: list[ast.expr]) -> Iterator[ast.expr]:
+def printed_parts(args: list[ast.expr]) -> Iterator[ast.expr]:
     """Expressions in what is printed, the parts of a text one by one."""
     for a in args:
         match a:
             case ast.JoinedStr(values=parts):
                 yield from (p.value for p in parts if isinstance(p, ast.FormattedValue))
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
-                yield from said_in(right.elts if isinstance(right, ast.Tuple) else [right])
+                yield from printed_parts(right.elts if isinstance(right, ast.Tuple) else [right])
             case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format"), args=inner):
-                yield from said_in(inner)
+                yield from printed_parts(inner)
             case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_text(a):
-                yield from said_in([left, right])
+                yield from printed_parts([left, right])
             case ast.Call(func=ast.Name("str" | "round" | "float"), args=[inner, *_]):
-                yield from said_in([inner])
+                yield from printed_parts([inner])
             case ast.Constant():
                 pass
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                yield from said_in(elts)
+                yield from printed_parts(elts)
             case _:
                 yield a
 

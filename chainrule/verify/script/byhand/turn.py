@@ -26,7 +26,7 @@ from chainrule.verify.script.byhand.loss import (
     likeliest_step_with_rate,
     reproduced_steps,
 )
-from chainrule.verify.script.byhand.printed_expressions import shown_after
+from chainrule.verify.script.byhand.printed_expressions import expressions_behind
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
@@ -98,8 +98,8 @@ def turn_of(line: int, frame: FrameType) -> Turn:
     widen(scope)
     name = frame.f_code.co_qualname
     within = "" if name == "<module>" else name
-    numbers_held(loop, scope)
-    after = () if loop is None else shown_after(tree_of_file(file), loop)
+    give_numbers_memory(loop, scope)
+    after = () if loop is None else expressions_behind(tree_of_file(file), loop)
     text = None if loop is None else turn_text(loop, file, within, scope, after)
     if loop is None or text is None:
         raise UnlikeError("its turn cannot stand alone")
@@ -156,7 +156,7 @@ def _passing(loop: ast.AST) -> set[str]:
     return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
 
 
-def numbers_held(loop: ast.AST | None, scope: dict[str, Any]) -> None:
+def give_numbers_memory(loop: ast.AST | None, scope: dict[str, Any]) -> None:
     """Give plain numbers that are updated by name memory of their own."""
     names = [u.target for u in updates_in(loop)] if loop is not None else []
     for target in names:
