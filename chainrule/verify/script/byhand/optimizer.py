@@ -25,10 +25,10 @@ from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.formulas import formula_name
 from chainrule.verify.script.byhand.given_gradients import (
     Course,
+    assigned_names,
     course,
     numbers_in,
     optimizers_in,
-    assigned_names,
 )
 from chainrule.verify.script.byhand.script_state import widen
 from chainrule.verify.script.byhand.text import turn_text
