@@ -13,6 +13,7 @@ from textwrap import dedent
 from typing import TypeAlias, cast
 
 from chainrule.engine.source_text import file_text
+from chainrule.verify.where import users_files
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -25,6 +26,18 @@ def tree_of(text: str) -> ast.Module:
 def tree_of_file(file: str) -> ast.Module:
     """The tree of a file, as it was when the program began to run."""
     return _parsed(file_text(file))
+
+
+def users_trees(*words: str) -> Iterator[tuple[str, ast.Module]]:
+    """The user's files whose text has one of the words, with their trees.
+
+    A project may have thousands of files, and to parse one takes a hundred times as long as to look
+    for a word in it.
+    """
+    for file in users_files():
+        text = file_text(file)
+        if any(word in text for word in words):
+            yield file, tree_of(text)
 
 
 def function_at(tree: ast.AST, line: int) -> FunctionNode | None:
@@ -52,7 +65,7 @@ def last_word(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text)

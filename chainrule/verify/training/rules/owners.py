@@ -16,8 +16,7 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import users_files
+from chainrule.verify.trees import users_trees
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
 """A loop over turns of one training, not over trainings."""
@@ -124,7 +123,7 @@ class Owners(Part):
 def _place_that_shares() -> Place | None:
     """The only line of the user's that makes `.data` of one thing that of another."""
     found = [
-        Place(file, n.lineno) for file in users_files() for n in ast.walk(tree_of_file(file))
+        Place(file, n.lineno) for file, tree in users_trees(".data") for n in ast.walk(tree)
         if isinstance(n, ast.Assign) and all(map(_is_data, [*n.targets, n.value]))
     ]  # fmt: skip
     return found[0] if len(found) == 1 else None

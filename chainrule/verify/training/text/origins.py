@@ -5,11 +5,10 @@ weights, that makes a scaler or a leaf. Only if there is one such line in a file
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chainrule.verify.place import Place
-from chainrule.verify.trees import last_word, tree_of_file
-from chainrule.verify.where import users_files
+from chainrule.verify.trees import last_word, tree_of_file, users_trees
 
 _FILLS = (
     "normal_", "uniform_", "trunc_normal_", "orthogonal_", "constant_", "fill_", "eye_", "mul_",
@@ -26,24 +25,24 @@ _DRAWS = ("randn", "rand", "normal")
 def activation(op: str) -> Place | None:
     """The line that names a sigmoid or tanh, as a function or as a layer."""
     names = (op, op.capitalize())
-    return _only(lambda node: not isinstance(node, ast.Call) and last_word(node) in names)
+    return _only(lambda node: not isinstance(node, ast.Call) and last_word(node) in names, names)
 
 
 def weights() -> Place | None:
     """The line that sets the weights of layers."""
-    return _only(_sets)
+    return _only(_sets, (*_FILLS, "Parameter"))
 
 
 def biases(module: str, near: Place | None) -> Place | None:
     """The line that sets biases to one number: those of a module of that name, or of any."""
     last = module.rpartition(".")[2]
-    return _only(lambda node: _evens(node, last), near)
+    return _only(lambda node: _evens(node, last), _EVEN, near)
 
 
 def fill_line(module: str) -> Place | None:
     """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
     last = module.rpartition(".")[2]
-    return _only(lambda node: _fills(node, last))
+    return _only(lambda node: _fills(node, last), (last,))
 
 
 def _fills(node: ast.AST, module: str) -> bool:
@@ -88,12 +87,12 @@ def _evaluates(node: ast.AST) -> bool:
 def parameter(name: str) -> Place | None:
     """The line that makes a parameter of a name: `self.name = nn.Parameter(...)`."""
     last = name.rpartition(".")[2]
-    return _only(lambda node: _makes(node, last))
+    return _only(lambda node: _makes(node, last), (last,))
 
 
 def scale(near: Place | None) -> Place | None:
     """The line that makes a gradient scaler with a scale, or a way of changing it, of its own."""
-    return _only(_scales, near)
+    return _only(_scales, ("GradScaler",), near)
 
 
 def rescale_line(near: Place | None) -> Place | None:
@@ -114,7 +113,7 @@ def _rescales(node: ast.AST) -> bool:
 
 def rewrap_line(near: Place | None) -> Place | None:
     """The line that makes a new leaf of a value that was taken out of its graph."""
-    return _only(_rewraps, near)
+    return _only(_rewraps, ("requires_grad",), near)
 
 
 def _makes(node: ast.AST, name: str) -> bool:
@@ -125,7 +124,7 @@ def _makes(node: ast.AST, name: str) -> bool:
 
 def freeze_line(near: Place | None) -> Place | None:
     """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
-    return _only(_freezes, near)
+    return _only(_freezes, ("requires_grad",), near)
 
 
 def _freezes(node: ast.AST) -> bool:
@@ -182,14 +181,21 @@ def _is_weight(node: ast.AST) -> bool:
             return False
 
 
-def _only(is_it: Callable[[ast.AST], bool], near: Place | None = None) -> Place | None:
+def _only(
+    is_it: Callable[[ast.AST], bool], words: Sequence[str], near: Place | None = None
+) -> Place | None:
     """The line with such a node, if it is one line only: of the file of a place, if it has any,
-    else of all of the user's."""
-    here = [] if near is None else _lines(near.file, is_it)
-    found = set(here) or {line for file in users_files() for line in _lines(file, is_it)}
+    else of all of the user's. A file that has none of the words has no such node."""
+    found = set(_lines(near.file, is_it)) if near is not None else set[Place]()
+    if not found:
+        found = {at for file, tree in users_trees(*words) for at in _lines_of(file, tree, is_it)}
     return found.pop() if len(found) == 1 else None
 
 
 def _lines(file: str, is_it: Callable[[ast.AST], bool]) -> list[Place]:
-    nodes = [n for n in ast.walk(tree_of_file(file)) if is_it(n)]
+    return _lines_of(file, tree_of_file(file), is_it)
+
+
+def _lines_of(file: str, tree: ast.AST, is_it: Callable[[ast.AST], bool]) -> list[Place]:
+    nodes = [n for n in ast.walk(tree) if is_it(n)]
     return [Place(file, n.lineno) for n in nodes if isinstance(n, ast.expr | ast.stmt)]

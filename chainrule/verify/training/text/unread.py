@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from chainrule.engine.source_text import class_file, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
-from chainrule.verify.where import Line, is_library, placed, users_files
+from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file, users_trees
+from chainrule.verify.where import Line, is_library, placed
 
 if TYPE_CHECKING:
     from chainrule.verify.training.facts.names import Names
@@ -73,8 +73,9 @@ def unread_part(names: Names, p: Any) -> Unread | None:
         place = _place_that_makes(module.__class__, part)
         if place is not None:
             owner = module.__class__.__name__
+            lines = _uses(place.file, tree_of_file(place.file)).lines
             for other in _similar_parts(module, part):
-                again = [r for r in _uses(place.file).lines if r.part == other and r.owner == owner]
+                again = [r for r in lines if r.part == other and r.owner == owner]
                 if len({row.place for row in again}) > 1:
                     return Unread(part, owner, again[-1].place, other)
             return Unread(part, owner, place)
@@ -111,10 +112,12 @@ def _place_that_makes(kind: type, part: str) -> Place | None:
     bases = {c.__name__ for c in kind.__mro__ if _is_library(c)}
     if not part.isidentifier() or bases != {"Module", "object"}:
         return None  # a base's forward may read it
-    uses = [_uses(file) for file in users_files()]
-    if any(part in found.read or not found.indirect.isdisjoint(own) for found in uses):
-        return None
-    rows = [row for found in uses for row in found.made if row.part == part]
+    rows: list[_Made] = []
+    for file, tree in users_trees(part, *own):
+        found = _uses(file, tree)
+        if part in found.read or not found.indirect.isdisjoint(own):
+            return None
+        rows += [row for row in found.made if row.part == part]
     return next((row.place for name in own for row in rows if row.owner == name), None)
 
 
@@ -140,10 +143,10 @@ class _Uses(NamedTuple):
     """Classes whose methods may get at their parts without naming them."""
 
 
-@lru_cache(maxsize=256)
-def _uses(file: str) -> _Uses:
+@lru_cache(maxsize=64)
+def _uses(file: str, tree: ast.Module) -> _Uses:
     """What a file does with attributes."""
-    nodes = list(ast.walk(tree_of_file(file)))
+    nodes = list(ast.walk(tree))
     apart: set[ast.AST] = set()
     made: list[_Made] = []
     lines: list[_Made] = []

@@ -21,8 +21,7 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record.op_names import MODAL
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import users_files
+from chainrule.verify.trees import tree_of_file, users_trees
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -55,8 +54,8 @@ class _Set:
         module, the only one for what has its name, or for anything."""
         rows = [
             (file, node)
-            for file in users_files()
-            for node in ast.walk(tree_of_file(file))
+            for file, tree in users_trees(self.name)
+            for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and _sets(node, self.name)
         ]
         if not self.is_exact:
@@ -79,7 +78,7 @@ class _Set:
     def is_read(self) -> bool:
         """Whether code of the user's reads such an attribute, or names it. A method that was
         replaced by True may have been called before."""
-        nodes = [n for file in users_files() for n in ast.walk(tree_of_file(file))]
+        nodes = [n for _, tree in users_trees(self.name) for n in ast.walk(tree)]
         texts = [n.value for n in nodes if isinstance(n, ast.Constant)]
         loads = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         return self.name in texts or any(
