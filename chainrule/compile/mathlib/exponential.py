@@ -98,6 +98,12 @@ class Exponential:
         return cls(y * power_of_two(k + up), 2.0**-up)
 
     @classmethod
+    def at_least(cls, y: Real, k: Bits) -> Exponential:
+        """y 2^k, or something as good as 0."""
+        least = round(LEAST[y.at.bits] / math.log(2))
+        return cls.of(y, k.less(least).choose(k.at.int(least), k))
+
+    @classmethod
     def minus(cls, v: Real) -> Exponential:
         """e^-v, v >= 0."""
         r, k = decay(v)

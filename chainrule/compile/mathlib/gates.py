@@ -1,26 +1,19 @@
 """Gates: the logistic function, and x times it.
 
-x sigmoid(u) = x / (1 + e^-u). In float32 e^-u = 2^k (1 + p) makes the divisor one multiply-add. Its
-rounding error, as large as all others together, is the remainder of another; the quotient is
-corrected by it. Where e^-u would overflow the gate is e^u: a way that few numbers take.
+Both, and their derivatives, are fractions of one exponential of at most 1: a `Gate`, which all
+functions of the same x share. `gates_f32` has a shorter way for x times a gate in float32.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
 
-from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
-from chainrule.compile.mathlib.exponential import (
-    EXACT_LN2,
-    RANGE,
-    Exponential,
-    exp_near_0,
-    exp_twofold,
-    expm1_near_0_f32,
-    halves,
-    reduced_f32,
-)
+from chainrule.compile.mathlib import gates_f32
+from chainrule.compile.mathlib.evaluation import power_of_two, scale
+from chainrule.compile.mathlib.exponential import LEAST, Exponential, exp_twofold
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import (
     Two,
@@ -33,112 +26,116 @@ from chainrule.compile.mathlib.twofold import (
 )
 from chainrule.ops.values import coefficients as c
 
+GATE_END = {32: 14.1, 64: 30.0}
+"""Beyond it the gate of GELU's tanh form is 0 or 1, and the root of its slope 0."""
+DEEP = -2000.0
+"""Below all exponents that `GATE_END` leaves."""
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Gate:
+    """q = e / (1 + e), e = e^-v, v >= 0. As e it is `most` times a power of two, `rest`."""
+
+    e: Exponential
+    below: Two
+    """1 + e."""
+    most: Real
+
+    @classmethod
+    def of(cls, e: Exponential) -> Gate:
+        """That of an exponential."""
+        value = e.value()
+        below = quick_total(value.lift(1.0), value)
+        if value.at.bits == 64:
+            return cls(e, below, over(e.most, below))
+        q = e.most / below.hi
+        return cls(e, below, (-q).fma(below.lo, q))
+
+    @property
+    def rest(self) -> float:
+        """What `most` lacks."""
+        return self.e.rest
+
+    @property
+    def lesser(self) -> Real:
+        """q."""
+        return self.most * self.rest
+
+    @property
+    def other(self) -> Real:
+        """1 - q = 1 / (1 + e)."""
+        return 1.0 - self.lesser
+
+
+def logistic_gate(x: Real) -> Gate:
+    """That of v = |x|."""
+    return x.at.shared("gate", x, lambda: Gate.of(Exponential.minus(abs(x))))
+
 
 def sigmoid(x: Real) -> Real:
-    """q on the left, 1 - q on the right, q = e / (1 + e), e = e^-|x|: its derivative is a function
-    of q, too."""
-    q = x.at.shared("sigmoid", x, lambda: _lesser(abs(x)))
-    return (x < 0.0).where(q, 1.0 - q)
-
-
-def _lesser(v: Real) -> Real:
-    """e / (1 + e), e = e^-v, v >= 0."""
-    e = Exponential.minus(v)
-    below = quick_total(v.lift(1.0), e.value())
-    if v.at.bits == 64:
-        return over(e.most, below) * e.rest
-    q = e.most / below.hi
-    return (-q).fma(below.lo, q) * e.rest
+    """q on the left, 1 - q on the right."""
+    gate = logistic_gate(x)
+    return (x < 0.0).where(gate.lesser, gate.other)
 
 
 def silu(x: Real) -> Real:
     """x sigmoid(x)."""
-    if x.at.bits == 64:
-        return _gate(x, exactly(x))
-    return _gated_f32(x, reduced_f32, 80.0, -160.0)
+    return SILU.value(x) if x.at.bits == 64 else gates_f32.SILU.value(x)
+
+
+def silu_slope(x: Real) -> Real:
+    """The derivative of x sigmoid(x)."""
+    return SILU.slope(x) if x.at.bits == 64 else gates_f32.SILU.slope(x)
 
 
 def gelu_tanh(x: Real) -> Real:
     """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
-    if x.at.bits == 32:
-        return _gated_f32(x, cubic_reduced_f32, 10.0, -12.5)
-    return _gate(x, cubic(x))
+    return GELU_TANH.value(x) if x.at.bits == 64 else gates_f32.GELU_TANH.value(x)
+
+
+def gelu_tanh_slope(x: Real) -> Real:
+    """The derivative of `gelu_tanh`."""
+    return GELU_TANH.slope(x) if x.at.bits == 64 else gates_f32.GELU_TANH.slope(x)
 
 
 def gelu_gate(x: Real) -> Real:
     """sigmoid(2 u) of `gelu_tanh`: beside it, most of this has been computed."""
-    if x.at.bits == 64:
-        return gate(cubic(x))
-
-    def deep() -> Real:
-        r, k = cubic_reduced_f32((x.lift(-12.5) > x).where(x.lift(-12.5), x))
-        return scale(exp_near_0(-r), x.at.int(0) - k)
-
-    one = x.lift(1.0)
-    y = _gate_f32(one, *cubic_reduced_f32(x))
-    return _or_far_left(x, 10.0, deep, (x > 10.0).where(one, y))
-
-
-# --- float32 -------------------------------------------------------------------------------------
-
-
-_LINEAR = halves(2 * c.SQRT_2_PI[0], 19)
-"""From it to any w up to 16 the difference is exact."""
-_CUBIC = halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
-
-
-def cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
-    """`reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 14.1.
-
-    A sigmoid far to the left multiplies the error of u by u: w is known to twice the digits.
-    """
-    z = x * x
-    hi = z.fma(_CUBIC[0], _LINEAR[0])
-    small = x.fma(x, -z).fma(_CUBIC[0], z.fma(_CUBIC[1], _LINEAR[1]))
-    lo = z.fma(_CUBIC[0], _LINEAR[0] - hi) + small
-    n, k = nearest(x * hi, -c.INV_LN2[0])
-    unit, rest = EXACT_LN2[32]
-    r = x.fma(-hi, -(n * unit))
-    return r + x.fma(-lo, n * -rest), k
-
-
-def _gate_f32(x: Real, r: Real, k: Bits) -> Real:
-    """x / (1 + 2^k e^r), |k| <= 126."""
-    power = power_of_two(k)
-    p = expm1_near_0_f32(r)
-    below = power.fma(p, power + 1.0)
-    more = power.fma(p, (power - below) + 1.0)
-    one = 1.0 / below
-    y = x * one
-    rest = (-y).fma(more, (-y).fma(below, x))
-    return rest.fma(one, y)
-
-
-def _gated_f32(
-    x: Real, reduced: Callable[[Real], tuple[Real, Bits]], far: float, low: float
-) -> Real:
-    """x sigmoid(u), given what reduces u: x beyond `far`, x e^u below -far, 0 below `low`."""
-
-    def deep() -> Real:
-        limited = (x.lift(low) > x).where(x.lift(low), x)
-        r, k = reduced(limited)
-        return _finite(x, scale(limited * exp_near_0(-r), x.at.int(0) - k))
-
-    y = _gate_f32(x, *reduced(x)).copysign(x)
-    return _or_far_left(x, far, deep, (x > far).where(x, y))
-
-
-def _or_far_left(x: Real, far: float, deep: Callable[[], Real], y: Real) -> Real:
-    """y, but `deep()` where x is below -far, or NaN."""
-    return x.at.rarely(~(x >= -far), deep, y)
-
-
-def _finite(x: Real, y: Real) -> Real:
-    """y, but NaN at -inf, as inf times 0 is."""
-    return (abs(x) < math.inf).where(y, x.lift(math.nan))
+    return GELU_TANH.gate(x) if x.at.bits == 64 else gates_f32.GELU_TANH.gate(x)
 
 
 # --- float64 -------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Gated:
+    """x sigmoid(u) of float64, u an odd function of x, and its derivative."""
+
+    gate_of: Callable[[Real], Gate]
+    """That of v = |u|."""
+    slope_of_u: Callable[[Real], Real]
+    end: float
+    """Beyond it the gate is 0 or 1."""
+
+    def value(self, x: Real) -> Real:
+        """x e / (1 + e) on the left, x / (1 + e) on the right."""
+        gate, left, least = self.gate_of(x), x < 0.0, x.lift(-self.end)
+        top = pick(left, product((x < least).where(least, x), gate.e.most), exactly(x))
+        y = over(top, gate.below) * left.where(x.lift(gate.rest), 1.0)
+        return (abs(x) < math.inf).where(y.copysign(x), x * left.where(x.lift(0.0), 1.0))
+
+    def gate(self, x: Real) -> Real:
+        """q on the left, 1 - q on the right."""
+        gate = self.gate_of(x)
+        return (x < 0.0).where(gate.lesser, gate.other)
+
+    def slope(self, x: Real) -> Real:
+        """m = q (1 - |x| u' (1 - q)) on the left, 1 - m on the right; what vanishes is 0, not
+        -0."""
+        gate, x = self.gate_of(x), x.clamp(-self.end, self.end)
+        m = gate.most * (-(abs(x) * self.slope_of_u(x))).fma(gate.other, 1.0) * gate.rest
+        return (x < 0.0).where(m + 0.0, 1.0 - m)
 
 
 def cubic(x: Real) -> Two:
@@ -150,22 +147,28 @@ def cubic(x: Real) -> Two:
     return Two(far.where(u.hi, plain), far.where(u.lo, 0.0))
 
 
-def _gate(x: Real, u: Two) -> Real:
-    """x sigmoid(u)."""
-    finite = abs(x) < math.inf
-    floor = RANGE[64][0]
-    limited = (x.lift(floor) > x).where(x.lift(floor), x)
-    y = gate(u, limited).copysign(x)
-    return finite.where(y, x * (x > 0.0).where(x.at.real(1.0), 0.0))
+def cubic_exponential(x: Real) -> tuple[Real, Bits]:
+    """y and k, e^-v = y 2^k, v = |2 u| of `gelu_tanh`; as of `GATE_END` beyond it."""
+    end = GATE_END[64]
+    y, k = exp_twofold(-cubic(abs(x.clamp(-end, end))), DEEP)
+    return y.value(), k
 
 
-def gate(u: Two, x: Real | None = None) -> Real:
-    """sigmoid(u), times x if given (float64)."""
+def _cubic_gate(x: Real) -> Gate:
+    return x.at.shared(
+        "cubic gate", x, lambda: Gate.of(Exponential.at_least(*cubic_exponential(x)))
+    )
+
+
+SILU = Gated(logistic_gate, lambda x: x.lift(1.0), -LEAST[64])
+GELU_TANH = Gated(_cubic_gate, gates_f32.cubic_slope, GATE_END[64])
+
+
+def gate_of_difference(u: Two) -> Real:
+    """sigmoid(u), u to twice the digits (float64)."""
     negative = u.hi < 0.0
     e, k = exp_twofold(pick(negative, u, -u))
     down = k.less(-300).choose(u.hi.at.int(-300), k)
     one = exactly(u.hi.lift(1.0))
     y = pick(negative, e, one) / (one + e.times(power_of_two(down)))
-    if x is not None:
-        y = y * x
     return scale(y.value(), negative.choose(k, 0))

@@ -74,11 +74,13 @@ def product(a: Real, b: Real) -> Two:
     return Two(p, a.fma(b, -p))
 
 
-def over(y: Real, below: Two) -> Real:
+def over(y: Real | Two, below: Two) -> Real:
     """y / below, rounded little more than once."""
     one = 1.0 / below.hi
-    q = y * one
-    rest = (-q).fma(below.lo, (-q).fma(below.hi, y))
+    hi = y.hi if isinstance(y, Two) else y
+    q = hi * one
+    rest = (-q).fma(below.hi, hi)
+    rest = (-q).fma(below.lo, rest + y.lo if isinstance(y, Two) else rest)
     return rest.fma(one, q)
 
 
