@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import chainrule as cr
 from chainrule.compile import mathlib
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.mathlib.table import TABLE
+from chainrule.nn.functional import gelu, silu
 from tests.compile.lanes import loop, machine, native
 from tests.compile.mathcases import CASES
 from tests.compile.mathsamples import (
@@ -137,13 +139,22 @@ def test_nothing_is_called(name, dtype):
     assert all(s.startswith("chainrule.remainder_of_turn") for s in called), called
 
 
+SLOPES = {
+    "tanh": (cr.tanh, "sech_square"),
+    "sigmoid": (cr.sigmoid, "logistic_density"),
+    "silu": (silu, "silu_slope"),
+    "gelu_tanh": (partial(gelu, approximate="tanh"), "gelu_tanh_slope"),
+}
+"""Functions, and the rows that their derivatives are."""
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("function", "slope"), [("tanh", "sech_square"), ("sigmoid", "logistic_density")]
-)
-def test_slopes_beside_their_functions_are_within_the_bound_of_slopes(function, slope, dtype):
+@pytest.mark.parametrize("function", SLOPES)
+def test_slopes_beside_their_functions_are_within_the_bound_of_slopes(function, dtype):
+    f, slope = SLOPES[function]
+
     def both(x):
-        y, pullback = cr.vjp(getattr(cr, function), x)
+        y, pullback = cr.vjp(f, x)
         return y, *pullback(cr.ones(x.shape, dtype=dtype))
 
     step = cr.jit(both)
@@ -154,7 +165,8 @@ def test_slopes_beside_their_functions_are_within_the_bound_of_slopes(function, 
         assert e <= most, f"{name} beside {function} off by {e} ulp at {where}"
 
 
-def test_a_function_and_its_slope_share_an_exponential():
+@pytest.mark.parametrize("function", SLOPES)
+def test_a_function_and_its_slope_share_an_exponential(function):
     """One loop, with fewer instructions than both have alone."""
     x = np.linspace(-3, 3, 1000, dtype=np.float32)
 
@@ -163,7 +175,7 @@ def test_a_function_and_its_slope_share_an_exponential():
         (name,) = re.findall(r"^(k0_\w+)\(", str(step.loops(x)), re.M)
         return step.source_of(name, x).count("\n")
 
-    total = lambda x: cr.sum(cr.tanh(x))
+    total = lambda x: cr.sum(SLOPES[function][0](x))
     both, value, slope = map(length, (cr.value_and_grad(total), total, cr.grad(total)))
     assert both < 0.8 * (value + slope)
 

@@ -69,7 +69,8 @@ class GateF32:
 
     def slope(self, a: Real) -> Real:
         """The derivative of x / (1 + e), a = x u'."""
-        return self.inverse * a.fma(self.e * self.inverse, 1.0)
+        other = (self.e > 1.0).where(1.0 - self.inverse, self.e * self.inverse)
+        return self.inverse * a.fma(other, 1.0)
 
 
 @final
