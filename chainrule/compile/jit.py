@@ -24,6 +24,7 @@ from chainrule.compile.runtime.call.declared_axes import sizes_now
 from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.runtime.call.many_calls import call_many
+from chainrule.compile.runtime.call.recorded_call import RecordedCall, recorded
 from chainrule.compile.runtime.call.retracing import Retraces
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.steady_call import Steady, steady
@@ -115,7 +116,7 @@ class Jitted:
         self._arguments = Arguments(f, name, *settings)
         self._variants: dict[Any, list[Variant]] = {}
         """By the key of what they are given, the latest first."""
-        self._latest: Steady | None = None
+        self._latest: Steady | RecordedCall | None = None
         self._numbers: Any = None
         self._given: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._retraces = Retraces()
@@ -240,7 +241,7 @@ class Jitted:
         if kwargs or given.static or len(given.leaves) != len(args):
             return
         if around.get() is None and all(map(is_, args, given.leaves)):
-            self._latest = steady(variant, args, given.axes)
+            self._latest = recorded(variant, args) or steady(variant, args, given.axes)
 
     def loops(self, *args: Any, **kwargs: Any) -> str:
         """The loops that a call runs, as text, with the user's lines; of the arguments see

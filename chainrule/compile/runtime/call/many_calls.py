@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from chainrule.compile.runtime.call.recorded_call import RecordedCall
 from chainrule.compile.runtime.call.steady_call import Steady
 from chainrule.engine.graph import around, variable
 from chainrule.engine.tensors import Tensor, asarray
@@ -14,7 +15,9 @@ from chainrule.tree import flatten
 
 
 def call_many(
-    f: Callable[..., Any], latest: Callable[[], Steady | None], batches: Iterator[Sequence[Any]]
+    f: Callable[..., Any],
+    latest: Callable[[], Steady | RecordedCall | None],
+    batches: Iterator[Sequence[Any]],
 ) -> Any:
     """The results of `f(*batch)` for all batches; `latest` is the short way, as it is now."""
     parts: list[list[Any]] = []
@@ -32,7 +35,7 @@ def call_many(
         parts.append(arrays)
         short = latest()
         batch = None
-        if short is not None and short.repeats and around.get() is None and short.holds():
+        if isinstance(short, Steady) and short.repeats and around.get() is None and short.holds():
             found, batch = short.loop(batches)
             if found is not None:
                 parts.append([variable(x) for x in found])
