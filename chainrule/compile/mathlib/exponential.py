@@ -171,8 +171,8 @@ def expm1_twofold(x: Real) -> tuple[Two, Bits]:
 
 
 def exp(x: Real) -> Real:
-    """e^x. Beside exp(x) - 1, most of it has been computed."""
-    known: Expm1 | Expm1F32 | None = x.at.beside("expm1", x)
+    """e^x. Beside exp(x) - 1 of float64, most of it has been computed."""
+    known: Expm1 | None = x.at.beside("expm1", x)
     return scale(*exp_parts(x)) if known is None else known.exp()
 
 
@@ -198,38 +198,16 @@ def expm1(x: Real) -> Real:
     return scale(y.value(), k).copysign(x)
 
 
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class Expm1F32:
-    """`Expm1` of float32, computed in float64: p and 2^n."""
-
-    p: Real
-    power: Real
-
-    @classmethod
-    def of(cls, x: Real) -> Expm1F32:
-        """That of x, in float64 already."""
-        r, n = _reduce(x.clamp(-120.0, 200.0))
-        return cls(expm1_near_0(r).value(), power_of_two(n))
-
-    def expm1(self) -> Real:
-        """exp(x) - 1 in float64."""
-        return self.p.multiply_add(self.power, self.power - 1.0)
-
-    def exp(self) -> Real:
-        """exp(x)."""
-        return self.p.multiply_add(self.power, self.power).narrowed()
-
-
 def expm1_wide(x: Real) -> Real:
     """e^x - 1 in float64 for a result in float32."""
-    return Expm1F32.of(x).expm1()
+    r, n = _reduce(x.clamp(-120.0, 200.0))
+    p, power = (r.hi * r.hi).multiply_add(polynomial(r.hi, c.EXP_F64), r.hi), power_of_two(n)
+    return p.multiply_add(power, power - 1.0)
 
 
 def expm1_f32(x: Real) -> Real:
     """`expm1` of float32, computed in float64."""
-    parts = x.at.shared("expm1", x, lambda: Expm1F32.of(x.widened()))
-    return parts.expm1().narrowed().copysign(x)
+    return expm1_wide(x.widened()).narrowed().copysign(x)
 
 
 def exp_diff(a: Real, b: Real) -> Real:
