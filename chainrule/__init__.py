@@ -126,6 +126,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         xlog1py as xlog1py,
         xlogy as xlogy,
     )
+    from chainrule.ops.signal.convolve import convolve as convolve
     from chainrule.ops.signal.spectrograms import (
         istft as istft,
         stft as stft,
@@ -213,10 +214,15 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         subtract as subtract,
     )
     from chainrule.ops.complex import (
+        angle as angle,
+        complex as complex,
         conj as conj,
         imag as imag,
+        polar as polar,
         real as real,
         sign as sign,
+        view_as_complex as view_as_complex,
+        view_as_real as view_as_real,
     )
     from chainrule.ops.losses.common_losses import (
         binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,

@@ -6,10 +6,13 @@ integers count as float64.
 
 from chainrule.engine.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
+from chainrule.ops.linalg.banded import solve_banded
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet
 from chainrule.ops.linalg.elimination import lu, lu_factor, lu_solve
 from chainrule.ops.linalg.equations import (
+    cholesky_inverse,
+    cholesky_solve,
     cond,
     householder_product,
     lstsq,
@@ -32,12 +35,15 @@ from chainrule.ops.linalg.functions import (
 from chainrule.ops.linalg.general import eig, eigvals
 from chainrule.ops.linalg.singular import eigh, eigvalsh, pinv, svd, svdvals
 from chainrule.ops.linalg.solving import cholesky, inv, solve, solve_triangular
+from chainrule.ops.linalg.sylvester import solve_sylvester, sqrtm
 from chainrule.ops.shapes.arranging import vander
 from chainrule.ops.shapes.shaping import matrix_transpose
 
 __all__ = [
     "MatrixError",
     "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "cond",
     "cross",
     "det",
@@ -66,7 +72,10 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_banded",
+    "solve_sylvester",
     "solve_triangular",
+    "sqrtm",
     "svd",
     "svdvals",
     "tensordot",

@@ -61,6 +61,12 @@ LINEAR: list[Callable[[], Any]] = [
     lambda: la.solve_triangular(POSITIVE, apart(3)),
     lambda: la.solve_triangular(POSITIVE, apart(5, 3), left=False),
     lambda: la.matrix_exp(BATCH),
+    lambda: la.sqrtm(POSITIVE),
+    lambda: la.solve_sylvester(POSITIVE, apart(3, 3) @ apart(3, 3).T, apart(3, 3)),
+    lambda: la.solve_banded((1, 1), apart(3, 5) + 9, apart(5)),
+    lambda: la.solve_banded((1, 1), apart(2, 3, 5) + 9, apart(5, 2)),
+    lambda: la.cholesky_solve(apart(3, 5), la.cholesky(POSITIVE)),
+    lambda: la.cholesky_inverse(la.cholesky(POSITIVE)),
     lambda: la.lu(X),
     lambda: la.lu_factor(X),
     lambda: la.lu_solve(*la.lu_factor(BATCH), apart(3, 5)),
@@ -88,9 +94,14 @@ WHOLE: list[Callable[[], Any]] = [
     lambda: cr.searchsorted(np.sort(V), X),
     lambda: cr.one_hot(LABELS, 6),
     *[lambda f=f: f(C) for f in (cr.real, cr.imag, cr.conj, cr.sign)],
+    *[lambda f=f: f(C) for f in (cr.angle, cr.view_as_real)],
+    lambda: cr.polar(M, W),
+    lambda: cr.complex(X, M),
+    lambda: cr.view_as_complex(apart(3, 4, 2)),
 ]
 
 OTHERS: list[Callable[[], Any]] = [
+    *[lambda m=m: cr.convolve(V, apart(3), mode=m) for m in ("full", "same", "valid")],
     lambda: cr.stft(V, 4),
     lambda: cr.istft(C, 4),
     lambda: cr.istft(C, 4, length=2),

@@ -31,6 +31,7 @@ from chainrule.ops.linalg.singular import eigh_of
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes import padding, shaping
 from chainrule.ops.shapes.shaping import Axis
+from chainrule.ops.signal import convolve as signal
 from chainrule.ops.special import table as special
 
 
@@ -284,17 +285,10 @@ def multi_dot(arrays: Sequence[Any]) -> Any:
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """Of two vectors: every product a[i] v[j] is added at i + j."""
     a, v = A(a), A(v)
-    n, m = a.shape[0], v.shape[0]
-    if n < m:
-        return convolve(v, a, mode)
-    padded = padding.pad(a, [(m - 1, m - 1)])
-    windows = np.arange(n + m - 1).reshape(-1, 1) + np.arange(m)
-    full = con.matmul(selection.take(padded, windows, axis=0), shaping.flip(v))
-    cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}
-    if mode not in cut:
-        raise DtypeError(f"np.convolve: mode is one of {', '.join(cut)}, not {mode!r}")
-    start, stop = cut[mode]
-    return full[start:stop]
+    if mode not in ("full", "same", "valid"):
+        raise DtypeError(f"np.convolve: mode is one of full, same, valid, not {mode!r}")
+    longer, other = (v, a) if a.shape[0] < v.shape[0] else (a, v)
+    return signal.convolve(longer, other, mode=mode)
 
 
 # --- Linear algebra ------------------------------------------------------------------------------

@@ -17,16 +17,16 @@ import numpy as np
 
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec
-from chainrule.errors import DtypeError
+from chainrule.errors import DtypeError, ShapeError, describe
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to, zeros_like
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.shapes.shaping import astype
+from chainrule.ops.shapes.shaping import astype, stack, unstack
 
 __all__ = [
     "Conj",
     "angle",
-    "complex_",
+    "complex",
     "complex_abs",
     "complex_sign",
     "conj",
@@ -210,17 +210,42 @@ def imag(x: Any) -> Any:
     return apply(Imag(), x)
 
 
-def complex_(re: Any, im: Any) -> Any:
-    """re + i im from real arrays that broadcast: complex64, or complex128 if one is float64."""
+def complex(re: Any, im: Any) -> Any:
+    """re + i im from real arrays that broadcast: complex64, or complex128 if one is float64.
+
+    Shapes: (...), (...) -> (...).
+    """
     for part in (re, im):
         if part.dtype.kind != "f":
-            raise DtypeError(f"complex_ needs two real floating-point parts, one is {part.dtype}")
+            raise DtypeError(f"complex needs two real floating-point parts, one is {part.dtype}")
     return apply(Complex(), re, im)
 
 
 def polar(size: Any, angle: Any) -> Any:
-    """The complex number of absolute value `size` at `angle` (in radians); both real."""
-    return complex_(size * ew.cos(angle), size * ew.sin(angle))
+    """The complex number of absolute value `size` at `angle` (in radians); both real.
+
+    Shapes: (...), (...) -> (...).
+    """
+    return complex(size * ew.cos(angle), size * ew.sin(angle))
+
+
+def view_as_complex(x: Any) -> Any:
+    """The complex numbers whose real and imaginary parts lie along the last axis.
+
+    Shapes: (*s, 2) -> (*s).
+    PyTorch's name; here the result is a copy, as every result is one to who looks at it.
+    """
+    if x.ndim == 0 or x.shape[-1] != 2:
+        raise ShapeError(f"view_as_complex: the last axis has two parts, not {describe(x)}")
+    return complex(*unstack(x, axis=-1))
+
+
+def view_as_real(x: Any) -> Any:
+    """The real and imaginary parts of complex numbers, along a new last axis.
+
+    Shapes: (*s) -> (*s, 2).
+    """
+    return stack([real(x), imag(x)], axis=-1)
 
 
 def complex_abs(x: Any) -> Any:
@@ -247,7 +272,11 @@ def sign(x: Any, /) -> Any:
 
 
 def angle(x: Any) -> Any:
-    """The angle of `x` in the complex plane, in (-pi, pi]; of real x: 0, or pi where negative."""
+    """The angle of `x` in the complex plane, in (-pi, pi]; of real x: 0, or pi where negative.
+
+    Shapes: (*s) -> (*s).
+    Its gradient at 0 is 0.
+    """
     if x.dtype.kind == "c":
         return apply(Angle(), x)
     return ew.atan2(zeros_like(x), x)

@@ -78,7 +78,7 @@ log       = op(np.log,       lambda x: 1 / x, singular=True)
 log2      = op(np.log2,      lambda x: LOG2_E / x, singular=True)
 log10     = op(np.log10,     lambda x: LOG10_E / x, singular=True)
 log1p     = op(np.log1p,     lambda x: log1p_slope(x), singular=True)
-logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), scalar=numbers.logaddexp)
+logaddexp = op(values.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), name="logaddexp", scalar=numbers.logaddexp)
 
 exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 

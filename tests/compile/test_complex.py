@@ -13,7 +13,7 @@ from ops.against_torch import generic
 import chainrule as cr
 from chainrule.compile.graph.rules.complex_rows import ROWS
 from chainrule.compile.runtime import native_program
-from chainrule.ops.complex import angle, complex_, complex_sign, polar
+from chainrule.ops.complex import angle, complex_sign, polar
 from chainrule.ops.families import rows
 from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_cache import folder as folder
@@ -52,7 +52,7 @@ CASES: dict[str, Case] = {
     "power of minus three": (lambda z: z**-3, (Z,)),
     "parts": (lambda z: cr.real(z) * cr.imag(z), (Z,)),
     "conj": (lambda z: cr.conj(z) * z * z, (Z,)),
-    "complex": (lambda x, y: cr.exp(complex_(x, y[0])), (X, X + 1)),
+    "complex": (lambda x, y: cr.exp(cr.complex(x, y[0])), (X, X + 1)),
     "angle": (angle, (Z,)),
     "direction": (complex_sign, (Z,)),
     "polar": (lambda x, y: polar(x, y), (abs(X), X)),
@@ -202,7 +202,7 @@ def test_powers_of_zero_and_to_zero():
 
 def impedance(z: Any, x: Any) -> Any:
     """A real loss through complex numbers and back, and real ones beside them."""
-    s = complex_(cr.real(z), x)
+    s = cr.complex(cr.real(z), x)
     y = cr.matmul(s, cr.conj(z.T)) / (1 + cr.sum(cr.abs(z) ** 2))
     return cr.sum(cr.abs(y)) + cr.sum(cr.tanh(x) * angle(z))
 

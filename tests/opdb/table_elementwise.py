@@ -6,7 +6,7 @@ from typing import Any
 
 import chainrule as cr
 from chainrule import special as sp
-from chainrule.ops.complex import angle, complex_, conj, polar, real
+from chainrule.ops.complex import angle, complex, conj, polar, real
 from chainrule.ops.networks import activations as act
 from opdb.harness import Row
 from opdb.translate import words
@@ -164,7 +164,7 @@ ELEMENTWISE = [
     Row("xlogy", sp.xlogy),
     Row("special.xlog1py", sp.xlog1py),
     Row("polar", polar),
-    Row("complex", complex_),
+    Row("complex", complex),
     Row("lerp", sp.lerp),
     Row("clamp", _clamped),
     Row("clamp_min", lambda x, min: cr.clip(x, min=min)),

@@ -42,6 +42,11 @@ def _factor_last(f: Any) -> Any:
     return lambda b, factor, upper=False: f(b, _part(factor, upper), upper)
 
 
+def _with_upper(f: Any) -> Any:
+    """f, with PyTorch's last argument."""
+    return lambda *args: f(*args[:-1], upper=args[-1])
+
+
 def _factor_first(f: Any) -> Any:
     return lambda factor, upper=False: f(_part(factor, upper), upper)
 
@@ -90,18 +95,6 @@ def _triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
     return la.solve_triangular(a, b, upper=upper, left=left, unitriangular=unitriangular)
-
-
-def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
-    lower = cr.matrix_transpose(factor) if upper else factor
-    y = la.solve_triangular(lower, b)
-    return la.solve_triangular(cr.matrix_transpose(lower), y, upper=True)
-
-
-def _cholesky_inverse(factor: Any, upper: bool = False) -> Any:
-    lower = cr.matrix_transpose(factor) if upper else factor
-    inverse = la.solve_triangular(lower, cr.eye(factor.shape[-1], dtype=factor.dtype))
-    return cr.matmul(cr.matrix_transpose(inverse), inverse)
 
 
 def _ours_svd(x: Any, full_matrices: bool = False) -> Any:
@@ -269,9 +262,15 @@ LINALG = [
     Row("linalg.solve_triangular", _triangular),
     _symmetric("linalg.cholesky", words(la.cholesky, "input upper=upper"), torch.linalg.cholesky),
     _symmetric("cholesky", words(la.cholesky, "input upper=upper"), torch.cholesky),
-    Row("cholesky_solve", _factor_last(_cholesky_solve), _factor_last(torch.cholesky_solve)),
     Row(
-        "cholesky_inverse", _factor_first(_cholesky_inverse), _factor_first(torch.cholesky_inverse)
+        "cholesky_solve",
+        _factor_last(_with_upper(la.cholesky_solve)),
+        _factor_last(torch.cholesky_solve),
+    ),
+    Row(
+        "cholesky_inverse",
+        _factor_first(_with_upper(la.cholesky_inverse)),
+        _factor_first(torch.cholesky_inverse),
     ),
     Row("linalg.qr", _qr),
     Row("qr", lambda x, some=True: _qr(x, "reduced" if some else "complete")),

@@ -52,7 +52,14 @@ MOST = 400 if FULL else 4
 """Samples of an entry and a dtype; OPDB=full asks for more."""
 RANDOM = {"nn.functional.dropout", "empty", "empty_like", "nn.functional.rrelu"} | {
     f"nn.functional.{name}"
-    for name in ("alpha_dropout", "feature_alpha_dropout", "triplet_margin_with_distance_loss")
+    for name in (
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "triplet_margin_with_distance_loss",
+    )  # fmt: skip
 }
 """What has no one answer, or is called with functions of PyTorch's."""
 OPEN = {"linalg.eig", "linalg.eigh", "linalg.svd", "linalg.qr"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+import chainrule as cr
 from chainrule.nn.ctc import ctc_loss
-from chainrule.ops.complex import complex_
 from chainrule.ops.indexing import scattering, sorting
 from chainrule.ops.networks import embedding_bags, normalization
 from chainrule.ops.reductions import scan
@@ -171,7 +171,7 @@ SAMPLED = [
     ),
     case(
         "istft",
-        lambda x, w: astype(spectrograms.istft(complex_(x[0], x[1]), 4, 2, window=w), x.dtype),
+        lambda x, w: astype(spectrograms.istft(cr.complex(x[0], x[1]), 4, 2, window=w), x.dtype),
         TONES, apart(4, low=0.3, high=1.8, salt=9),
     ),
     case("ctc_loss", lambda x: ctc_loss(x, SPOKEN, STEPS, LENGTHS), LOGARITHMS),

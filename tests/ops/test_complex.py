@@ -32,7 +32,7 @@ PAIRS = [
     Pair("abs", cx.complex_abs, torch.abs, (Z,)),
     Pair("abs of real", cx.complex_abs, torch.abs, (X,)),
     Pair("sign", cx.complex_sign, torch.sgn, (Z,)),
-    Pair("complex", cx.complex_,
+    Pair("complex", cx.complex,
          lambda a, b: torch.complex(*torch.broadcast_tensors(a, b)), (X, Y)),
     Pair("polar", cx.polar, lambda a, b: torch.polar(*torch.broadcast_tensors(a, b)), (abs(X), Y)),
     Pair("mul", lambda a, b: a * b, lambda a, b: a * b, (Z, W)),
@@ -49,7 +49,7 @@ PAIRS = [
     Pair("modulus", modulus, lambda z: z * z.conj(), (Z,)),
     Pair("power of modulus", lambda z: cx.real(modulus(z)) ** 1.5,
          lambda z: (z * z.conj()).real ** 1.5, (Z,)),
-    Pair("chain", lambda z: cx.angle(cr.exp(cx.complex_(cx.imag(z), cx.complex_abs(z)))),
+    Pair("chain", lambda z: cx.angle(cr.exp(cx.complex(cx.imag(z), cx.complex_abs(z)))),
          lambda z: torch.angle(torch.exp(torch.complex(z.imag, z.abs()))), (Z,)),
 ]  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_the_gradient_of_a_real_loss_points_uphill_in_both_parts() -> None:
         return cr.sum(cx.real(z) ** 3 + 2 * cx.imag(z) * cx.real(cr.exp(z)) + cx.complex_abs(z))
 
     def of_parts(re: Any, im: Any) -> Any:
-        return loss(cx.complex_(re, im))
+        return loss(cx.complex(re, im))
 
     check.differences(of_parts, [Z.real, Z.imag])
     re, im = cr.grad(of_parts, argnums=(0, 1))(Z.real, Z.imag)
@@ -118,12 +118,12 @@ def test_dtypes(kind: str, part: str) -> None:
         y, pull = cr.vjp(f, z)
         assert y.dtype == part
         assert pull(cr.ones(y.shape, part))[0].dtype == kind
-    assert cx.complex_(cx.real(z), cx.imag(z)).dtype == kind
+    assert cx.complex(cx.real(z), cx.imag(z)).dtype == kind
     assert cx.polar(cx.real(z), cx.imag(z)).dtype == kind
 
 
 def test_infinite_parts_and_signs_of_zero_survive() -> None:
-    z = cx.complex_(cr.tensor([0.0, -0.0]), cr.tensor([math.inf, -0.0])).numpy()
+    z = cx.complex(cr.tensor([0.0, -0.0]), cr.tensor([math.inf, -0.0])).numpy()
     assert z[0] == complex(0, math.inf)
     assert np.signbit(z[1].real)
     assert np.signbit(z[1].imag)
@@ -150,4 +150,32 @@ def test_errors() -> None:
     with pytest.raises(cr.DtypeError, match="imag needs complex numbers, not float64"):
         cx.imag(cr.tensor(X))
     with pytest.raises(cr.DtypeError, match="two real floating-point parts, one is complex128"):
-        cx.complex_(cr.tensor(X), cr.tensor(Z))
+        cx.complex(cr.tensor(X), cr.tensor(Z))
+
+
+def test_logaddexp_and_its_running_form_are_the_logarithms_of_sums() -> None:
+    a, b = generic(4, complex_=True) * 3, generic(4, salt=3, complex_=True) * 3
+    apart_ = np.array([700 + 1j, -700 + 2j, -np.inf, 1 + 3j])
+    y = cr.logaddexp(cr.tensor(a), cr.tensor(b)).numpy()
+    np.testing.assert_allclose(np.exp(y), np.exp(a) + np.exp(b), rtol=1e-13)
+    far = cr.logaddexp(cr.tensor(apart_), cr.tensor(np.array([1j, 1j, -np.inf, -np.inf]))).numpy()
+    np.testing.assert_allclose(far, [700 + 1j, 1j, -np.inf, 1 + 3j], rtol=1e-13)
+    whole = cr.logcumsumexp(cr.tensor(a), axis=0).numpy()
+    np.testing.assert_allclose(np.exp(whole), np.cumsum(np.exp(a)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_their_derivatives_are_differences(compiled: bool) -> None:
+    a, b = generic(4, complex_=True), generic(4, salt=3, complex_=True)
+    for f, xs in ((cr.logaddexp, (a, b)), (lambda x: cr.logcumsumexp(x, axis=0), (a,))):
+        given = [cr.tensor(x) for x in xs]
+        w = generic(4, salt=6, complex_=True)
+        back = lambda *xs, f=f, w=w: cr.vjp(f, *xs)[1](cr.tensor(w))
+        bars = (cr.jit(back) if compiled else back)(*given)
+        for i, (x, bar) in enumerate(zip(xs, bars, strict=True)):
+            t = generic(4, salt=8 + i, complex_=True)
+            at = lambda s, i=i, x=x, t=t, g=given, f=f: f(
+                *g[:i], cr.tensor(x + s * t), *g[i + 1 :]
+            ).numpy()
+            difference = np.vdot(w, (at(1e-6) - at(-1e-6)) / 2e-6).real
+            np.testing.assert_allclose(np.vdot(bar.numpy(), t).real, difference, rtol=1e-6)

@@ -34,8 +34,8 @@ class Case:
 X, SQUARE = samples_shapes.X, samples_shapes.BATCH
 MORE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x: cr.astype(x, np.float64), (X.astype(np.float32),)),
-    (lambda a, b: cplx.complex_abs(cplx.complex_(a, b)), (X, X[::-1])),
-    (lambda a, b: cplx.angle(cplx.complex_(a, b)), (X, X[::-1])),
+    (lambda a, b: cplx.complex_abs(cplx.complex(a, b)), (X, X[::-1])),
+    (lambda a, b: cplx.angle(cplx.complex(a, b)), (X, X[::-1])),
     (lambda x: cr.linalg.det(x), (SQUARE,)),
 ]
 """What the samples leave out: parts of complex numbers, casts, the derivative of a determinant."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec
-from chainrule.ops.complex import complex_, real_dtype
+from chainrule.ops.complex import complex, real_dtype
 from chainrule.ops.complex import imag as imaginary
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, strong_mul
@@ -167,7 +167,7 @@ class SlogDet(Op):
         total = 0 if g_log is None else g_log
         if g_sign is not None and x.dtype.kind == "c":
             turn = imaginary(g_sign * sign)
-            total = complex_(turn * 0 + total, turn)
+            total = complex(turn * 0 + total, turn)
         elif g_log is None:
             return (np.zeros(x.shape, x.dtype),)
         none = sign == 0

@@ -17,10 +17,10 @@ from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.linalg.base import matrices
+from chainrule.ops.linalg.base import matrices, mh
 from chainrule.ops.linalg.functions import matrix_norm, matrix_rank, vector_norm
 from chainrule.ops.linalg.singular import pinv, svdvals
-from chainrule.ops.linalg.solving import inv, solve
+from chainrule.ops.linalg.solving import equations, inv, solve, solve_triangular
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import Axis, expand_dims, moveaxis, permute_dims, reshape
 
@@ -53,6 +53,28 @@ def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
     y = matmul(pinv(a, rtol=rtol), b)
     left = red.sum(squared_size(matmul(a, y) - b), axis=-2)
     return LstsqResult(y, left, matrix_rank(a, rtol=rtol), svdvals(a))
+
+
+def cholesky_solve(b: Any, factor: Any, /, *, upper: bool = False) -> Any:
+    """The y with x y = b, from the triangle that `cholesky(x)` gives (its conjugate transpose if
+    `upper`).
+
+    Shapes: (..., n, k), (..., n, n) -> (..., n, k).
+    """
+    factor, b = equations("cholesky_solve", factor, b)
+    other = mh(factor)
+    first, second = (other, factor) if upper else (factor, other)
+    return solve_triangular(second, solve_triangular(first, b), upper=True)
+
+
+def cholesky_inverse(factor: Any, /, *, upper: bool = False) -> Any:
+    """The inverse of x, from the triangle that `cholesky(x)` gives (its conjugate transpose if
+    `upper`).
+
+    Shapes: (..., n, n) -> (..., n, n).
+    """
+    factor = matrices("cholesky_inverse", factor, square=True)
+    return cholesky_solve(np.eye(factor.shape[-1], dtype=factor.dtype), factor, upper=upper)
 
 
 def tensorinv(x: Any, /, ind: int = 2) -> Any:

@@ -170,7 +170,8 @@ def inv(x: Any, /) -> Any:
     return apply(Inv(), matrices("inv", x, square=True))
 
 
-def _equations(what: str, a: Any, b: Any) -> tuple[Any, Any]:
+def equations(what: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Square matrices and the columns of the right side, checked."""
     a, b = matrices(what, a, square=True), matrices(what, b)
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
@@ -190,7 +191,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
     if x2.ndim == 1:
         y = solve(x1, reshape(x2, (-1, 1)))
         return reshape(y, y.shape[:-1])
-    return apply(Solve(), *_equations("solve", x1, x2))
+    return apply(Solve(), *equations("solve", x1, x2))
 
 
 def solve_triangular(
@@ -212,7 +213,7 @@ def solve_triangular(
         a, b = matrix_transpose(a), matrix_transpose(b)
         y = solve_triangular(a, b, upper=not upper, unitriangular=unitriangular)
         return matrix_transpose(y)
-    a, b = _equations("solve_triangular", a, b)
+    a, b = equations("solve_triangular", a, b)
     return apply(SolveTriangular(bool(upper), bool(unitriangular)), a, b)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.engine.dtypes import REAL, check_real, result_type, rounded_once
+from chainrule.engine.dtypes import INEXACT, check_real, result_type, rounded_once
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import DtypeError, ShapeError
@@ -30,6 +30,7 @@ from chainrule.ops.shapes.shaping import (
     reshape,
     roomy,
 )
+from chainrule.ops.values.elementary import logaddexp
 
 _WHOLE = (None, None, None)
 
@@ -188,7 +189,12 @@ class LogCumSumExp(Op):
     @rounded_once
     def eval(self, *xs: Any) -> Any:
         """One logaddexp after the other."""
-        return np.logaddexp.accumulate(xs[0], axis=self.axis)
+        if xs[0].dtype.kind != "c":
+            return np.logaddexp.accumulate(xs[0], axis=self.axis)
+        y = np.moveaxis(xs[0].copy(), self.axis, 0)
+        for i in range(1, len(y)):
+            y[i] = logaddexp(y[i - 1], y[i])
+        return np.moveaxis(y, 0, self.axis)
 
     def spec(self, *xs: Any) -> Spec:
         """As the input."""
@@ -322,10 +328,11 @@ def logcumsumexp(x: Any, axis: int) -> Any:
     """log of the running sum of exp(x) along `axis`, without overflow.
 
     Shapes: (*s) -> (*s).
-    Floats in, the same shape and dtype out; -inf, with gradient 0, as long as all are -inf.
+    Floats in, real or complex, the same shape and dtype out; -inf, with gradient 0, as long as all
+    are -inf.
     """
-    if x.dtype.kind not in REAL:
-        raise DtypeError(f"logcumsumexp: needs real floats, not {x.dtype}")
+    if x.dtype.kind not in INEXACT:
+        raise DtypeError(f"logcumsumexp: needs floats, not {x.dtype}")
     return apply(LogCumSumExp(_from_end(axis, x.ndim)), x)
 
 

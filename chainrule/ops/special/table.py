@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.engine.dtypes import finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.complex import complex_, imag, real
+from chainrule.ops.complex import complex, imag, real
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, square
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.indexing.selection import where
@@ -155,7 +155,7 @@ def nan_to_num(
     """
     if x.dtype.kind == "c":  # each part by itself
         parts = [nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))]
-        return complex_(*parts)
+        return complex(*parts)
     most = finfo(x.dtype).max
     x = where(ew.isnan(x), nan, x)
     x = where(x == math.inf, most if posinf is None else posinf, x)

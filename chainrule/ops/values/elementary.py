@@ -125,7 +125,9 @@ def sech(x: Any) -> Any:
 @floating
 def sigmoid_diff(a: Any, b: Any) -> Any:
     """1 / (1 + e^(b - a)), the difference to twice the digits; 0 where both are -inf."""
-    if a.dtype != float64:
+    if a.dtype.kind == "c":
+        y = sigmoid(np.asarray(a - b))
+    elif a.dtype != float64:
         y = sigmoid(a.astype(float64) - b).astype(a.dtype)
     else:
         d = np.subtract(a, b)
@@ -135,6 +137,17 @@ def sigmoid_diff(a: Any, b: Any) -> Any:
         y = np.maximum(e, d >= 0) / (1 + e)
         y += y * lo * np.maximum(e, d < 0) / (1 + e)
     return np.where(np.equal(a, -np.inf), y.dtype.type(0), y)
+
+
+@floating
+def logaddexp(a: Any, b: Any) -> Any:
+    """log(e^a + e^b); of complex numbers too: what of the larger part is left, beside it."""
+    if a.dtype.kind != "c":
+        return np.logaddexp(a, b)
+    first = a.real >= b.real
+    most, least = np.where(first, a, b), np.where(first, b, a)
+    both = np.isneginf(most.real)  # there the difference is NaN
+    return most + np.where(both, 0, np.log1p(np.exp(np.where(both, 0, least - most))))
 
 
 @floating

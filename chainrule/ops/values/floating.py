@@ -16,7 +16,7 @@ from chainrule.ops import eager_kernels
 
 _COMPLEX = {
     *("sigmoid", "logistic_density", "sech_square", "exp_product"),
-    *("atan_slope", "log1p_slope"),
+    *("atan_slope", "log1p_slope", "logaddexp", "sigmoid_diff"),
 }
 """Functions that take complex numbers; the others read |x| or an order and refuse them."""
 _BLOCK = 1 << 16
