@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.call.gate import Gate
-    from chainrule.compile.runtime.native_program import Native
+    from chainrule.compile.runtime.loaded_program import Loaded
 
 
 @final
@@ -24,7 +23,7 @@ class Prepared:
     calls keeps what is `fixed`.
     """
 
-    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
+    def __init__(self, program: Loaded, count: int, fixed: Sequence[Any]) -> None:
         self._program, self._first = program, count + len(fixed)
         layout = program.layout
         self._table = (ctypes.c_void_p * len(layout.objects))(
@@ -34,7 +33,7 @@ class Prepared:
         self._blocks: dict[tuple[int, ...], Block] = {}
 
     @property
-    def parts(self) -> tuple[Native, Any, int]:
+    def parts(self) -> tuple[Loaded, Any, int]:
         """The program, its table of objects, and where in it the results begin."""
         return self._program, self._table, self._first
 
@@ -59,7 +58,7 @@ class Prepared:
             else:
                 program.run(self._address, block.scratch, block.sizes, program.number, None)
         if program.checks and (flags := results.pop().item()):
-            refuse(int(flags), program.checks)
+            _refuse(int(flags), program.checks)
         return results
 
 
@@ -95,5 +94,11 @@ class Entered:
                 self._enter(self._plan, args, *results, *flags)
             bad = flags[0].item() if flags else 0
         if bad:
-            refuse(bad, program.checks)
+            _refuse(bad, program.checks)
         return results
+
+
+def _refuse(flags: int, words: list[str]) -> None:
+    from chainrule.compile.graph.rules.index_checks import refuse
+
+    refuse(flags, words)

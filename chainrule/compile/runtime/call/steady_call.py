@@ -22,6 +22,7 @@ from chainrule.compile.runtime.call.declared_axes import Axes
 from chainrule.compile.runtime.call.gate import Gate, gate
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
+from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
@@ -53,7 +54,7 @@ class Steady:
         self._recording = is_recording()
         self._all = variant.args == list(range(len(wanted)))
         run: Any = variant.run
-        self._native: Native = run.run if isinstance(run, Sized) else run
+        self._native: Loaded = (run.run if isinstance(run, Sized) else run).loaded
         # sizes at which the program is known to hold, at others the long way asks
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
