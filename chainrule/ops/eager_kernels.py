@@ -31,8 +31,9 @@ LEAST_OF_ROW = 1 << 14
 
 Kernel = Callable[[Sequence[Array]], list[Array]]
 """Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
-Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
-"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
+Maker = Callable[[str, Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
+"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis. The
+first argument names the function."""
 
 _ALLOWED = os.environ.get("CHAINRULE_OP_BY_OP", "") in ("", "0")
 _on: ContextVar[bool] = ContextVar("fusing", default=_ALLOWED)
@@ -67,7 +68,7 @@ def maker() -> Maker:
 def row_kernel(label: str, dtype: Dtype) -> Kernel:
     """The value of a row of one argument."""
     row: Any = rows[label]
-    return maker()(lambda xs: row(xs[0]), ["N"], (dtype,))
+    return maker()(f"row {label}", lambda xs: row(xs[0]), ["N"], (dtype,))
 
 
 def row_value(label: str, x: Array) -> Array:

@@ -223,6 +223,11 @@ class Fused(Op):
         return composites[self.composite]
 
     @property
+    def words(self) -> str:
+        """What tells it from other calls of composites."""
+        return f"{self.composite} {self.given} {self.static}"
+
+    @property
     def letters(self) -> list[str]:
         """The letters of its inputs' axes."""
         return [self.known.axes[n] for n in self.given]
@@ -300,7 +305,7 @@ def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
 @cache
 def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
     """What computes the value."""
-    return maker()(op.plain, op.letters, dtypes)
+    return maker()(f"value of {op.words}", op.plain, op.letters, dtypes)
 
 
 @cache
@@ -308,4 +313,5 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
     letters = [*op.letters, result_letters(op, dtypes)]
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    return maker()(lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))
+    name = f"cotangents {need} of {op.words}"
+    return maker()(name, lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))
