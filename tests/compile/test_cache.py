@@ -20,6 +20,7 @@ from chainrule.compile.runtime import cache, cache_folder, native_program, surro
 from chainrule.compile.runtime.cache import NamelessError
 from chainrule.compile.runtime.cache_folder import Folder
 from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
 from chainrule.engine.op import Op, Spec
 from chainrule.ops import elementwise as ew
@@ -34,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache that is empty; what a process notes there once has been noted elsewhere."""
     surroundings.surroundings(surroundings.here())
     the_pool()
+    looks()
     path = tmp_path / "of" / "its own"
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(path))
     return path

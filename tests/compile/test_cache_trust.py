@@ -27,6 +27,7 @@ from chainrule.compile.runtime import (
 )
 from chainrule.compile.runtime.cache_folder import Folder
 from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
 from chainrule.errors import CacheWarning
 from chainrule.ops import elementwise as ew
@@ -41,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache that is empty, a key that is not made yet, no warning that was given."""
     surroundings.surroundings(surroundings.here())  # noted elsewhere
     the_pool()
+    looks()
     path = tmp_path / "cache"
     path.mkdir(mode=0o700)
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(path))

@@ -22,6 +22,7 @@ from chainrule.compile.runtime.kernel_entry import KernelEntry
 from chainrule.compile.runtime.linking import Linked, UnlinkableError
 from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.runtime.placing import ByLLVM
+from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
 
 ELF = pytest.mark.skipif(
@@ -35,6 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache that is empty; what a process notes there once has been noted elsewhere."""
     surroundings.surroundings(surroundings.here())
     the_pool()
+    looks()
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

@@ -37,8 +37,7 @@ class Loaded:
         # where the objects of the running call are, and its scratch memory
         self.now: tuple[Any, Any] = (), None
         self.lock = threading.Lock()
-        self.run, self.unchanged = self.code.call, self.code.unchanged
-        self.repeat, self.pool = self.code.repeat, self.code.pool
+        self.run, self.repeat, self.pool = self.code.call, self.code.repeat, self.code.pool
         self._hosted = partial(_run_host, ref(self))
         self.number = id(self._hosted) if self.hosts else 0
 

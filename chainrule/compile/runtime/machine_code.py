@@ -21,8 +21,6 @@ Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 _P, _I = ctypes.c_void_p, ctypes.c_int64
 Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
 """void repeat(objects, places, rows, moving, turns, host)."""
-Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-"""int64 unchanged(rows, count)."""
 
 
 @final
@@ -34,8 +32,6 @@ class Code:
         self.pool = pool
         self.call = Entry(symbols.address("run"))
         self.repeat = Repeat(symbols.address("repeat"))
-        self.unchanged = Unchanged(symbols.address("unchanged"))
-        self.again = symbols.address("again")
         self.enter = symbols.address("enter")
         undo = symbols.address(UNDO)
         count = _I.from_address(undo).value

@@ -26,6 +26,7 @@ from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
+from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.trace.variant import MISFIT, HeldGrad, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor
@@ -60,7 +61,7 @@ class Steady:
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         # of many calls as one, what an eager op raises would come too late
         self.repeats = not (self._native.hosts or self._native.code.undo)
-        self.seen = Seen(variant, self._native.unchanged)
+        self.seen = Seen(variant, looks().unchanged)
         self._reads = [n.read for n in variant.numbers]
         self._numbers, self._guards = variant.numbers, variant.guards
         self._read = variant.read
