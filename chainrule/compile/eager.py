@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from chainrule.compile.cpu.object_layout import arrays_are_known
 from chainrule.compile.runtime import kernel_entry
 from chainrule.compile.runtime.kernel_entry import KernelEntry
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.prepared import Prepared
+from chainrule.compile.runtime.prepared import Entered
+from chainrule.compile.runtime.way_in import WayIn
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
+
+Shape = tuple[int, ...]
 
 
 def kernel(
@@ -35,24 +39,59 @@ def kernel(
         entry, loaded = compiled(f, letters, dtypes)
         if entry.program:
             kernel_entry.put(name, entry, loaded)
-    return EagerKernel(loaded, entry)
+    return EagerKernel(loaded, entry, len(letters))
 
 
 @final
 class EagerKernel:
-    """A compiled function; its scratch memory is that of the sizes that it was called at last."""
+    """A compiled function. `at` gives it for certain sizes."""
 
-    def __init__(self, loaded: Loaded, entry: KernelEntry) -> None:
+    def __init__(self, loaded: Loaded, entry: KernelEntry, count: int) -> None:
         self._loaded, self._args, self._places = loaded, entry.args, entry.places
-        self._latest: tuple[tuple[int, ...], Prepared | None] = (), None
+        known = arrays_are_known()
+        self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
+        self._latest: EagerCall | None = None
 
-    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run it on arrays in C's order; returns new ones."""
-        inputs = [arrays[i] for i in self._args]
-        sizes = tuple([inputs[i].shape[a] for i, a in self._places])
-        before, prepared = self._latest
-        if prepared is None or sizes != before:
-            self._loaded.forget()
-            prepared = self._loaded.prepared(len(inputs), ())
-            self._latest = sizes, prepared
-        return prepared(inputs, sizes)
+    def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> EagerCall:
+        """The kernel for arguments of these shapes, an axis for each letter; the shapes that
+        results are to have."""
+        sizes = tuple([shapes[self._args[i]][a] for i, a in self._places])
+        return EagerCall(self, sizes, results)
+
+    def enter(self, call: EagerCall) -> Callable[[tuple[Array, ...]], list[Array]]:
+        """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
+        loaded, before = self._loaded, self._latest
+        if loaded.layout.scratch and before is not None:
+            before.run = None
+            loaded.forget()
+        self._latest = call
+        prepared = loaded.prepared(len(self._args), ())
+        if self._way is not None:
+            return Entered(prepared, self._way, call.sizes, call.results).run
+        args = self._args
+
+        def run(arrays: tuple[Array, ...]) -> list[Array]:
+            made = prepared([arrays[i] for i in args], call.sizes)
+            return [y.reshape(s) for y, s in zip(made, call.results, strict=True)]
+
+        return run
+
+
+@final
+class EagerCall:
+    """A kernel at certain sizes: `call(arrays)` takes arrays in C's order, returns new ones."""
+
+    __slots__ = ("_kernel", "results", "run", "sizes")
+
+    def __init__(
+        self, kernel: EagerKernel, sizes: tuple[int, ...], results: Sequence[Shape]
+    ) -> None:
+        self._kernel, self.sizes, self.results = kernel, sizes, results
+        self.run: Callable[[tuple[Array, ...]], list[Array]] | None = None
+
+    def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
+        """Run it."""
+        run = self.run
+        if run is None:
+            run = self.run = self._kernel.enter(self)
+        return run(arrays)

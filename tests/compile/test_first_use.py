@@ -104,7 +104,7 @@ X = np.linspace(-1, 2, 12).reshape(3, 4)
 def run(name: str, f: Any, dtype: Any = np.float64, letters: str = "NC") -> Any:
     """What the kernel of that name computes of X."""
     x = X.astype(dtype).reshape(-1) if letters == "N" else X.astype(dtype)
-    return eager.kernel(name, f, [letters], [np.dtype(dtype)])([x])[0]
+    return eager.kernel(name, f, [letters], [np.dtype(dtype)]).at([x.shape], [x.shape])((x,))[0]
 
 
 def test_a_kernel_is_found_by_its_name(folder: Path):
@@ -113,6 +113,31 @@ def test_a_kernel_is_found_by_its_name(folder: Path):
     np.testing.assert_array_equal(run("g", halved), X / 2)
     assert run("f", doubled, np.float32).dtype == np.float32
     assert run("f", doubled, letters="N").shape == (12,)
+
+
+def test_a_kernel_where_arrays_are_laid_out_otherwise(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(eager, "arrays_are_known", lambda: False)
+    np.testing.assert_array_equal(run("f", doubled), X * 2)
+    np.testing.assert_array_equal(run("f", doubled), X * 2)
+
+
+def test_a_kernel_keeps_scratch_memory_of_its_latest_sizes(folder: Path):
+    """Results are right however sizes alternate, and memory does not grow with their number."""
+
+    def sums(xs: Any) -> Any:
+        return (xs[0] @ xs[0].T) @ xs[0]
+
+    kernel = eager.kernel("products", sums, ["NC"], [np.dtype(np.float64)])
+    loaded = vars(kernel)["_loaded"]
+    assert loaded.layout.scratch
+    calls = {n: kernel.at([(n, 3)], [(n, 3)]) for n in (2, 5, 7)}
+    for n in (2, 5, 2, 7, 5, 2):
+        x = np.linspace(0, 1, 3 * n).reshape(n, 3)
+        np.testing.assert_allclose(calls[n]((x,))[0], x @ x.T @ x)
+        assert len(vars(loaded)["_memory"]) == 1
+    assert sum(call.run is not None for call in calls.values()) == 1
 
 
 def test_a_kernel_of_other_sources_is_not_found(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,8 @@ import numpy as np
 from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
-    from chainrule.compile.runtime.call.gate import Gate
     from chainrule.compile.runtime.loaded_program import Loaded
+    from chainrule.compile.runtime.way_in import WayIn
 
 
 @final
@@ -64,20 +64,24 @@ class Prepared:
 
 @final
 class Entered:
-    """A prepared program at certain sizes, called through a gate (see `gate.py`). `run(args)` puts
-    the arguments into the table and returns the results."""
+    """A prepared program at certain sizes. `run(args)` puts the arguments into the table and
+    returns the results, of other `shapes` if these are given."""
 
-    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, prepared: Prepared, way: WayIn, sizes: tuple[int, ...], shapes: Any = None
+    ) -> None:
         program, table, first = prepared.parts
-        self._program, self._enter = program, gate.enter
+        self._program, self._enter = program, way.enter
         block = program.block(sizes)
         self._now = table, block
-        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
-        shapes = block.shapes[:-1] if program.checks else block.shapes
-        self._results = program.lender.maker(shapes)
+        self._plan = way.plan(ctypes.addressof(table), block, program.number, first)
+        made = block.shapes[:-1] if program.checks else block.shapes
+        if shapes is not None:
+            made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
+        self._results = program.lender.maker(made)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._undoes = bool(program.code.undo)
-        self._kept = prepared, gate, block
+        self._kept = prepared, way, block
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
         """Run it."""

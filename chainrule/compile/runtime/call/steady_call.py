@@ -120,7 +120,7 @@ class Steady:
         if sizes not in self._known:
             return MISFIT
         if self._gate is not None and (key := self._again(args)) >= 0:
-            entered[key] = Entered(self._call, self._gate, sizes)
+            entered[key] = Entered(self._call, self._gate.way, sizes)
         self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
 
