@@ -52,7 +52,7 @@ w = cr.tensor(np.linspace(1, 2, 512, dtype=np.float32), requires_grad=True)
 y = cr.layer_norm(x, w)
 cr.gelu(y).backward(np.ones(x.shape, x.dtype))
 print(*[a.numpy().tobytes().hex() for a in (y.detach(), x.grad, w.grad)])
-makers = ("llvmlite.", "chainrule.compile.trace", "chainrule.compile.lower",
+makers = ("llvmlite.", "scipy", "chainrule.compile.trace", "chainrule.compile.lower",
           "chainrule.compile.graph.rules", "chainrule.compile.llvm", "chainrule.compile.traced")
 print([m for m in sys.modules if m.startswith(makers) and m != "llvmlite._version"])
 """
