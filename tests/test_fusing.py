@@ -269,6 +269,21 @@ def test_classes_are_looked_at():
     assert np.isnan(cr.cross_entropy(x, np.full(4, -100), ignore_index=-100))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize("count", [5, 127, 128, 200])
+def test_classes_of_every_dtype_are_looked_at(dtype: str, count: int):
+    x, info = np.zeros((1, count), np.float32), np.iinfo(dtype)
+    for index in {0, 1, count - 1, count, 127, 128, 255, -1, -100, -128, info.min, info.max}:
+        if not info.min <= index <= info.max:
+            continue
+        target = np.array([index], dtype)
+        if 0 <= index < count:
+            assert cr.cross_entropy(x, target) > 0
+        else:
+            with pytest.raises(cr.IndexingError, match=f"class {index} is not among"):
+                cr.cross_entropy(x, target)
+
+
 def test_vmap_and_jit_see_the_parts():
     xs = drawn(np.float32)(3, 4, 5)
     rows = cr.vmap(cr.softmax)(xs).numpy()
