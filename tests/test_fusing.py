@@ -16,6 +16,7 @@ import pytest
 import chainrule as cr
 from chainrule import nn
 from chainrule.engine.graph import order
+from chainrule.engine.node import Freed
 from chainrule.nn import functional as F  # noqa: N812 (PyTorch's habit)
 from chainrule.ops import eager_kernels, fusing
 from tests.sampling import sampled
@@ -268,6 +269,21 @@ def test_classes_are_looked_at():
     assert np.isnan(cr.cross_entropy(x, np.full(4, -100), ignore_index=-100))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize("count", [5, 127, 128, 200])
+def test_classes_of_every_dtype_are_looked_at(dtype: str, count: int):
+    x, info = np.zeros((1, count), np.float32), np.iinfo(dtype)
+    for index in {0, 1, count - 1, count, 127, 128, 255, -1, -100, -128, info.min, info.max}:
+        if not info.min <= index <= info.max:
+            continue
+        target = np.array([index], dtype)
+        if 0 <= index < count:
+            assert cr.cross_entropy(x, target) > 0
+        else:
+            with pytest.raises(cr.IndexingError, match=f"class {index} is not among"):
+                cr.cross_entropy(x, target)
+
+
 def test_vmap_and_jit_see_the_parts():
     xs = drawn(np.float32)(3, 4, 5)
     rows = cr.vmap(cr.softmax)(xs).numpy()
@@ -295,6 +311,49 @@ def test_watching_changes_no_bit():
     with cr.strict(), cr.trap_nan():
         watched = gradients(cr.layer_norm, [x])
     assert all(np.array_equal(a, b) for a, b in zip(ours, watched, strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_share_no_memory_with_a_cotangent(name: str):
+    """So `backward` need not copy it: nobody changes a gradient through it."""
+    f, xs = CASES[name](drawn(np.float64))
+    ts = [cr.tensor(x, requires_grad=True) for x in xs]
+    y = f(*ts)
+    g = np.asarray(drawn(np.float64, 5)(*y.shape))
+    y.backward(g)
+    grads = [t.grad.numpy() for t in ts]
+    before = [a.copy() for a in grads]
+    g[...] = np.nan
+    assert all(np.array_equal(a, b) for a, b in zip(grads, before, strict=True))
+
+
+def test_who_is_handed_a_cotangent_gets_one_of_its_own():
+    x, g = cr.tensor(drawn(np.float32)(4, 5), requires_grad=True), drawn(np.float32, 1)(4, 5)
+    seen: list[Any] = []
+    hooked, kept = cr.softmax(x), cr.softmax(x)
+    hooked.register_hook(seen.append)
+    kept.retain_grad()
+    hooked.backward(g)
+    kept.backward(g)
+    x.grad = None
+    (x + 0).backward(g)
+    wanted = g.copy()
+    g[...] = 0
+    for got in (seen[0], kept.grad, x.grad):
+        np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_graph_is_kept_where_one_of_many_numbers_is_not_finite(bad: float, dtype: Any):
+    for values, kept in (([1.0, bad, 2.0], True), ([1e30, -1e200, 1.0], dtype is np.float32),
+                         ([1e25, 1e25, 1.0], False)):  # fmt: skip
+        with np.errstate(all="ignore"):
+            x = cr.tensor(np.array(values).astype(dtype), requires_grad=True)
+        y = x * 1
+        with np.errstate(all="raise"):
+            y.backward(np.ones(3, dtype))
+        assert isinstance(y.node.xs, Freed) is not kept
 
 
 def test_the_trap_names_the_composite():

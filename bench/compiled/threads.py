@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 import chainrule as cr
 from bench.compiled import gpt
 from bench.pairs import Row, row, seconds, show
-from chainrule.compile.cpu import thread_pool
-from chainrule.compile.runtime import threads
+from chainrule.compile.cpu.symbols import PARALLEL
+from chainrule.compile.runtime import linking, threads
 
 WIDTH = 256
 SIZES = (10**5, 10**6, 10**7)
@@ -71,7 +70,7 @@ def waking() -> list[Row]:
     task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     nothing = ctypes.cast(ctypes.CDLL(None).getpid, task)
     call = ctypes.CFUNCTYPE(None, task, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    parallel = call(llvm.address_of_symbol(thread_pool.NAME))
+    parallel = call(linking.address_of(PARALLEL))
     job = lambda: parallel(nothing, None, 2, 1)
     alone = lambda: parallel(nothing, None, 1, 1)
 

@@ -1,79 +1,97 @@
 """Kernels for eager calls: one for all sizes, made of a function when it is first called.
 
-See `ops/fusing.py`, which says what is run like this.
+See `ops/fusing.py`, which says what is run like this. Where a kernel comes from the cache, nothing
+of the compiler is loaded but what runs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import Context
 from typing import Any, final
 
-import numpy as np
-
-from chainrule.compile.graph.sizes import about
-from chainrule.compile.runtime.backend import without_gc
-from chainrule.compile.runtime.call.dynamic_axes import record_sized
-from chainrule.compile.runtime.call.sized_program import Sized
-from chainrule.compile.runtime.prepared import Prepared
-from chainrule.compile.trace.assemble import Call
+from chainrule.compile.cpu.object_layout import arrays_are_known
+from chainrule.compile.runtime import kernel_entry
+from chainrule.compile.runtime.kernel_entry import KernelEntry
+from chainrule.compile.runtime.loaded_program import Loaded
+from chainrule.compile.runtime.prepared import Entered
+from chainrule.compile.runtime.way_in import WayIn
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 
-_FIRST, _STEP = 11, 6
-"""Sizes that a function is traced at first: none is a special case, and no two are equal."""
-_MOSTLY = 512
-"""What sizes mostly are like: arrays are large."""
+Shape = tuple[int, ...]
 
 
 def kernel(
-    f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
+    name: str, f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
 ) -> EagerKernel:
     """The function f, of a list of tensors, as a kernel. A letter names each axis of each of them;
-    axes of one letter have one size. The result is a tensor or a list of tensors."""
-    names = sorted(set("".join(letters)))
-    sizes = {n: _FIRST + _STEP * i for i, n in enumerate(names)}
-    examples = [
-        np.broadcast_to(np.zeros((), d), [sizes[n] for n in axes])
-        for axes, d in zip(letters, dtypes, strict=True)
-    ]
+    axes of one letter have one size. The result is a tensor or a list of tensors.
 
-    def call(given: Any) -> Any:
-        return f([given[i] for i in range(len(letters))])
+    `name` tells f from all other functions; f is a function of this package, so that the name and
+    the package's source say what it computes.
+    """
+    name = f"{name} {[*letters]} {[d.name for d in dtypes]}"
+    entry = kernel_entry.get(name)
+    loaded = None if entry is None else entry.load()
+    if entry is None or loaded is None:
+        from chainrule.compile.traced_kernel import compiled
 
-    with without_gc():  # in a context of its own: who records or is handed ops here is not there
-        variant = Context().run(
-            record_sized,
-            "a composite",
-            examples,
-            [_symbols_of_axes(axes) for axes in letters],
-            Call(call, ()),
-        )
-    run: Any = variant.run
-    return EagerKernel(run, variant.args)
-
-
-def _symbols_of_axes(axes: str) -> dict[int, str]:
-    return {i: about(letter, _MOSTLY) for i, letter in enumerate(axes)}
+        entry, loaded = compiled(f, letters, dtypes)
+        if entry.program:
+            kernel_entry.put(name, entry, loaded)
+    return EagerKernel(loaded, entry, len(letters))
 
 
 @final
 class EagerKernel:
-    """A compiled function; its scratch memory is that of the sizes that it was called at last."""
+    """A compiled function. `at` gives it for certain sizes."""
 
-    def __init__(self, sized: Sized, args: Sequence[int]) -> None:
-        self._native = sized.run
-        self._args = args
-        self._places = [(i, a) for _, i, a in sized.places]
-        self._latest: tuple[tuple[int, ...], Prepared | None] = (), None
+    def __init__(self, loaded: Loaded, entry: KernelEntry, count: int) -> None:
+        self._loaded, self._args, self._places = loaded, entry.args, entry.places
+        known = arrays_are_known()
+        self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
+        self._latest: EagerCall | None = None
 
-    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run it on arrays in C's order; returns new ones."""
-        inputs = [arrays[i] for i in self._args]
-        sizes = tuple([inputs[i].shape[a] for i, a in self._places])
-        before, prepared = self._latest
-        if prepared is None or sizes != before:
-            self._native.forget()
-            prepared = self._native.prepared(len(inputs), ())
-            self._latest = sizes, prepared
-        return prepared(inputs, sizes)
+    def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> EagerCall:
+        """The kernel for arguments of these shapes, an axis for each letter; the shapes that
+        results are to have."""
+        sizes = tuple([shapes[self._args[i]][a] for i, a in self._places])
+        return EagerCall(self, sizes, results)
+
+    def enter(self, call: EagerCall) -> Callable[[tuple[Array, ...]], list[Array]]:
+        """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
+        loaded, before = self._loaded, self._latest
+        if loaded.layout.scratch and before is not None:
+            before.run = None
+            loaded.forget()
+        self._latest = call
+        prepared = loaded.prepared(len(self._args), ())
+        if self._way is not None:
+            return Entered(prepared, self._way, call.sizes, call.results).run
+        args = self._args
+
+        def run(arrays: tuple[Array, ...]) -> list[Array]:
+            made = prepared([arrays[i] for i in args], call.sizes)
+            return [y.reshape(s) for y, s in zip(made, call.results, strict=True)]
+
+        return run
+
+
+@final
+class EagerCall:
+    """A kernel at certain sizes: `call(arrays)` takes arrays in C's order, returns new ones."""
+
+    __slots__ = ("_kernel", "results", "run", "sizes")
+
+    def __init__(
+        self, kernel: EagerKernel, sizes: tuple[int, ...], results: Sequence[Shape]
+    ) -> None:
+        self._kernel, self.sizes, self.results = kernel, sizes, results
+        self.run: Callable[[tuple[Array, ...]], list[Array]] | None = None
+
+    def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
+        """Run it."""
+        run = self.run
+        if run is None:
+            run = self.run = self._kernel.enter(self)
+        return run(arrays)

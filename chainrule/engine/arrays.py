@@ -106,6 +106,11 @@ def _native(dtype: Dtype) -> Dtype | None:
     return native.get(dtype.newbyteorder("=")) if dtype.kind in "biufc" else None
 
 
+def is_native(x: Any) -> bool:
+    """Whether `x` is an array as `admit` returns it."""
+    return x.__class__ is np.ndarray and x.dtype in native
+
+
 def holds_numbers(dtype: Dtype) -> bool:
     """Whether tensors have `dtype`, in some byte order."""
     return dtype in native or _native(dtype) is not None

@@ -26,7 +26,7 @@ from weakref import WeakSet
 from numpy.linalg import LinAlgError
 
 from chainrule.engine.arguments import faults
-from chainrule.engine.arrays import admit, passing, report_caller
+from chainrule.engine.arrays import admit, is_native, passing, report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import (
     ChainruleError,
@@ -90,7 +90,7 @@ def border(
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         if admits:
             for x in (*args, *kwargs.values()) if kwargs else args:
-                if x.__class__ not in passing:
+                if x.__class__ not in passing and not is_native(x):
                     args, kwargs = _admit_arguments(public.name, args, kwargs)
                     break
         try:

@@ -17,7 +17,17 @@ import numpy as np
 
 from chainrule.engine import watch
 from chainrule.engine.arrays import operand
-from chainrule.engine.graph import is_recording, leaf, order, pick, recording, tracer, variable
+from chainrule.engine.graph import (
+    Recording,
+    is_recording,
+    leaf,
+    order,
+    pick,
+    quietly,
+    recording,
+    tracer,
+    variable,
+)  # fmt: skip
 from chainrule.engine.node import Freed, Node, Variable
 from chainrule.engine.op import Op, Spec
 from chainrule.errors import GradientError, ShapeError, describe
@@ -41,20 +51,21 @@ def pullback_nodes(
     freed = Freed() if free else None
     arrived: dict[Node, Any] = {}
     cotangents = {node: conj(g) for node, g in seeds.items()}
-    wrap = record or any(isinstance(g, Variable) for g in seeds.values())
+    wrap = record or True in [isinstance(g, Variable) for g in seeds.values()]
     take, get = cotangents.pop, cotangents.get
     traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
-    with recording(record), watch.sweep(walk, seeds, arrived, record):
+    with Recording(record), watch.sweep(walk, seeds, arrived, record):
         for node in walk:
             g = take(node, None)
             if g is None:
                 continue
             op = node.op
-            if node.extra is not None:
-                g = _visit(node, g)
-                if node.extra.retain:
+            if (extra := node.extra) is not None:
+                if extra.hooks:
+                    g = _visit(node, g)
+                if extra.retain:
                     arrived[node] = g
             if op is None:
                 arrived[node] = g
@@ -285,8 +296,22 @@ def _conj(g: Any) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    # of one number, as a loss is, Python knows it sooner
-    return bool(np.isfinite(value).all()) if value.ndim else cmath.isfinite(complex(value))
+    # of one number, as a loss is, Python knows it sooner; of many the sum of squares tells at once
+    if not value.ndim:
+        return cmath.isfinite(complex(value))
+    if value.dtype.char in "fd" and value.flags.c_contiguous:
+        flat = value.reshape(-1)
+        if cmath.isfinite(quietly(np.dot, flat, flat)):
+            return True
+    return bool(np.isfinite(value).all())
+
+
+def only_reads(node: Node | None) -> bool:
+    """Whether a sweep from `node` only reads its cotangent: nobody else is handed it, and no
+    gradient shares its memory."""
+    if node is None or node.op is None or node.extra is not None:
+        return False
+    return node.op.fresh and not watch.watches
 
 
 def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:
@@ -320,5 +345,6 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             else:
                 with np.errstate(all="ignore"):
                     n.extra.grad = variable(before.value + new.value)
-            for hook in list(n.extra.after.values()):
-                hook()
+            if n.extra.after:
+                for hook in list(n.extra.after.values()):
+                    hook()

@@ -123,6 +123,9 @@ class Op(metaclass=_Interned):
     """
     passes: ClassVar[bool] = False
     """Whether its values are its inputs: it stands in a graph for the sake of its rules only."""
+    fresh: ClassVar[bool] = False
+    """Whether `vjp` neither keeps g nor returns memory of it: then g may be an array of the caller.
+    """
     states_vjp: ClassVar[bool] = True
     """Whether `vjp` is stated; if not, it is derived by transposing `jvp`."""
     states_jvp: ClassVar[bool] = True

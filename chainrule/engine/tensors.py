@@ -254,7 +254,8 @@ class Tensor(Variable, metaclass=_Shown):
                 )
             g: Any = np.ones(self.shape, self.dtype)
         elif gradient.__class__ is np.ndarray and _alike(gradient, self.value):
-            g = gradient.copy()
+            lent = not create_graph and derive.only_reads(self.node)
+            g = gradient if lent else gradient.copy()
         else:
             given = asarray(gradient)
             if given.shape != self.shape:

@@ -13,9 +13,10 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any
+from math import prod
+from typing import Any, Protocol
 
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
@@ -29,10 +30,23 @@ have to gain what compilation takes."""
 LEAST_OF_ROW = 1 << 14
 """And single rows of the table, of which NumPy's own functions are as fast on few elements."""
 
-Kernel = Callable[[Sequence[Array]], list[Array]]
+Shape = tuple[int, ...]
+Run = Callable[[tuple[Array, ...]], list[Array]]
 """Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
-Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
-"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
+
+
+class Kernel(Protocol):
+    """A compiled function of arrays of all sizes."""
+
+    def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> Run:
+        """What runs it on arrays of as many elements as these shapes say, an axis for each letter;
+        the shapes that results are to have."""
+        ...
+
+
+Maker = Callable[[str, Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
+"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis. The
+first argument names the function."""
 
 _ALLOWED = os.environ.get("CHAINRULE_OP_BY_OP", "") in ("", "0")
 _on: ContextVar[bool] = ContextVar("fusing", default=_ALLOWED)
@@ -67,10 +81,15 @@ def maker() -> Maker:
 def row_kernel(label: str, dtype: Dtype) -> Kernel:
     """The value of a row of one argument."""
     row: Any = rows[label]
-    return maker()(lambda xs: row(xs[0]), ["N"], (dtype,))
+    return maker()(f"row {label}", lambda xs: row(xs[0]), ["N"], (dtype,))
 
 
 def row_value(label: str, x: Array) -> Array:
     """The value of a row at an array in C's order, by its kernel."""
-    (y,) = row_kernel(label, x.dtype)([x.reshape(-1)])
-    return y.reshape(x.shape)
+    (y,) = _row_call(label, x.dtype, x.shape)((x,))
+    return y
+
+
+@lru_cache(maxsize=4096)
+def _row_call(label: str, dtype: Dtype, shape: Shape) -> Run:
+    return row_kernel(label, dtype).at([(prod(shape),)], [shape])

@@ -34,7 +34,7 @@ from chainrule.engine.graph import (
 )
 from chainrule.engine.op import Array, Need, Op
 from chainrule.ops import eager_kernels
-from chainrule.ops.eager_kernels import Kernel, has_kernels, is_on, maker
+from chainrule.ops.eager_kernels import Kernel, Run, has_kernels, is_on, maker
 from chainrule.ops.letters import Shapes, flat_shape, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -172,6 +172,7 @@ class Fused(Op):
     static: tuple[tuple[str, Any], ...]
     """Its other arguments."""
     quiet: ClassVar[bool] = False
+    fresh: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -184,9 +185,8 @@ class Fused(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The kernel's value."""
-        call = _value_call(self, tuple([x.shape for x in xs]), tuple([x.dtype for x in xs]))
-        (y,) = call.run(xs)
-        return y.reshape(call.shape)
+        run = _value_call(self, tuple([x.shape for x in xs]), tuple([x.dtype for x in xs]))
+        return run(_in_order(xs))[0]
 
     def spec(self, *xs: Any) -> Any:
         """That of the composite."""
@@ -198,13 +198,16 @@ class Fused(Op):
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The kernel's, or the composite's own where it is to be differentiated again."""
-        if any(isinstance(x, Variable) for x in (g, *xs)):
-            bars = iter(_pull_back(self, need, [*xs, g]))
+        if isinstance(g, Variable) or True in [isinstance(x, Variable) for x in xs]:
+            bars = _pull_back(self, need, [*xs, g])
         else:
             shapes = tuple([x.shape for x in xs])
-            call = _pull_call(self, shapes, tuple([x.dtype for x in xs]), g.shape, need)
-            bars = iter(call.run([*xs, g]))
-        return [next(bars).reshape(x.shape) if n else None for n, x in zip(need, xs, strict=True)]
+            run = _pull_call(self, shapes, tuple([x.dtype for x in xs]), g.shape, need)
+            bars = run(_in_order((*xs, g)))
+        if False not in need:
+            return bars
+        given = iter(bars)
+        return [next(given) if n else None for n in need]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The composite's own."""
@@ -223,49 +226,42 @@ class Fused(Op):
         return composites[self.composite]
 
     @property
+    def words(self) -> str:
+        """What tells it from other calls of composites."""
+        return f"{self.composite} {self.given} {self.static}"
+
+    @property
     def letters(self) -> list[str]:
         """The letters of its inputs' axes."""
         return [self.known.axes[n] for n in self.given]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class KernelCall:
-    """A kernel at certain shapes: those of its arguments, an axis for each letter; the result's."""
-
-    kernel: Kernel
-    shapes: Sequence[tuple[int, ...]]
-    shape: tuple[int, ...]
-
-    def run(self, xs: Sequence[Any]) -> list[Array]:
-        """Run it on arrays, which are put into C's order."""
-        return self.kernel(
-            [
-                x
-                if x.shape == shape and x.flags.c_contiguous
-                else np.ascontiguousarray(x).reshape(shape)
-                for x, shape in zip(xs, self.shapes, strict=True)
-            ]
-        )
+def _in_order(xs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """These arrays, in C's order."""
+    for x in xs:
+        if not x.flags.c_contiguous:
+            return tuple([np.ascontiguousarray(x) for x in xs])
+    return xs
 
 
 @lru_cache(maxsize=4096)
-def _value_call(op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...]) -> KernelCall:
+def _value_call(op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...]) -> Run:
     letters = op.letters
     sizes = sizes_of_letters(letters, shapes)
     assert sizes is not None, f"{op!r} is given arrays that it was not made for"
     to: tuple[int, ...] = sum([sizes[n] for n in result_letters(op, dtypes)], ())
     flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
-    return KernelCall(value_kernel(op, dtypes), flat, to)
+    return value_kernel(op, dtypes).at(flat, [to])
 
 
 @lru_cache(maxsize=4096)
 def _pull_call(
     op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...], of: tuple[int, ...], need: Need
-) -> KernelCall:
+) -> Run:
     letters = [*op.letters, result_letters(op, dtypes)]
     flat = [flat_shape(s, names) for s, names in zip([*shapes, of], letters, strict=True)]
-    return KernelCall(pull_kernel(op, dtypes, need), flat, ())
+    bars = [shape for shape, n in zip(shapes, need, strict=True) if n]
+    return pull_kernel(op, dtypes, need).at(flat, bars)
 
 
 def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
@@ -300,7 +296,7 @@ def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
 @cache
 def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
     """What computes the value."""
-    return maker()(op.plain, op.letters, dtypes)
+    return maker()(f"value of {op.words}", op.plain, op.letters, dtypes)
 
 
 @cache
@@ -308,4 +304,5 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
     letters = [*op.letters, result_letters(op, dtypes)]
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    return maker()(lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))
+    name = f"cotangents {need} of {op.words}"
+    return maker()(name, lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))

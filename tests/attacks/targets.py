@@ -27,7 +27,7 @@ from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache, cache_entry
+from chainrule.compile.runtime import cache, cache_entry, cache_folder, surroundings
 from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -165,6 +165,7 @@ class Cache(Target):
 
     def prepare(self) -> None:
         self.good.chmod(0o700)
+        surroundings.surroundings(surroundings.here())  # noted elsewhere
         os.environ["CHAINRULE_CACHE_DIR"] = str(self.good)
         os.environ["XDG_CONFIG_HOME"] = str(self.good.parent)
         for shift in (2.5, 3.5):
@@ -213,7 +214,7 @@ class SignedEntries(Cache):
     def spoiled(self, rng: random.Random) -> tuple[str, Run]:
         entry = cache.Entry(program(2.5), host())
         label = vars(entry)["_label"]
-        body = cache.Folder(self.good).get(self.name)
+        body = cache_folder.Folder(self.good).get(self.name)
         assert body is not None
         raw, word = self._changed(rng, body)
 

@@ -170,6 +170,6 @@ def test_compiling_where_files_may_not_grow(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(ENV, "CHAINRULE_CACHE_DIR", str(folder))
     done = python(
         "-W", "error", "-c", JIT,
-        limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+        limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40)),
     )  # fmt: skip
     assert done.stdout == "right\n" and done.stderr == "" and not list(folder.iterdir())

@@ -16,9 +16,12 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache, native_program
-from chainrule.compile.runtime.cache import Folder, NamelessError
+from chainrule.compile.runtime import cache, cache_folder, native_program, surroundings
+from chainrule.compile.runtime.cache import NamelessError
+from chainrule.compile.runtime.cache_folder import Folder
 from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.runtime.steady_looks import looks
+from chainrule.compile.runtime.threads import the_pool
 from chainrule.engine.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -29,7 +32,10 @@ F32, F64 = np.float32, np.float64
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that is empty."""
+    """A cache that is empty; what a process notes there once has been noted elsewhere."""
+    surroundings.surroundings(surroundings.here())
+    the_pool()
+    looks()
     path = tmp_path / "of" / "its own"
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(path))
     return path
@@ -100,7 +106,7 @@ def test_eager_ops_within_code_from_the_cache(folder: Path, made: list[str]):
     x = np.eye(3) + 0.1
     for _ in range(2):
         native = Native(factor())
-        assert len(native.hosts) == 1
+        assert len(native.loaded.hosts) == 1
         np.testing.assert_allclose(native([x])[0], 2 * np.linalg.cholesky(x))
     assert len(made) == 1
 
@@ -199,7 +205,7 @@ def test_another_processor_has_other_names():
 
 def test_another_compiler_has_other_names(monkeypatch: pytest.MonkeyPatch):
     mine = name_of(waves())
-    monkeypatch.setattr(cache, "_sources", lambda: "edited")
+    monkeypatch.setattr(surroundings, "sources", lambda: "edited")
     assert name_of(waves()) != mine
 
 
@@ -279,7 +285,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 WRITER = """
 import sys
 from pathlib import Path
-from chainrule.compile.runtime.cache import Folder
+from chainrule.compile.runtime.cache_folder import Folder
 
 folder, mine = Folder(Path(sys.argv[1]), limit=1_000_000), sys.argv[2].encode()
 for n in range(60):
@@ -340,12 +346,12 @@ def test_what_a_killed_process_left_goes_too(tmp_path: Path):
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, made: list[str]):
     monkeypatch.delenv("CHAINRULE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.folder() == Folder(Path("/somewhere/chainrule"))
+    assert cache_folder.folder() == Folder(Path("/somewhere/chainrule"))
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert cache.folder() == Folder(Path("/home/someone/.cache/chainrule"))
+    assert cache_folder.folder() == Folder(Path("/home/someone/.cache/chainrule"))
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
-    assert cache.folder() is None
+    assert cache_folder.folder() is None
     Native(waves())
     Native(waves())
     assert len(made) == 2
@@ -356,10 +362,11 @@ def test_code_is_named_by_the_source_of_the_compiler(monkeypatch: pytest.MonkeyP
     read: list[Path] = []
     bytes_of = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda p: (read.append(p), bytes_of(p))[1])
-    vars(cache)["_sources"].__wrapped__()
+    surroundings.digest_of_files(surroundings.files())
     names = {p.parent.name + "/" + p.name for p in read}
     assert {
         "runtime/cache.py",
+        "engine/derive.py",
         "llvm/kernel.py",
         "lower/op_rules.py",
         "ops/elementwise.py",

@@ -17,9 +17,18 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache, cache_entry, cache_folder, cache_key, native_program
+from chainrule.compile.runtime import (
+    cache,
+    cache_entry,
+    cache_folder,
+    cache_key,
+    native_program,
+    surroundings,
+)
 from chainrule.compile.runtime.cache_folder import Folder
 from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.runtime.steady_looks import looks
+from chainrule.compile.runtime.threads import the_pool
 from chainrule.errors import CacheWarning
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -31,6 +40,9 @@ ROOT_ONLY = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="onl
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache that is empty, a key that is not made yet, no warning that was given."""
+    surroundings.surroundings(surroundings.here())  # noted elsewhere
+    the_pool()
+    looks()
     path = tmp_path / "cache"
     path.mkdir(mode=0o700)
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(path))

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,13 +16,14 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import optim
-from chainrule.compile.cpu import core_split, thread_pool
+from chainrule.compile.cpu import core_split
+from chainrule.compile.cpu.symbols import PARALLEL
 from chainrule.compile.loops.check.accesses import SpecError
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.duration import is_parallel
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
-from chainrule.compile.runtime import threads
+from chainrule.compile.runtime import linking, threads
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.sampling import sampled_file
@@ -225,7 +225,7 @@ Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 def run(task, n: int, least: int = 1) -> None:
     """Let the pool run a Python function."""
     threads.the_pool().run()
-    address = llvm.address_of_symbol(thread_pool.NAME)
+    address = linking.address_of(PARALLEL)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     call = ctypes.CFUNCTYPE(None, Task, pointer, number, number, pointer)(address)
     call(Task(lambda args, begin, end, me: task(args, begin, end)), None, n, least, None)

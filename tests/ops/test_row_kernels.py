@@ -37,6 +37,7 @@ def sample(label: str, dtype: Any) -> Any:
 def forgotten():
     """Kernels of other tests count for nothing."""
     row_kernel.cache_clear()
+    eager_kernels._row_call.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_there_are_such_rows():

@@ -19,27 +19,11 @@ from typing import Any, final
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
+from chainrule.compile.cpu.call_plan import ARGUMENT, BITS, PLAN, SYMBOLS
+from chainrule.compile.cpu.dict_guards import add_dict_guard
 from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH, READY
 from chainrule.compile.llvm.functions import I64, declare
-
-PLAN = (
-    "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
-)  # fmt: skip
-"""How many arguments and rows there are; what the program is given; the place in the table of the
-first result; the addresses of None, of NumPy's class, and of the words for `guarded`."""
-AXES = 6
-"""Axes that an argument may have."""
-ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
-"""An argument's class; where in it are its value (0 if it is an array itself) and its node; of the
-array dtype, number of axes, place in the table (-1 if the program does not read it) and sizes. A
-size -1 - s is that of symbol s."""
-PYTHON = ("PyLong_FromLongLong", "Py_IncRef", LOOKUP)
-"""Functions of CPython that are called."""
-SYMBOLS = 3
-BITS = 20
-"""Sizes are told as one number, this many bits for each symbol."""
 
 _PTR, _I8, _I32 = ir.PointerType(), ir.IntType(8), ir.IntType(32)
 
@@ -140,7 +124,7 @@ def again(module: Any) -> None:
         n = b.load(b.gep(found, [_word(s)], source_etype=I64), typ=I64)
         w.go_on_if(b.icmp_signed("<", n, _word((1 << BITS) - 1)))
         key = b.or_(b.shl(key, _word(BITS)), b.add(n, _word(1)))
-    number = declare(b, PYTHON[0], _PTR, [I64])
+    number = declare(b, "PyLong_FromLongLong", _PTR, [I64])
     b.ret(b.call(number, [key]))
     b.position_at_end(w.no)
     b.ret(b.call(number, [_word(-1)]))
@@ -210,5 +194,5 @@ def enter(run: Run, program: Any) -> None:
     with b.if_then(run.is_stopped(b), likely=False):
         b.ret(ir.Constant(_PTR, None))  # something was raised
     none = w.pointer("none")
-    b.call(declare(b, PYTHON[1], ir.VoidType(), [_PTR]), [none])
+    b.call(declare(b, "Py_IncRef", ir.VoidType(), [_PTR]), [none])
     b.ret(none)

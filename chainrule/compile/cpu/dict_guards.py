@@ -16,10 +16,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.symbols import LOOKUP
 from chainrule.compile.llvm.functions import I64, declare
 
-LOOKUP = "PyDict_GetItem"
-"""CPython's function that gives what a dictionary has under a key, or a null pointer."""
 _PTR, _I8 = ir.PointerType(), ir.IntType(8)
 _HEAD, _ENTRY = 4, 2
 

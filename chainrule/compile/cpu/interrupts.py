@@ -19,16 +19,10 @@ from typing import Any, final
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.symbols import CLOCK
 from chainrule.compile.llvm.numbers import I1, I64, declare, intrinsic
 
 POLL = "poll"
-CLOCK = "GetTickCount64"
-"""The clock where there is no POSIX: milliseconds since the machine was started."""
-PYTHON = (
-    "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
-    "PyObject_CallFunctionObjArgs", "Py_DecRef",
-)  # fmt: skip
-"""Functions of CPython that are called."""
 INTERVAL = 10
 """Milliseconds between two looks."""
 PATIENCE = 100

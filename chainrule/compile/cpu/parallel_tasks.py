@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.thread_pool import NAME
+from chainrule.compile.cpu.symbols import PARALLEL
 from chainrule.compile.llvm.functions import I64, declare
 
 _PTR, _VOID = ir.PointerType(), ir.VoidType()
@@ -43,6 +43,6 @@ def run(
     for i, x in enumerate(args):
         word = b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
         b.store(word, b.gep(words, [ir.Constant(I64, i)], source_etype=I64))
-    parallel = declare(b, NAME, _VOID, [_PTR, _PTR, I64, I64, _PTR])
+    parallel = declare(b, PARALLEL, _VOID, [_PTR, _PTR, I64, I64, _PTR])
     called = poll if polls else ir.Constant(_PTR, None)
     b.call(parallel, [f, words, count, ir.Constant(I64, least), called])

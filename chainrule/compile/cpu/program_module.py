@@ -22,12 +22,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.call_gate import again, enter
+from chainrule.compile.cpu.call_gate import enter
 from chainrule.compile.cpu.interrupts import Polls, Run
 from chainrule.compile.cpu.platform import processor
 from chainrule.compile.cpu.repeat import repeat
 from chainrule.compile.cpu.symbols import HEADER, UNDO
-from chainrule.compile.cpu.word_guards import add_word_guard
 from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
@@ -82,10 +81,8 @@ def emit(
             watched.look(b)
             taken = 0.0
     b.ret_void()
-    add_word_guard(out.ir)
     _entry(run, main)
     repeat(run, main)
-    again(out.ir)
     enter(run, main)
     return out
 

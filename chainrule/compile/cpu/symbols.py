@@ -4,6 +4,22 @@ from __future__ import annotations
 
 UNDO = "undo"
 """The symbol of the numbers of those objects that a run which is ended may leave half written."""
+PARALLEL = "chainrule_parallel"
+"""The function that lets the threads of the pool work."""
+WORKER, WORKERS, STOP, RESET = "pool_worker", "pool_workers", "pool_stop", "pool_reset"
+"""Functions of the pool's module: wait for work until told to stop; say how many wait; tell all to
+stop; begin anew, in a process without workers."""
+MOST_THREADS = 256
+"""How many threads there may be."""
+CLOCK = "GetTickCount64"
+"""The clock where there is no POSIX: milliseconds since the machine was started."""
+LOOKUP = "PyDict_GetItem"
+"""CPython's function that gives what a dictionary has under a key, or a null pointer."""
+PYTHON = (
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
+    "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", LOOKUP,
+)  # fmt: skip
+"""Functions of CPython that are called."""
 HEADER = object.__basicsize__
 """Bytes of bookkeeping at the start of a Python object."""
 LETTERS = {4: "s", 8: "d"}

@@ -17,10 +17,7 @@ from __future__ import annotations
 
 import os
 
-NAME = "chainrule_parallel"
-WORKER, WORKERS, STOP, RESET = "pool_worker", "pool_workers", "pool_stop", "pool_reset"
-"""Functions of the pool's module: wait for work until told to stop; say how many wait; tell all to
-stop; begin anew, in a process without workers."""
+from chainrule.compile.cpu.symbols import MOST_THREADS, PARALLEL, RESET, STOP, WORKER, WORKERS
 
 SPIN = 4000
 """How often a worker looks before it sleeps: some 50 to 100 µs."""
@@ -28,8 +25,6 @@ PATIENCE = 2000
 """How often a caller looks whether the workers are ready before it lets others run meanwhile."""
 CHUNKS = 8
 """Into how many chunks each thread's share is divided, so that others can help one that is late."""
-MOST = 256
-"""How many threads there may be."""
 
 
 def text(triple: str) -> str:
@@ -50,7 +45,7 @@ def _pause(triple: str) -> str:
 
 
 _ALONE = f"""
-define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
+define void @{PARALLEL}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
   call void %task(ptr %args, i64 0, i64 %n, i64 0)
   ret void
 }}
@@ -86,7 +81,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 @busy = internal global i64 0, align 64   ; 1 while a thread has the pool
 @epoch = internal global i64 0, align 64   ; grows with every job
 @gate = internal global i64 0, align 64  ; workers that are inside, plus 2^32 while it is open
-@shares = internal global [{MOST} x %share] zeroinitializer, align 64
+@shares = internal global [{MOST_THREADS} x %share] zeroinitializer, align 64
 @sleepers = internal global i64 0, align 64
 @workers = internal global i64 0, align 64
 @quit = internal global i64 0, align 64
@@ -109,8 +104,8 @@ share:
   %done = phi i64 [ 0, %entry ], [ %more, %empty ]
   %turn = add i64 %me, %done
   %whose = urem i64 %turn, %threads
-  %next = getelementptr [{MOST} x %share], ptr @shares, i64 0, i64 %whose, i32 0
-  %last = getelementptr [{MOST} x %share], ptr @shares, i64 0, i64 %whose, i32 1
+  %next = getelementptr [{MOST_THREADS} x %share], ptr @shares, i64 0, i64 %whose, i32 0
+  %last = getelementptr [{MOST_THREADS} x %share], ptr @shares, i64 0, i64 %whose, i32 1
   %stop = load i64, ptr %last
   br label %take
 take:
@@ -140,8 +135,8 @@ share:
   %more = add i64 %i, 1
   %part = mul i64 %n, %more
   %end = udiv i64 %part, %threads
-  %next = getelementptr [{MOST} x %share], ptr @shares, i64 0, i64 %i, i32 0
-  %last = getelementptr [{MOST} x %share], ptr @shares, i64 0, i64 %i, i32 1
+  %next = getelementptr [{MOST_THREADS} x %share], ptr @shares, i64 0, i64 %i, i32 0
+  %last = getelementptr [{MOST_THREADS} x %share], ptr @shares, i64 0, i64 %i, i32 1
   store atomic i64 %begin, ptr %next monotonic, align 8
   store i64 %end, ptr %last
   %left = icmp ult i64 %more, %threads
@@ -150,7 +145,7 @@ ready:
   ret void
 }}
 
-define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
+define void @{PARALLEL}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
 entry:
   %workers = load atomic i64, ptr @workers monotonic, align 8
   %nobody = icmp eq i64 %workers, 0

@@ -159,14 +159,14 @@ def measure_kernels(
     name: str, native: Native, given: Inputs, compiling: float, repeats: int
 ) -> Explanation:
     """Run `native` `repeats` times on the arrays of `given`, which it writes into."""
-    results = [np.empty(s, d) for s, d in native.block(tuple(given.symbols.values())).shapes]
+    results = [np.empty(s, d) for s, d in native.loaded.block(tuple(given.symbols.values())).shapes]
     cycles = native.measured([*given.arrays, *results], given.symbols, repeats)
     machine, rate = limits(), ticks()
     rows = [
         _kernel_row(k, work(k, given.symbols), c / rate, machine)
         for k, c in zip(native.loops.kernels, cycles, strict=True)
     ]
-    layout = native.layout
+    layout = native.loaded.layout
     scratch = plan(layout.scratch, layout.lives, given.symbols).size
     ranked = sorted(rows, key=lambda r: -r.seconds)
     return Explanation(name, tuple(ranked), scratch, compiling, given.symbols, machine)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.statements import Loops
+
+if TYPE_CHECKING:
+    from chainrule.compile.loops.statements import Loops
 
 ALIGN = 64
 

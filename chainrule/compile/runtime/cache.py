@@ -13,29 +13,22 @@ of these is set to nothing, there is no cache. An entry is data and an object fi
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
 
-import llvmlite.binding
 import numpy as np
 
 from chainrule.compile.graph.terms import Program, in_order
 from chainrule.compile.runtime import cache_entry
-from chainrule.compile.runtime.cache_entry import Made, MalformedError, UnwritableError
-from chainrule.compile.runtime.cache_folder import Folder
+from chainrule.compile.runtime.cache_entry import MalformedError, UnwritableError
+from chainrule.compile.runtime.cache_folder import folder
+from chainrule.compile.runtime.scratch import Made
+from chainrule.compile.runtime.surroundings import digest_of, surroundings
 from chainrule.compile.target import Target
 from chainrule.engine.op import Op
-
-llvm: Any = llvmlite.binding
-_DIGEST = 32
-
 
 # --- what code depends on, in words --------------------------------------------------------------
 
@@ -93,24 +86,6 @@ def _program(program: Program) -> Iterator[str]:
     yield f"{[(i, number[t]) for i, t in program.updates]}"
 
 
-@cache
-def _sources() -> str:
-    """A digest of the source of the compiler and of the ops."""
-    digest = blake2b(digest_size=_DIGEST)
-    root = Path(__file__).parents[2]
-    paths = [str(p) for folder in ("compile", "ops") for p in (root / folder).rglob("*.py")]
-    for path in sorted(paths):  # as texts: paths take longer to sort than to read
-        digest.update(f"{path.removeprefix(str(root))}\n".encode() + Path(path).read_bytes())
-    return digest.hexdigest()
-
-
-def surroundings(target: Target) -> str:
-    """All that code depends on besides its program."""
-    python = (sys.implementation.cache_tag, sys.abiflags, object.__basicsize__)
-    versions = (llvmlite.__version__, llvm.llvm_version_info, np.__version__)
-    return word((_sources(), python, versions, target))
-
-
 def name_of(program: Program, target: Target) -> str | None:
     """The name of a program's entry here; None for one that another process cannot recognize."""
     return _name(program, surroundings(target))
@@ -127,36 +102,23 @@ def _name(program: Program, around: str) -> str | None:
 # --- a program's entry ---------------------------------------------------------------------------
 
 
-def folder() -> Folder | None:
-    """The folder that the environment names; None where it says that there is none."""
-    own = os.environ.get("CHAINRULE_CACHE_DIR")
-    if own is not None:
-        return Folder(Path(own)) if own else None
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return Folder((Path(base) if base else Path.home() / ".cache") / "chainrule")
-    except RuntimeError:  # nobody's home is known
-        return None
-
-
 @final
 class Entry:
     """Where what was made of a program is kept."""
 
     def __init__(self, program: Program, target: Target) -> None:
         self._program, self._folder = program, folder()
-        self._name, self._label = None, ("", "")
+        self.name, self._label = None, ("", "")
         if self._folder is not None:
             around = surroundings(target)
-            self._name = _name(program, around)
-            digest = blake2b(around.encode(), digest_size=_DIGEST).hexdigest()
-            self._label = str(self._name), digest
+            self.name = _name(program, around)
+            self._label = str(self.name), digest_of(around)
 
     def get(self) -> Made | None:
         """What is kept, None if nothing is."""
-        if self._folder is None or self._name is None:
+        if self._folder is None or self.name is None:
             return None
-        body = self._folder.get(self._name)
+        body = self._folder.get(self.name)
         try:
             return None if body is None else cache_entry.read(body, self._program, self._label)
         except MalformedError:
@@ -164,10 +126,10 @@ class Entry:
 
     def put(self, made: Made) -> None:
         """Keep `made`, if it can be kept."""
-        if self._folder is None or self._name is None:
+        if self._folder is None or self.name is None:
             return
         try:
             body = cache_entry.write(made, self._program, self._label)
         except UnwritableError:
             return  # an op that the schedule brought in
-        self._folder.put(self._name, body)
+        self._folder.put(self.name, body)

@@ -15,22 +15,20 @@ import json
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 import numpy as np
 
-from chainrule.compile.graph.compiled_ops import Otherwise
 from chainrule.compile.graph.sizes import Extent, Size
-from chainrule.compile.graph.terms import Program, in_order
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.statements import Host, Strided
-from chainrule.compile.runtime.scratch import Layout
+from chainrule.compile.runtime.scratch import Layout, Made
 from chainrule.engine import dtypes
-from chainrule.engine.op import Op
+from chainrule.engine.op import Op, Spec
 from chainrule.version import __version__
 
-Made = tuple[Layout, list[Host], bytes]
-"""What is made of a program: its memory, its ops in eager form, its object file."""
+if TYPE_CHECKING:  # what is of ops that run in Python is loaded where there are some
+    from chainrule.compile.graph.terms import Program
+    from chainrule.compile.loops.statements import Host, Strided
 
 _SIZES = struct.Struct("<QQQ")
 _MOST = 1 << 48
@@ -58,8 +56,12 @@ def write(made: Made, program: Program, label: Sequence[str]) -> bytes:
     return _Writer(made, program).body(label)
 
 
-def read(body: bytes, program: Program, label: Sequence[str]) -> Made:
-    """What `write` was given; raises `MalformedError` for other bytes and for another label."""
+def read(body: bytes, program: Program | None, label: Sequence[str]) -> Made:
+    """What `write` was given; raises `MalformedError` for other bytes and for another label.
+
+    Without the program it is not compared with that. Then no op may run in Python, and results
+    have the dtypes of their memory.
+    """
     if len(body) < _SIZES.size:
         raise MalformedError("too short")
     sizes = _SIZES.unpack_from(body)
@@ -71,7 +73,7 @@ def read(body: bytes, program: Program, label: Sequence[str]) -> Made:
         text: Any = json.loads(body[start:middle])
     except (ValueError, RecursionError) as cause:
         raise MalformedError("its text is no JSON") from cause
-    fields = _record(text, _FIELDS)
+    fields = record(text, _FIELDS)
     if fields["of"] != [__version__, *label]:
         raise MalformedError("it is of another program, compiler or machine")
     layout, hosts = _Reader(fields, body[middle:end], program).parts()
@@ -82,6 +84,8 @@ _FIELDS = ("of", "symbols", "buffers", "objects", "scratch", "lives", "hosts", "
 
 
 def _ops(program: Program) -> list[Op]:
+    from chainrule.compile.graph.terms import in_order
+
     return list(dict.fromkeys([t.op for t in in_order(program.roots) if t.op is not None]))
 
 
@@ -123,6 +127,8 @@ class _Writer:
         return [b.name, b.dtype.name, _extents(b.shape), b.role, b.label, value]
 
     def _host(self, h: Host) -> list[Any]:
+        from chainrule.compile.graph.compiled_ops import Otherwise
+
         last_resort = isinstance(h.op, Otherwise)
         place = self._ops.get(h.op.op if last_resort else h.op)
         if place is None:
@@ -150,10 +156,10 @@ def _extents(sizes: Sequence[Extent]) -> list[Any]:
 
 @final
 class _Reader:
-    def __init__(self, fields: dict[str, Any], raw: bytes, program: Program) -> None:
+    def __init__(self, fields: dict[str, Any], raw: bytes, program: Program | None) -> None:
         self._fields, self._program = fields, program
-        self._ops = _ops(program) if fields["hosts"] else []
-        symbols = tuple([_text(s) for s in _list(fields["symbols"])])
+        self._ops = _ops(program) if fields["hosts"] and program is not None else []
+        symbols = tuple([word(s) for s in sequence(fields["symbols"])])
         if len(set(symbols)) != len(symbols):
             raise MalformedError("a symbol stands twice")
         self._symbols = symbols
@@ -162,26 +168,32 @@ class _Reader:
 
     def parts(self) -> tuple[Layout, list[Host]]:
         objects, scratch = self._each("objects", self._at), self._each("scratch", self._at)
-        inputs, results = self._program.inputs, self._program.results
-        if len(objects) != len(inputs) + len(results):
-            raise MalformedError("it has other inputs or results")
-        lives = [(_whole(a), _whole(b)) for a, b in self._each("lives", lambda x: _list(x, 2))]
+        specs = self._results(objects)
+        lives = [(number(a), number(b)) for a, b in self._each("lives", lambda x: sequence(x, 2))]
         if len(lives) != len(scratch) or len(set(scratch)) != len(scratch):
             raise MalformedError("a buffer lives twice, or never")
-        specs = [t.spec for t in results]
         lifetimes = dict(zip(scratch, lives, strict=True))
         hosts = self._each("hosts", self._host)
         return Layout(self._symbols, objects, specs, scratch, lifetimes), hosts
 
+    def _results(self, objects: Sequence[Buffer]) -> list[Spec]:
+        """Shapes and dtypes of the results, which are the last objects."""
+        if self._program is None:
+            return results_of(objects)
+        inputs, results = self._program.inputs, self._program.results
+        if len(objects) != len(inputs) + len(results):
+            raise MalformedError("it has other inputs or results")
+        return [t.spec for t in results]
+
     def _each(self, field: str, read: Callable[[Any], _T]) -> list[_T]:
-        return [read(x) for x in _list(self._fields[field])]
+        return [read(x) for x in sequence(self._fields[field])]
 
     def _constants(self, raw: bytes) -> list[Any]:
         """The arrays, which take up all of `raw`."""
         arrays: list[Any] = []
         start = 0
-        for name, shape in self._each("arrays", lambda x: _list(x, 2)):
-            dtype, sizes = _dtype(name), [_whole(n) for n in _list(shape)]
+        for name, shape in self._each("arrays", lambda x: sequence(x, 2)):
+            dtype, sizes = _dtype(name), [number(n) for n in sequence(shape)]
             count = math.prod(sizes)
             end = start + count * dtype.itemsize
             if end > len(raw) or len(sizes) > 64:
@@ -194,7 +206,7 @@ class _Reader:
         return arrays
 
     def _buffer(self, x: Any) -> Buffer:
-        name, dtype, shape, role, label, value = _list(x, 6)
+        name, dtype, shape, role, label, value = sequence(x, 6)
         sizes = self._extents(shape)
         if role not in _ROLES:
             raise MalformedError("a role that there is not")
@@ -202,22 +214,27 @@ class _Reader:
         if min(fixed, default=0) < 0 or math.prod(fixed) > _MOST:
             raise MalformedError("a buffer that no memory holds")
         constant = None if value is None else _item(self._arrays, value)
-        return Buffer(_text(name), _dtype(dtype), sizes, role, constant, _text(label))
+        return Buffer(word(name), _dtype(dtype), sizes, role, constant, word(label))
 
     def _at(self, x: Any) -> Buffer:
         return _item(self._buffers, x)
 
     def _host(self, x: Any) -> Host:
-        place, last_resort, inputs, outputs, when = _list(x, 5)
+        from chainrule.compile.graph.compiled_ops import Otherwise
+        from chainrule.compile.loops.statements import Host
+
+        place, last_resort, inputs, outputs, when = sequence(x, 5)
         op = _item(self._ops, place)
         if last_resort not in (True, False):
             raise MalformedError("neither the op nor its last resort")
-        ins, outs = ([self._strided_view(s) for s in _list(xs)] for xs in (inputs, outputs))
+        ins, outs = ([self._strided_view(s) for s in sequence(xs)] for xs in (inputs, outputs))
         flag = None if when is None else self._at(when)
         return Host(Otherwise(op) if last_resort else op, tuple(ins), tuple(outs), flag)
 
     def _strided_view(self, x: Any) -> Strided:
-        buffer, offset, shape, strides = _list(x, 4)
+        from chainrule.compile.loops.statements import Strided
+
+        buffer, offset, shape, strides = sequence(x, 4)
         (start,), sizes, steps = (
             self._extents([offset]),
             self._extents(shape),
@@ -229,44 +246,53 @@ class _Reader:
 
     def _extents(self, x: Any) -> tuple[Extent, ...]:
         return tuple(
-            [n if type(n) is int and -_MOST <= n <= _MOST else self._size(n) for n in _list(x)]
+            [n if type(n) is int and -_MOST <= n <= _MOST else self._size(n) for n in sequence(x)]
         )
 
     def _size(self, x: Any) -> Size:
-        terms = [_list(term, 2) for term in _list(x)]
+        terms = [sequence(term, 2) for term in sequence(x)]
         for symbols, coefficient in terms:
-            _whole(coefficient, -_MOST)
-            if not all(s in self._symbols for s in _list(symbols)):
+            number(coefficient, -_MOST)
+            if not all(s in self._symbols for s in sequence(symbols)):
                 raise MalformedError("a symbol that is none of the program's")
         return Size(tuple([(tuple(symbols), c) for symbols, c in terms]))
 
 
-def _record(x: Any, names: Sequence[str]) -> dict[str, Any]:
+def results_of(objects: Sequence[Buffer]) -> list[Spec]:
+    """Shapes and dtypes of those objects that are results, as their memory has them."""
+    return [Spec(b.shape, b.dtype) for b in objects if b.role == "result"]  # type: ignore[arg-type]
+
+
+def record(x: Any, names: Sequence[str]) -> dict[str, Any]:
+    """`x`, a dictionary with exactly these keys."""
     if not isinstance(x, dict) or set(cast("dict[str, Any]", x)) != set(names):
         raise MalformedError("other fields")
     return cast("dict[str, Any]", x)
 
 
-def _list(x: Any, count: int | None = None) -> list[Any]:
+def sequence(x: Any, count: int | None = None) -> list[Any]:
+    """`x`, a list, of `count` things if that is said."""
     if not isinstance(x, list) or (count is not None and len(cast("list[Any]", x)) != count):
         raise MalformedError("no list of that length")
     return cast("list[Any]", x)
 
 
-def _text(x: Any) -> str:
+def word(x: Any) -> str:
+    """`x`, a text."""
     if not isinstance(x, str):
         raise MalformedError("no text")
     return x
 
 
-def _whole(x: Any, least: int = 0) -> int:
+def number(x: Any, least: int = 0) -> int:
+    """`x`, an integer that is no less."""
     if type(x) is not int or not least <= x <= _MOST:
         raise MalformedError("no number, or a mad one")
     return x
 
 
 def _item(xs: Sequence[_T], place: Any) -> _T:
-    index = _whole(place)
+    index = number(place)
     if index >= len(xs):
         raise MalformedError("a place that there is not")
     return xs[index]

@@ -11,7 +11,6 @@ agrees.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -87,6 +86,8 @@ class Folder:
 
     def _write(self, name: str, data: bytes) -> None:
         """Nothing is flushed to the disk: what a crash of the machine cuts is no entry."""
+        import tempfile
+
         handle, part = tempfile.mkstemp(_PART, dir=self.path)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -114,6 +115,18 @@ class Folder:
                 with suppress(OSError):  # another process removed it
                     stat = entry.stat(follow_symlinks=False)
                     yield stat.st_mtime_ns, stat.st_size, Path(entry.path)
+
+
+def folder() -> Folder | None:
+    """The folder that the environment names; None where it says that there is none."""
+    own = os.environ.get("CHAINRULE_CACHE_DIR")
+    if own is not None:
+        return Folder(Path(own)) if own else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Folder((Path(base) if base else Path.home() / ".cache") / "chainrule")
+    except RuntimeError:  # nobody's home is known
+        return None
 
 
 def _mac(secret: bytes, name: str, body: bytes) -> bytes:

@@ -8,7 +8,6 @@ with another key, and holds nothing, even if it now belongs to this user.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +87,8 @@ def _make(path: Path) -> bytes | None:
     Only the process that holds the folder looks whether there is a key and puts one there. So a
     damaged file is replaced, and nobody else's new key is taken for one.
     """
+    import tempfile
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_foreign(path.parent, path.parent.lstat())
     with _lock(path.parent):

@@ -13,13 +13,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding
-
 from chainrule.compile.cpu.symbols import LAPACK, LETTERS, lapack
+from chainrule.compile.runtime import linking
 from chainrule.compile.runtime.threads import single
 from chainrule.optional import require
 
-llvm: Any = llvmlite.binding
 _GEMM = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 _LAPACK = {lapack(name, size): letter + name for name in LAPACK for size, letter in LETTERS.items()}
 _ROUTINES = _GEMM | _LAPACK
@@ -34,8 +32,7 @@ def is_called(code: bytes) -> bool:
 @cache
 def link() -> None:
     """Let machine code find the routines."""
-    for symbol, address in (_of_wheel() or _of_scipy()).items():
-        llvm.add_symbol(symbol, address)
+    linking.known.update(_of_wheel() or _of_scipy())
 
 
 def _of_wheel() -> dict[str, int] | None:

@@ -1,24 +1,18 @@
-"""Machine code in this process: a module goes in, a function that can be called comes out."""
+"""Machine code in this process: a module goes in, a function that can be called comes out.
+
+LLVM is loaded where something is compiled, not where code comes from the cache.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import os
-from functools import cache
 from typing import Any, final
 
-import llvmlite.binding
-
-from chainrule.compile.cpu import call_gate
-from chainrule.compile.cpu.interrupts import CLOCK, PYTHON
-from chainrule.compile.cpu.symbols import UNDO
-from chainrule.compile.cpu.thread_pool import NAME as PARALLEL
-from chainrule.compile.llvm.host_target import start, target
-from chainrule.compile.llvm.passes import run_passes
+from chainrule.compile.cpu.symbols import PARALLEL, UNDO
 from chainrule.compile.runtime import libraries
+from chainrule.compile.runtime.placing import Symbols, placed
 from chainrule.compile.runtime.threads import Pool, the_pool
 
-llvm: Any = llvmlite.binding
 # All are called with the interpreter's lock; what runs programs gives it back meanwhile. What their
 # signals' handlers raise is raised by the call.
 Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
@@ -27,23 +21,19 @@ Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 _P, _I = ctypes.c_void_p, ctypes.c_int64
 Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
 """void repeat(objects, places, rows, moving, turns, host)."""
-Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-"""int64 unchanged(rows, count)."""
 
 
 @final
 class Code:
     """Machine code, which lives as long as this object; `call` runs it."""
 
-    def __init__(self, engine: Any, pool: Pool | None) -> None:
-        self._engine = engine
+    def __init__(self, symbols: Symbols, pool: Pool | None) -> None:
+        self._symbols = symbols
         self.pool = pool
-        self.call = Entry(engine.get_function_address("run"))
-        self.repeat = Repeat(engine.get_function_address("repeat"))
-        self.unchanged = Unchanged(engine.get_function_address("unchanged"))
-        self.again: int = engine.get_function_address("again")
-        self.enter: int = engine.get_function_address("enter")
-        undo = engine.get_global_value_address(UNDO)
+        self.call = Entry(symbols.address("run"))
+        self.repeat = Repeat(symbols.address("repeat"))
+        self.enter = symbols.address("enter")
+        undo = symbols.address(UNDO)
         count = _I.from_address(undo).value
         self.undo: list[int] = list((_I * (count + 1)).from_address(undo))[1:]
 
@@ -59,6 +49,9 @@ def compile_object(text: str) -> bytes:
 
 def optimize(text: str) -> tuple[Any, Any]:
     """A module in LLVM's language as it is before it becomes machine code, and the machine."""
+    from chainrule.compile.llvm.host_target import start, target
+    from chainrule.compile.llvm.passes import run_passes
+
     start()
     machine = target()
     return run_passes(text, machine), machine
@@ -66,24 +59,7 @@ def optimize(text: str) -> tuple[Any, Any]:
 
 def load(code: bytes) -> Code:
     """The functions of an object file, in this process."""
-    start()
-    _link_python()
     if libraries.is_called(code):
         libraries.link()
     pool = the_pool() if PARALLEL.encode() in code else None
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return Code(engine, pool)
-
-
-@cache
-def _link_python() -> None:
-    """Let machine code find Python, and a clock."""
-    found = [
-        getattr(ctypes.pythonapi, name) for name in dict.fromkeys([*call_gate.PYTHON, *PYTHON])
-    ]
-    if os.name == "nt":
-        found.append(getattr(ctypes.windll.kernel32, CLOCK))  # pyright: ignore
-    for f in found:
-        llvm.add_symbol(f.__name__, ctypes.cast(f, ctypes.c_void_p).value)
+    return Code(placed(code), pool)

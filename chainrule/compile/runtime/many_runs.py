@@ -12,7 +12,7 @@ from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
-    from chainrule.compile.runtime.native_program import Native
+    from chainrule.compile.runtime.loaded_program import Loaded
 
 
 @final
@@ -23,7 +23,7 @@ class Moving:
     others.
     """
 
-    def __init__(self, program: Native, fixed: Mapping[int, Any]) -> None:
+    def __init__(self, program: Loaded, fixed: Mapping[int, Any]) -> None:
         self._program = program
         self._fixed = dict(fixed)
         self.places = [i for i in range(len(program.layout.objects)) if i not in fixed]

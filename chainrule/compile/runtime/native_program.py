@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, partial
-from typing import Any, final
-from weakref import ref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
-from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.graph.unification import symbols_of
-from chainrule.compile.llvm.host_target import host
-from chainrule.compile.loops.statements import Host, Loops, Strided
-from chainrule.compile.runtime import machine_code
 from chainrule.compile.runtime.cache import Entry
-from chainrule.compile.runtime.machine_code import compile_object, load
+from chainrule.compile.runtime.loaded_program import Loaded
+from chainrule.compile.runtime.machine_code import Code, compile_object, load
 from chainrule.compile.runtime.prepared import Prepared
-from chainrule.compile.runtime.result_memory import Lender
-from chainrule.compile.runtime.scratch import Block, Layout
+from chainrule.compile.runtime.surroundings import here
 from chainrule.compile.target import Target
+
+if TYPE_CHECKING:
+    from chainrule.compile.loops.statements import Loops
+    from chainrule.compile.runtime.scratch import Layout, Made
 
 _exporting: ContextVar[bool] = ContextVar("_exporting", default=False)
 
@@ -43,10 +40,7 @@ def without_machine_code() -> Generator[None]:
 
 @final
 class Native:
-    """Machine code for a program, from the cache where it has it.
-
-    Kernels' scratch memory belongs to it, so that one thread runs it at a time.
-    """
+    """Machine code for a program, from the cache where it has it."""
 
     def __init__(
         self, program: Program, checks: Sequence[str] = (), target: Target | None = None
@@ -54,31 +48,26 @@ class Native:
         """`checks` are what the bits of the last result say of indices; see `index_checks`.
         `target` is this machine, or less of it than there is."""
         self.program = program
-        self.target = target or host()
+        self.target = target or here()
         self.checks = list(checks)
-        if not _exporting.get():
-            self._load(program)
+        self._loaded = None if _exporting.get() else self._load()
 
-    def _load(self, program: Program) -> None:
-        entry = Entry(program, self.target)
+    @property
+    def loaded(self) -> Loaded:
+        """What runs; there is none of a program that is written for another machine."""
+        assert self._loaded is not None, "a program for another machine"
+        return self._loaded
+
+    def _load(self) -> Loaded:
+        entry = Entry(self.program, self.target)
         made = entry.get()
         if made is None:
             made = self._made()
             entry.put(made)
-        self.layout: Layout = made[0]
-        self.hosts: list[Host] = made[1]
-        self._code = load(made[2])
-        self._memory: dict[tuple[int, ...], Block] = {}
-        self.lender = Lender()
-        # where the objects of the running call are, and its scratch memory
-        self.now: tuple[Any, Any] = (), None
-        self.lock = threading.Lock()
-        self.run, self.unchanged = self._code.call, self._code.unchanged
-        self.repeat, self.pool, self.code = self._code.repeat, self._code.pool, self._code
-        self._hosted = partial(_run_host, ref(self))
-        self.number = id(self._hosted) if self.hosts else 0
+        self.name = entry.name
+        return Loaded(made, self.checks)
 
-    def _made(self, *, timed: bool = False) -> tuple[Layout, list[Host], bytes]:
+    def _made(self, *, timed: bool = False) -> Made:
         from chainrule.compile.runtime.build import emit_module
 
         loops, layout = self._scheduled
@@ -99,12 +88,12 @@ class Native:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The sizes that a call says, in the order in which it says them."""
-        if "layout" not in self.__dict__:
+        if self._loaded is None:
             return tuple(sorted(symbols_of(self.program)))
-        return self.layout.symbols
+        return self._loaded.layout.symbols
 
     @cached_property
-    def _timed(self) -> machine_code.Code:
+    def _timed(self) -> Code:
         return load(self._made(timed=True)[2])
 
     def measured(
@@ -114,17 +103,18 @@ class Native:
         code = self._timed
         if code.pool is not None:
             code.pool.run()
-        block = self.block(tuple([(symbols or {})[s] for s in self.symbols]))
+        loaded = self.loaded
+        block = loaded.block(tuple([(symbols or {})[s] for s in self.symbols]))
         table = (ctypes.c_void_p * len(objects))(*map(id, objects))
         times = (ctypes.c_int64 * len(self.loops.kernels))()
         runs: list[list[int]] = []
-        with self.lock:
-            self.now = table, block
+        with loaded.lock:
+            loaded.now = table, block
             for _ in range(-3, repeats):
                 ctypes.memset(times, 0, ctypes.sizeof(times))
-                code.call(table, block.scratch, block.sizes, self.number, times)
+                code.call(table, block.scratch, block.sizes, loaded.number, times)
                 runs.append(list(times))
-            self.now = (), None
+            loaded.now = (), None
         quicker = np.sort(np.array(runs[3:]), axis=0)[: (repeats + 1) // 2]
         return np.mean(quicker, axis=0).tolist()
 
@@ -138,67 +128,8 @@ class Native:
 
     def prepared(self, count: int, fixed: Sequence[Any]) -> Prepared:
         """What runs it on `count` arrays, its first inputs; all other inputs are `fixed`."""
-        return Prepared(self, count, fixed)
-
-    def block(self, values: tuple[int, ...]) -> Block:
-        """Scratch memory for these values of the symbols."""
-        found = self._memory.get(values)
-        if found is None:
-            found = self._memory[values] = Block(
-                self.layout, values, self.lender, named=bool(self.hosts)
-            )
-        return found
+        return self.loaded.prepared(count, fixed)
 
     def forget(self) -> None:
         """Give scratch memory back; a later call takes new one."""
-        self._memory.clear()
-        self.now = (), None
-
-    @contextmanager
-    def undoing(self, table: Any) -> Generator[None]:
-        """Within it the program runs on the objects in `table`. Where state may be half written
-        when something is raised, it is put back."""
-        arrays = [_object_at(table, i) for i in self._code.undo]
-        saved = [a.copy() for a in arrays]
-        try:
-            yield
-        except BaseException:
-            for a, old in zip(arrays, saved, strict=True):
-                a[...] = old
-            raise
-
-    def host(self, number: int) -> None:
-        """Run statement `number` in Python."""
-        s = self.hosts[number]
-        table, block = self.now
-        arrays, symbols = block.arrays, block.symbols
-
-        def array(x: Strided) -> Any:
-            b = x.buffer
-            if b.role == "constant":
-                whole = b.value
-            else:
-                whole = (
-                    arrays[b]
-                    if b.role == "scratch"
-                    else _object_at(table, self.layout.objects.index(b))
-                )
-            # a caller's complex array is memory of pairs
-            flat = whole.reshape(-1).view(b.dtype)[size_at(x.offset, symbols) :]
-            steps = [size_at(n, symbols) * b.dtype.itemsize for n in x.strides]
-            return as_strided(flat, [size_at(n, symbols) for n in x.shape], steps)
-
-        with np.errstate(all="ignore"):
-            ys = s.op.eval(*[array(x) for x in s.inputs])
-        for x, y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
-            array(x)[...] = y
-
-
-def _run_host(program: Any, number: int) -> None:
-    """Run statement `number` of a program to which there is a weak reference."""
-    program().host(number)
-
-
-def _object_at(table: Any, i: int) -> Any:
-    """The object whose address is there."""
-    return ctypes.cast(table[i], ctypes.py_object).value
+        self.loaded.forget()

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
-    from chainrule.compile.runtime.call.gate import Gate
-    from chainrule.compile.runtime.native_program import Native
+    from chainrule.compile.runtime.loaded_program import Loaded
+    from chainrule.compile.runtime.way_in import WayIn
 
 
 @final
@@ -24,7 +23,7 @@ class Prepared:
     calls keeps what is `fixed`.
     """
 
-    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
+    def __init__(self, program: Loaded, count: int, fixed: Sequence[Any]) -> None:
         self._program, self._first = program, count + len(fixed)
         layout = program.layout
         self._table = (ctypes.c_void_p * len(layout.objects))(
@@ -34,7 +33,7 @@ class Prepared:
         self._blocks: dict[tuple[int, ...], Block] = {}
 
     @property
-    def parts(self) -> tuple[Native, Any, int]:
+    def parts(self) -> tuple[Loaded, Any, int]:
         """The program, its table of objects, and where in it the results begin."""
         return self._program, self._table, self._first
 
@@ -59,26 +58,30 @@ class Prepared:
             else:
                 program.run(self._address, block.scratch, block.sizes, program.number, None)
         if program.checks and (flags := results.pop().item()):
-            refuse(int(flags), program.checks)
+            _refuse(int(flags), program.checks)
         return results
 
 
 @final
 class Entered:
-    """A prepared program at certain sizes, called through a gate (see `gate.py`). `run(args)` puts
-    the arguments into the table and returns the results."""
+    """A prepared program at certain sizes. `run(args)` puts the arguments into the table and
+    returns the results, of other `shapes` if these are given."""
 
-    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, prepared: Prepared, way: WayIn, sizes: tuple[int, ...], shapes: Any = None
+    ) -> None:
         program, table, first = prepared.parts
-        self._program, self._enter = program, gate.enter
+        self._program, self._enter = program, way.enter
         block = program.block(sizes)
         self._now = table, block
-        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
-        shapes = block.shapes[:-1] if program.checks else block.shapes
-        self._results = program.lender.maker(shapes)
+        self._plan = way.plan(ctypes.addressof(table), block, program.number, first)
+        made = block.shapes[:-1] if program.checks else block.shapes
+        if shapes is not None:
+            made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
+        self._results = program.lender.maker(made)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._undoes = bool(program.code.undo)
-        self._kept = prepared, gate, block
+        self._kept = prepared, way, block
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
         """Run it."""
@@ -95,5 +98,11 @@ class Entered:
                 self._enter(self._plan, args, *results, *flags)
             bad = flags[0].item() if flags else 0
         if bad:
-            refuse(bad, program.checks)
+            _refuse(bad, program.checks)
         return results
+
+
+def _refuse(flags: int, words: list[str]) -> None:
+    from chainrule.compile.graph.rules.index_checks import refuse
+
+    refuse(flags, words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.engine.op import Spec
+
+if TYPE_CHECKING:
+    from chainrule.compile.loops.statements import Host
 
 
 @final
@@ -28,6 +31,10 @@ class Layout:
     results: list[Spec]
     scratch: list[Buffer]
     lives: dict[Buffer, tuple[int, int]]
+
+
+Made = tuple[Layout, "list[Host]", bytes]
+"""What is made of a program: its memory, its ops in eager form, its object file."""
 
 
 @final

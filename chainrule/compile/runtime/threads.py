@@ -15,13 +15,12 @@ import threading
 from functools import cache
 from typing import Any, final
 
-import llvmlite.binding
-
-from chainrule.compile.cpu import thread_pool
-from chainrule.compile.llvm.host_target import start, target
+from chainrule.compile.cpu.symbols import MOST_THREADS, PARALLEL, RESET, STOP, WORKER, WORKERS
+from chainrule.compile.runtime import linking
+from chainrule.compile.runtime.kept_objects import kept_object
+from chainrule.compile.runtime.placing import placed
 from chainrule.errors import ConfigError
 
-llvm: Any = llvmlite.binding
 VARIABLES = ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS")
 """Of the environment: ours, and the one that most numerical libraries follow."""
 _Plain = ctypes.CFUNCTYPE(None)
@@ -33,29 +32,21 @@ class Pool:
     """The machine code of the pool, and the threads in it."""
 
     def __init__(self) -> None:
-        start()
-        module = llvm.parse_assembly(thread_pool.text(llvm.get_process_triple()))
-        module.verify()
-        self._engine = llvm.create_mcjit_compiler(module, target())
-        self._engine.finalize_object()
-        self._worker = _Count(self._at(thread_pool.WORKER))
-        self._workers = _Count(self._at(thread_pool.WORKERS))
-        self._stop = _Plain(self._at(thread_pool.STOP))
-        self._reset = _Plain(self._at(thread_pool.RESET))
+        code = placed(kept_object("pool", _compiled))
+        self._code = code
+        self._worker, self._workers = [_Count(code.address(name)) for name in (WORKER, WORKERS)]
+        self._stop, self._reset = [_Plain(code.address(name)) for name in (STOP, RESET)]
         self._reset()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._over = False
         self.running = False
-        llvm.add_symbol(thread_pool.NAME, self._at(thread_pool.NAME))
+        linking.known[PARALLEL] = code.address(PARALLEL)
         atexit.register(self._end)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._fork, after_in_parent=self._lock.release, after_in_child=self._born
             )
-
-    def _at(self, name: str) -> int:
-        return self._engine.get_function_address(name)
 
     def run(self) -> None:
         """Start the threads, if they are not running."""
@@ -67,7 +58,7 @@ class Pool:
             if self.running or self._over:
                 return
             self.running = True
-            count = min(get_num_threads(), thread_pool.MOST) - 1 if os.name == "posix" else 0
+            count = min(get_num_threads(), MOST_THREADS) - 1 if os.name == "posix" else 0
             self._workers(count)
             for i in range(1, count + 1):
                 t = threading.Thread(
@@ -104,6 +95,19 @@ class Pool:
     def _born(self) -> None:
         self._reset()  # another thread of the parent may have been in the pool
         self._lock.release()
+
+
+def _compiled() -> bytes:
+    import llvmlite.binding
+
+    from chainrule.compile.cpu.thread_pool import text
+    from chainrule.compile.llvm.host_target import start, target
+
+    llvm: Any = llvmlite.binding
+    start()
+    module = llvm.parse_assembly(text(llvm.get_process_triple()))
+    module.verify()
+    return target().emit_object(module)
 
 
 @cache

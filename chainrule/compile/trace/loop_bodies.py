@@ -57,7 +57,7 @@ class Body:
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
         ys = [np.empty(s.shape, s.dtype) for s in self.specs()[n + self.last :]]
-        if run.hosts:  # a turn needs Python
+        if run.loaded.hosts:  # a turn needs Python
             return (*state, *self._one_by_one(run, state, xs, rest, ys), *ys)
         ends = [np.empty(s.shape, s.dtype) for s in self.specs()[n : n + self.last]]
         first = m + len(rest)
@@ -68,7 +68,7 @@ class Body:
         }
         flags = [np.zeros(self.turns, np.int64)] if run.checks else []
         parts = [Parts(a) for a in [*xs, *ys, *flags]]
-        Moving(run, fixed)([p.addresses for p in parts], [run.block(())] * self.turns)
+        Moving(run.loaded, fixed)([p.addresses for p in parts], [run.loaded.block(())] * self.turns)
         if flags and (outside := np.bitwise_or.reduce(flags[0])):
             refuse(int(outside), run.checks)
         return (*state, *ends, *ys)

@@ -157,6 +157,10 @@ def classes(what: str, index: Any, count: int) -> Any:
         return index if value.dtype.kind == "u" else where(index < 0, count, astype(index, int64))
     if value.size == 0:
         return index
+    # those below 0, read without a sign, are beyond what an array with a sign can hold
+    unsigned = value.view(f"u{value.itemsize}") if value.dtype.kind == "i" else value
+    if unsigned.max() < min(count, 1 << (8 * value.itemsize - 1)):
+        return index
     for wrong in (value.min(), value.max()):
         if not 0 <= wrong < count:
             raise IndexingError(

@@ -38,6 +38,8 @@ def floating(fn: Fn) -> Fn:
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
         if not plain:
             return several(*xs)
+        if not x.size:
+            return x.copy()  # only its dtype is asked for: SciPy need not be loaded for that
         if x.size < eager_kernels.LEAST_OF_ROW:
             return fn(x)
         x = np.ascontiguousarray(x)

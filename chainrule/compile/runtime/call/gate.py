@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.cpu.call_gate import ARGUMENT, AXES, PLAN, SYMBOLS
+from chainrule.compile.cpu.call_plan import ARGUMENT, AXES, PLAN, SYMBOLS
 from chainrule.compile.cpu.object_layout import arrays_are_known, slots
 from chainrule.compile.runtime.machine_code import Code
+from chainrule.compile.runtime.steady_looks import looks
+from chainrule.compile.runtime.way_in import ONE, WayIn, builtin
 from chainrule.engine.tensors import Tensor
-
-_ONE, _MANY = 0x8, 0x80
-"""How a built-in function is called: with one argument, with an array of them."""
-
-
-class _Method(ctypes.Structure):
-    """CPython's `PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("how", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_new = ctypes.pythonapi.PyCFunction_NewEx
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-
-
-def _builtin(name: str, address: int, how: int, first: Any) -> tuple[Any, Any]:
-    """A built-in function at an address, and what must live as long as it does."""
-    method = _Method(name.encode(), address, how, None)
-    return _new(ctypes.addressof(method), first, None), method
 
 
 @final
@@ -47,21 +24,12 @@ class Gate:
     """
 
     def __init__(self, code: Code, plan: list[int], rows: Sequence[int], words: Any) -> None:
-        self._words = [*plan, *rows]
+        """`way` is the way into the program if they are."""
+        words_of_plan = [*plan, *rows]
         self._guards = words
-        self._code = code
-        array = np.array(self._words, np.int64)
-        self.again, self._again = _builtin("again", code.again, _ONE, array)
-        self.enter, self._enter = _builtin("enter", code.enter, _MANY, None)
-
-    def plan(self, table: int, block: Any, host: int, first: int) -> Any:
-        """What `enter(plan, args, *results)` is given for certain sizes."""
-        named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
-        named |= {"host": host, "first": first}
-        words = np.array(self._words, np.int64)
-        for name, value in named.items():
-            words[PLAN.index(name)] = value
-        return words
+        array = np.array(words_of_plan, np.int64)
+        self.again, self._again = builtin("again", looks().again, ONE, array)
+        self.way = WayIn(code, words_of_plan)
 
 
 def gate(

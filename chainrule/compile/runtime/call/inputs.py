@@ -61,7 +61,7 @@ def inputs(variant: Variant, leaves: Sequence[Any]) -> Inputs | None:
         return None
     found += [np.array(n.read(), n.array.dtype) for n in variant.numbers]
     symbols = _symbols(variant, found)
-    objects = native_of(variant).layout.objects
+    objects = native_of(variant).loaded.layout.objects
     drawn = [b for b, _ in zip(objects[len(found) :], _read(variant), strict=False)]
     return Inputs([*found, *[_anything(b, symbols) for b in drawn]], symbols)
 

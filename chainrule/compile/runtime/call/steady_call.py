@@ -22,9 +22,11 @@ from chainrule.compile.runtime.call.declared_axes import Axes
 from chainrule.compile.runtime.call.gate import Gate, gate
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
+from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
+from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.trace.variant import MISFIT, HeldGrad, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor
@@ -53,13 +55,13 @@ class Steady:
         self._recording = is_recording()
         self._all = variant.args == list(range(len(wanted)))
         run: Any = variant.run
-        self._native: Native = run.run if isinstance(run, Sized) else run
+        self._native: Loaded = (run.run if isinstance(run, Sized) else run).loaded
         # sizes at which the program is known to hold, at others the long way asks
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         # of many calls as one, what an eager op raises would come too late
         self.repeats = not (self._native.hosts or self._native.code.undo)
-        self.seen = Seen(variant, self._native.unchanged)
+        self.seen = Seen(variant, looks().unchanged)
         self._reads = [n.read for n in variant.numbers]
         self._numbers, self._guards = variant.numbers, variant.guards
         self._read = variant.read
@@ -118,7 +120,7 @@ class Steady:
         if sizes not in self._known:
             return MISFIT
         if self._gate is not None and (key := self._again(args)) >= 0:
-            entered[key] = Entered(self._call, self._gate, sizes)
+            entered[key] = Entered(self._call, self._gate.way, sizes)
         self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
 

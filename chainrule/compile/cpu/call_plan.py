@@ -1,0 +1,18 @@
+"""The words of a plan, which `call_gate.py` reads: where each stands."""
+
+from __future__ import annotations
+
+PLAN = (
+    "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
+)  # fmt: skip
+"""How many arguments and rows there are; what the program is given; the place in the table of the
+first result; the addresses of None, of NumPy's class, and of the words for `guarded`."""
+AXES = 6
+"""Axes that an argument may have."""
+ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
+"""An argument's class; where in it are its value (0 if it is an array itself) and its node; of the
+array dtype, number of axes, place in the table (-1 if the program does not read it) and sizes. A
+size -1 - s is that of symbol s."""
+SYMBOLS = 3
+BITS = 20
+"""Sizes are told as one number, this many bits for each symbol."""

@@ -1,0 +1,57 @@
+"""Kernels for eager calls that no earlier process has left in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.graph.sizes import about
+from chainrule.compile.runtime.backend import without_gc
+from chainrule.compile.runtime.call.dynamic_axes import record_sized
+from chainrule.compile.runtime.call.sized_program import Sized
+from chainrule.compile.runtime.kernel_entry import KernelEntry
+from chainrule.compile.runtime.loaded_program import Loaded
+from chainrule.compile.trace.assemble import Call
+from chainrule.engine.dtypes import Dtype
+
+_FIRST, _STEP = 11, 6
+"""Sizes that a function is traced at first: none is a special case, and no two are equal."""
+_MOSTLY = 512
+"""What sizes mostly are like: arrays are large."""
+
+
+def compiled(
+    f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
+) -> tuple[KernelEntry, Loaded]:
+    """The function f as a kernel, and what there is to know of it; see `eager.kernel`. Its program
+    has no name where it is not kept."""
+    names = sorted(set("".join(letters)))
+    sizes = {n: _FIRST + _STEP * i for i, n in enumerate(names)}
+    examples = [
+        np.broadcast_to(np.zeros((), d), [sizes[n] for n in axes])
+        for axes, d in zip(letters, dtypes, strict=True)
+    ]
+
+    def call(given: Any) -> Any:
+        return f([given[i] for i in range(len(letters))])
+
+    with without_gc():  # in a context of its own: who records or is handed ops here is not there
+        variant = Context().run(
+            record_sized,
+            "a composite",
+            examples,
+            [_symbols_of_axes(axes) for axes in letters],
+            Call(call, ()),
+        )
+    run: Any = variant.run
+    sized: Sized = run
+    places = [(i, a) for _, i, a in sized.places]
+    native = sized.run
+    return KernelEntry(native.name or "", variant.args, places, native.checks), native.loaded
+
+
+def _symbols_of_axes(axes: str) -> dict[int, str]:
+    return {i: about(letter, _MOSTLY) for i, letter in enumerate(axes)}
