@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chainrule as cr
@@ -175,6 +176,47 @@ def test_optimizers(f: Any) -> None:
     assert compiled.traces == 1
     for v in PARAMS:
         v.grad = 0
+
+
+def _read_before(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale * x for x in old]
+
+
+def _read_after(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale * x for x in new]
+
+
+def _shifted(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale + x for x in [old[-1], *old[:-1]]]
+
+
+@pytest.mark.usefixtures("eager_rolling")
+@pytest.mark.parametrize(
+    ("rule", "there"), [(_read_before, False), (_read_after, True), (_shifted, False)]
+)
+def test_numbers_that_are_written_in_their_place(rule: Any, there: bool) -> None:
+    """An update may write data where it reads them unless their former numbers are read later."""
+
+    def f(x: float) -> Any:
+        y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], x)
+        y.backward()
+        old = [p.data for p in PARAMS]
+        new = [p.data - 0.05 * p.grad for p in PARAMS]
+        scale = math.sqrt(sum(x * x for x in new))
+        after = rule(new, old, scale)
+        for i, p in enumerate(PARAMS):
+            p.data, VELOCITY[i], p.grad = new[i], after[i], 0
+        return y
+
+    compiled = cr.jit(f)
+    for k in range(6):
+        same_step(f, compiled, 0.1 * k)
+    (variant,) = compiled._numbers.variants()
+    loops = variant.step.update.loops
+    assert loops is not None, variant.step.update.why
+    data = loops.results(0, len(PARAMS))
+    assert np.shares_memory(data, loops.leaves) == there
+    assert np.shares_memory(loops.results(len(PARAMS), 2 * len(PARAMS)), loops.leaves) is False
 
 
 def test_numbers_that_a_step_computes_of_ints() -> None:

@@ -145,6 +145,13 @@ def backward_of_a_result(world, r, x):
     return y.data
 
 
+def backward_of_an_older_result(world, r, x):
+    y = world.train(1, x)
+    world.train(2, [1 - a for a in x])
+    y.backward()
+    return y.data
+
+
 def deleted_results(world, r, x):
     world.train(2, x)
     gc.collect()
@@ -165,7 +172,9 @@ def steps(n: int) -> Look:
 
 LOOKS: list[Look] = [
     pickled, copied, eager_loss, built_from_two, set_data, set_gradient, zero_gradients, set_items,
-    held_floats, replaced_list_memory, printed, backward_of_a_result, deleted_results, labelled,
+    held_floats, replaced_list_memory, printed, backward_of_a_result,
+    backward_of_an_older_result, deleted_results,
+    labelled,
     lambda world, r, x: world.descend(x, 0.05).data,
     lambda world, r, x: world.evaluate(x).data,
     lambda world, r, x: world.numbers(),

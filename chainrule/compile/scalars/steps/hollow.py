@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from threading import RLock
 from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.scalars.lock import LOCK
 from chainrule.compile.scalars.steps.effects import Effects, Outputs, index
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
 from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
-LOCK = RLock()
-"""For all hollow leaves: held while a step computes, and while leaves are filled."""
 WORTH = 32
 """Steps without a look that are worth emptying all leaves once and filling them again."""
 MOST = 256
