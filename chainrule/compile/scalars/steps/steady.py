@@ -64,6 +64,7 @@ class Steady:
         self._kept: list[Any] = []
         self._given: list[tuple[Array, Any]] = []
         self._add(WATCH, stays.rows, stays.count, stays.groups)
+        self._hollow: list[FloatList] = []
         self._written = self._lists(update[0])
         self._made = np.zeros(len(self._written), np.int64)
         self._share(update[0])
@@ -100,8 +101,12 @@ class Steady:
         for kind in self._storage.kinds():
             if kind[0] == LIST and (kind in tape.kinds or kind in written):
                 x = self._storage.list_of(kind)
+                if x.hollow:
+                    self._hollow.append(x)
+                    continue
                 self._add(SAME, id(x.holder), x.items, len(x.numbers))
-        return [self._storage.list_of(kind) for kind in written]
+        found = [self._storage.list_of(kind) for kind in written]
+        return [x for x in found if not x.hollow]
 
     def _share(self, tape: UpdateTape) -> None:
         """Let the program of the graph read the state's array, and write where the update reads, if
@@ -155,8 +160,8 @@ class Steady:
         """Where the outputs go."""
         for w in sorted(self._effects.writes, key=lambda w: w.kind[0] == LIST):
             self._copy(self._target(w), self._source(w))
-            if w.kind[0] == LIST:
-                x = self._storage.list_of(w.kind)
+            x = self._storage.list_of(w.kind) if w.kind[0] == LIST else None
+            if x is not None and not x.hollow:
                 made = self._made[self._written.index(x) :]
                 words = id(x.holder), x.items, len(x.numbers), x.numbers.ctypes.data
                 self._add(PUT, *words, made.ctypes.data)
@@ -188,6 +193,8 @@ class Steady:
         if not leaves.follows(self._effects) or self._storage.version != self._version:
             return None
         if watched and self._stays.asked and not self._stays():
+            return None
+        if not all(x.hollow for x in self._hollow):
             return None
         skipped = 0 if watched else 1
         if floats:

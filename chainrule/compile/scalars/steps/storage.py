@@ -22,7 +22,8 @@ class Storage:
 
     def __init__(self, state: State) -> None:
         self.leaves = Leaves(state.values)
-        self.lists: list[FloatList] = [FloatList(x) for x in state.lists]
+        self.lists: list[FloatList] = [FloatList(x, self.leaves) for x in state.lists]
+        self.leaves.lists = self.lists
         self._effects_by_key: dict[Any, Effects] = {}
         self.version = 0
         """Another one after each change of where the numbers are."""
@@ -76,8 +77,12 @@ class Storage:
                 self.list_of(w.kind).store(found(w.start, w.stop), w.among)
         for f in effects.fills:
             if f.kind[0] == LIST:
-                self.list_of(f.kind).fill(f.thing, f.among)
+                self.list_of(f.kind).put(f.thing, f.among)
         self.leaves.rest()
+        if self.leaves.hollow and not self.leaves.steps:  # they have just been emptied
+            for w in effects.writes:
+                if w.kind[0] == LIST and w.among is None:
+                    self.list_of(w.kind).empty()
 
 
 @final
