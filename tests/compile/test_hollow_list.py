@@ -26,7 +26,7 @@ import pytest
 import chainrule as cr
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
-from chainrule.compile.scalars.steps.hollow_list import HollowList
+from chainrule.compile.scalars.steps.hollow_list import HollowList, holders_of
 from chainrule.tree import flatten, tree_map
 
 NUMBERS = [0.5, -1.25, 3.0, 0.5, 1e-3]
@@ -49,7 +49,7 @@ def hollow() -> tuple[Holder, FloatList]:
     holder = Holder()
     owner = FloatList(holder.items, Leaves([]))
     owner.load()
-    owner.empty()
+    owner.empty(holders_of([holder.items]))
     assert type(holder.items) is HollowList
     return holder, owner
 
@@ -183,18 +183,18 @@ def test_what_reads_memory_past_the_methods_finds_no_number() -> None:
 def test_a_list_that_is_being_read_stays_full(make: Callable[[Any], Any]) -> None:
     holder = Holder()
     owner = FloatList(holder.items, Leaves([]))
+    holders = holders_of([holder.items])
     for _ in range(5):
         reader = make(holder.items)
         owner.load()
-        owner.empty()
+        owner.empty(holders_of([holder.items]))
         assert type(holder.items) is list
         del reader
-    owner._searches = 1
-    owner.empty()
+    owner.empty(holders)
     assert type(holder.items) is HollowList
     repr(holder.items)
     reader = make(holder.items)
-    owner.empty()
+    owner.empty(holders)
     assert type(holder.items) is list
     del reader
 
@@ -203,7 +203,7 @@ def test_a_list_in_a_running_function_stays_full() -> None:
     holder = Holder()
     owner, items = FloatList(holder.items, Leaves([])), holder.items
     owner.load()
-    owner.empty()
+    owner.empty(holders_of([holder.items]))
     assert type(items) is list
 
 
@@ -212,7 +212,7 @@ def test_a_list_of_more_than_floats_stays_full() -> None:
     holder.items[2] = 3
     owner = FloatList(holder.items, Leaves([]))
     owner.load()
-    owner.empty()
+    owner.empty(holders_of([holder.items]))
     assert type(holder.items[2]) is int
 
 

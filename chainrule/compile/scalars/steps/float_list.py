@@ -8,6 +8,7 @@ else refers to is changed in its place. So floats are made once, as neighbours i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import is_
 from typing import Any, final
 
@@ -22,15 +23,12 @@ from chainrule.compile.scalars.steps.hollow_list import (
     can_be_hollow,
     empty,
     fill,
-    holders_of,
 )
 from chainrule.compile.scalars.steps.memory import LIST, Memory
 from chainrule.engine.op import Array
 
 MOST = 8
 """How often floats are made as neighbours: not if somebody keeps them at every step."""
-SEARCHES = 3
-"""How often holders of a list are searched."""
 _CHOICE = 4
 """Of how many times as many floats the closest are taken."""
 
@@ -47,9 +45,6 @@ class FloatList:
         self._code = None if self._layout is None else code()
         self._known: list[Any] = []
         """The objects whose numbers the array has."""
-        self._holders: list[Any] = []
-        """What refers to the list, as it was when they were last searched."""
-        self._searches = SEARCHES
         self._packings = MOST
         """How often its floats may be made anew."""
         self.scattered = True
@@ -68,19 +63,13 @@ class FloatList:
         """Whether the numbers are in the array only."""
         return type(self.holder) is HollowList
 
-    def empty(self) -> None:
-        """Let the numbers be in the array only, if that can be."""
+    def empty(self, holders: Sequence[Any]) -> None:
+        """Let the numbers be in the array only, if these are all `holders` of the list."""
         if self._code is None or self._layout is None or self.hollow:
             return
         self._known = []
-        if not can_be_hollow(self.holder, self._holders):
-            if not self._searches:
-                return
-            self._searches -= 1
-            self._holders = holders_of([self.holder])
-            if not can_be_hollow(self.holder, self._holders):
-                return
-        empty(self.holder, self)
+        if can_be_hollow(self.holder, holders):
+            empty(self.holder, self)
 
     def fill(self) -> None:
         """Let the list have its numbers again."""

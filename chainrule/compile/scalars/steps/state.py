@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, cast, final
+from typing import Any, ClassVar, cast, final
 
 from chainrule.compile.scalars.reroll.containers import PLAIN, parts
 from chainrule.compile.scalars.steps.numbers import TracedNumber
@@ -18,9 +18,13 @@ from chainrule.scalar.walk import APART
 @final
 class State:
     """The Values without operands and the lists of numbers that `roots` refer to. Lists of nothing
-    but ints are apart: they count only if a step puts floats there."""
+    but ints are apart: they count only if a step puts floats there. So many were `made`: each
+    refers to these lists."""
+
+    made: ClassVar[int] = 0
 
     def __init__(self, roots: Sequence[Any]) -> None:
+        State.made += 1
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
         self.ints: list[list[Any]] = []
