@@ -196,7 +196,7 @@ class Scalars:
     ) -> Variant:
         """What f does for arguments with these leaves."""
         self._recorded += 1
-        if kind.symbolic and ints:
+        if kind.symbolic:
             try:
                 variant, fixed = self._variant(leaves, structure, symbolic=True)
             except (OnSymbolsError, TraceError, DependsOnDataError):
@@ -225,13 +225,14 @@ class Scalars:
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
             step = Step(found, self._known, self._updates, self._storages, stays)
             runs = step.runs
-            chosen = indices(found.check, ints)
+            chosen = indices(found.check, [*ints, *[c.value for c in found.state.counts]])
             if not all(step.agrees(x, chosen) for x in found.outcomes):
                 raise DependsOnDataError(
                     f"{self._name} looks at the data or gradients of Values (a branch, int(), the "
                     "largest of several): for other numbers it does something else than at first"
                 )
-        proven = len(found.fixed) == len(ints) or not symbolic
+        counts = step is not None and bool(step.state.counts)
+        proven = not counts and (len(found.fixed) == len(ints) or not symbolic)
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
 

@@ -47,6 +47,10 @@ class Variant:
         """The indices of its gathers for these ints, None if it does something else for them."""
         if self.check is None:
             return NONE if tuple(ints) == self.ints else None
+        if self.step is not None and self.step.state.counts:
+            ints = [*ints, *[c.value for c in self.step.state.counts]]
+            if set(map(type, ints)) != {int}:
+                return None
         found = self.check(ints)
         try:
             return None if found is None else np.array(found, np.int64)

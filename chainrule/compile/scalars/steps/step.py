@@ -62,6 +62,7 @@ class Step:
             raise TraceError("jit: a step reads a Value that it reaches by no name")
         self._floats = len(first.leaves)
         self._scalars = len(first.steps.scalars)
+        self._counts = slice(len(first.steps.indices), len(first.steps.indices) + len(first.counts))
         self._room = self._room_in_order()
         outputs: list[int] = []
         each = [self._effects_of(first, kind, left, outputs) for kind, left in _left(first)]
@@ -105,15 +106,25 @@ class Step:
         """The value of the step, which is done."""
         with LOCK:
             y = self._call_steadily(floats, chosen, watched=False)
-            return self._call_slowly(floats, chosen) if y is MISFIT else y
+            y = self._call_slowly(floats, chosen) if y is MISFIT else y
+            self._count(chosen)
+            return y
 
     def call_if_it_stays(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The same if all that the step reads is certainly as it was; else `MISFIT`."""
         with LOCK:
             y = self._call_steadily(floats, chosen, watched=True)
             if y is MISFIT and self._stays():
-                return self._call_slowly(floats, chosen)
+                y = self._call_slowly(floats, chosen)
+            if y is not MISFIT:
+                self._count(chosen)
             return y
+
+    def _count(self, chosen: Chosen) -> None:
+        """Write the ints that the step changes."""
+        if self.state.counts:
+            for c, x in zip(self.state.counts, chosen[self._counts].tolist(), strict=True):
+                c.write(x)
 
     def _call_steadily(self, floats: Sequence[float], chosen: Chosen, *, watched: bool) -> Any:
         """The value of the step if its commands can be run; else `MISFIT`."""
