@@ -7,7 +7,7 @@ is, for other numbers; then everything is as it was before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from threading import get_ident
 from types import FunctionType
 from typing import Any, final
@@ -15,6 +15,7 @@ from typing import Any, final
 from chainrule.compile.scalars.ints.failures import on_symbols
 from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
+from chainrule.compile.scalars.lines import Lines, noting_lines
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import stands
 from chainrule.compile.scalars.steps.counts import Count, writing_line
@@ -67,6 +68,7 @@ class StepRecorder:
         self._symbolic = symbolic
         self._written: list[int] = []
         """The lists that it changes."""
+        self._lines: Lines = {}
         self._polluted: list[Any] = []
         self._counted: list[Count] = []
         """Ints that the latest run changed, which are not counted among the state."""
@@ -142,7 +144,8 @@ class StepRecorder:
                 c.write(SymbolicInt(steps, f"a[{n}]", c.value, n))
             stack.enter_context(functions_of_math(nodes))
             stack.enter_context(_backward(lambda v, own: self._pass(out, v, own)))
-            with on_symbols(self._symbolic, _ComparedError, TraceError):
+            noting = noting_lines(self._lines) if factor is None else nullcontext()
+            with on_symbols(self._symbolic, _ComparedError, TraceError), noting:
                 self._finish(out, given)
         return out
 
@@ -267,7 +270,7 @@ class StepRecorder:
                     f"jit: {self._name} returns {y!r}, which would be the same at every call: "
                     "return Values, their data, or numbers computed from these"
                 )
-        self._seen = Reads(out.leaves, results, where)
+        self._seen = Reads(out.leaves, results, where, self._lines)
 
 
 def _is_written(out: Outcome, k: int) -> bool:

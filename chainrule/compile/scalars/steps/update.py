@@ -57,6 +57,7 @@ class UpdateTape:
         self.right = np.array([at[line[-1]] for line in lines], np.int32)
         self.need = np.zeros(len(lines), np.int32)
         self.tops = np.zeros(len(lines), np.bool_)
+        self.files, self.lines = [""], np.zeros((len(lines), 2), np.int32)
         self.gathers = Gathers(NONE, [], NONE, NONE)
         self.results = [at[n] for n in outputs]
         self.kinds: dict[Kind, tuple[int, NDArray[np.int64]]] = {}
