@@ -77,7 +77,9 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
     if parts is None:
         leaves.append(tree)
         return _LEAF
-    return Structure(type(cast(object, tree)), keys, tuple([_take_apart(p, leaves) for p in parts]))
+    return Structure(
+        cast(object, tree).__class__, keys, tuple([_take_apart(p, leaves) for p in parts])
+    )
 
 
 def children_of(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:

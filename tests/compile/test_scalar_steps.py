@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chainrule as cr
@@ -175,6 +176,84 @@ def test_optimizers(f: Any) -> None:
     assert compiled.traces == 1
     for v in PARAMS:
         v.grad = 0
+
+
+def _read_before(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale * x for x in old]
+
+
+def _read_after(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale * x for x in new]
+
+
+def _shifted(new: list[Any], old: list[Any], scale: Any) -> list[Any]:
+    return [scale + x for x in [old[-1], *old[:-1]]]
+
+
+@pytest.mark.usefixtures("eager_rolling")
+@pytest.mark.parametrize(
+    ("rule", "there"), [(_read_before, False), (_read_after, True), (_shifted, False)]
+)
+def test_numbers_that_are_written_in_their_place(rule: Any, there: bool) -> None:
+    """An update may write data where it reads them unless their former numbers are read later."""
+
+    def f(x: float) -> Any:
+        y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], x)
+        y.backward()
+        old = [p.data for p in PARAMS]
+        new = [p.data - 0.05 * p.grad for p in PARAMS]
+        scale = math.sqrt(sum(x * x for x in new))
+        after = rule(new, old, scale)
+        for i, p in enumerate(PARAMS):
+            p.data, VELOCITY[i], p.grad = new[i], after[i], 0
+        return y
+
+    compiled = cr.jit(f)
+    for k in range(6):
+        same_step(f, compiled, 0.1 * k)
+    (variant,) = compiled._numbers.variants()
+    loops = variant.step.update.loops
+    assert loops is not None, variant.step.update.why
+    data = loops.results(0, len(PARAMS))
+    assert np.shares_memory(data, loops.leaves) == there
+    assert np.shares_memory(loops.results(len(PARAMS), 2 * len(PARAMS)), loops.leaves) is False
+
+
+def _clip_each(grads: list[Any]) -> list[Any]:
+    return [max(-0.05, min(0.02, g)) for g in grads]
+
+
+def _clip_norm(grads: list[Any]) -> list[Any]:
+    scale = min(1.0, 0.1 / math.sqrt(sum(g * g for g in grads)))
+    return [g * scale for g in grads]
+
+
+def _largest_of_all(grads: list[Any]) -> list[Any]:
+    top = max(abs(g) for g in grads) + max(grads)
+    return [g / top for g in grads]
+
+
+def _of_nan(grads: list[Any]) -> list[Any]:
+    nan = (grads[0] - grads[0]) * math.inf
+    return [min(g, nan) + (0.0 if k % 2 else max(g, 0.01, nan)) for k, g in enumerate(grads)]
+
+
+@pytest.mark.usefixtures("eager_rolling")
+@pytest.mark.parametrize("clip", [_clip_each, _clip_norm, _largest_of_all, _of_nan])
+def test_min_and_max_of_gradients(clip: Any) -> None:
+    def f(x: float) -> Any:
+        y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], x)
+        y.backward()
+        grads = clip([p.grad for p in PARAMS])
+        for p, g in zip(PARAMS, grads, strict=True):
+            p.data -= 0.5 * g
+            p.grad = 0
+        return y
+
+    compiled = cr.jit(f)
+    for k in range(6):
+        same_step(f, compiled, (-1) ** k * 0.7 * k)
+    assert compiled.traces == 1
 
 
 def test_numbers_that_a_step_computes_of_ints() -> None:

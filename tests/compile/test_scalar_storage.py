@@ -27,7 +27,8 @@ from chainrule.compile.scalars import runs
 from chainrule.compile.scalars.reroll import families
 from chainrule.compile.scalars.steps import hollow, update
 from chainrule.compile.scalars.steps.float_list import FloatList
-from chainrule.compile.scalars.steps.hollow import HollowLeaf
+from chainrule.compile.scalars.steps.hollow import HollowLeaf, Leaves
+from chainrule.compile.scalars.steps.hollow_list import HollowList
 from chainrule.scalar import Value
 from tests.compile.test_scalar_steps import adam
 from tests.sampling import sampled
@@ -145,6 +146,13 @@ def backward_of_a_result(world, r, x):
     return y.data
 
 
+def backward_of_an_older_result(world, r, x):
+    y = world.train(1, x)
+    world.train(2, [1 - a for a in x])
+    y.backward()
+    return y.data
+
+
 def deleted_results(world, r, x):
     world.train(2, x)
     gc.collect()
@@ -165,7 +173,9 @@ def steps(n: int) -> Look:
 
 LOOKS: list[Look] = [
     pickled, copied, eager_loss, built_from_two, set_data, set_gradient, zero_gradients, set_items,
-    held_floats, replaced_list_memory, printed, backward_of_a_result, deleted_results, labelled,
+    held_floats, replaced_list_memory, printed, backward_of_a_result,
+    backward_of_an_older_result, deleted_results,
+    labelled,
     lambda world, r, x: world.descend(x, 0.05).data,
     lambda world, r, x: world.evaluate(x).data,
     lambda world, r, x: world.numbers(),
@@ -236,6 +246,7 @@ def settle(world: World) -> None:
     for step in range(4):
         world.train(step, [0.1, 0.2, 0.3, 0.4, 0.5])
     assert all(type(p) is HollowLeaf for p in world.params)
+    assert type(world.first) is type(world.second) is HollowList
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -314,7 +325,7 @@ def test_looks_at_every_step_leave_them_as_they_are(
 def test_a_list_that_differs_anywhere_is_read_again(n: int) -> None:
     """One object in the place of an equal one, at each place; another length."""
     holder = [i + 0.5 for i in range(n)]
-    numbers = FloatList(holder)
+    numbers = FloatList(holder, Leaves([]))
     numbers.load()
     for i in range(n):
         numbers.numbers[:] = -1.0
@@ -328,7 +339,7 @@ def test_a_list_that_differs_anywhere_is_read_again(n: int) -> None:
 def test_a_float_that_lies_where_one_before_it_did() -> None:
     """No address tells that an item is the same: it may be that of a new float."""
     holder = [i + 0.5 for i in range(40)]
-    numbers = FloatList(holder)
+    numbers = FloatList(holder, Leaves([]))
     numbers.load()
     for i in range(200):
         holder[3] = i + 0.125

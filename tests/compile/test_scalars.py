@@ -177,3 +177,28 @@ def test_a_tape_in_parts_is_the_tape(monkeypatch: pytest.MonkeyPatch):
     want = slopes()
     monkeypatch.setattr(tape, "PART", 3)
     assert slopes() == want
+
+
+def test_explain_names_the_lines_of_a_program() -> None:
+    """Of each family, also in a function that the function calls, and where an index is an int."""
+    r = random.Random(2)
+    rows = [[Value(r.random()) for _ in range(6)] for _ in range(40)]
+
+    def linear(x: list[float]) -> list[Any]:
+        return [sum(w * a for w, a in zip(row, x, strict=True)) for row in rows]
+
+    def loss(x: list[float], k: int) -> Any:
+        h = [
+            v.tanh()
+            for v in linear(x)
+        ]  # fmt: skip
+        return sum(a * a for a in h) + rows[k][0]
+
+    compiled = cr.jit(loss)
+    for n in range(4):
+        compiled([0.1 * i for i in range(6)], n)
+    text = str(compiled.explain())
+    first, second = linear.__code__.co_firstlineno, loss.__code__.co_firstlineno
+    assert f"40 dot products of 6, from line {first + 1} of test_scalars.py\n" in text
+    assert f"40 tanh, from line {second + 2} of test_scalars.py\n" in text
+    assert f"1 dot products of 40, from line {second + 5} of test_scalars.py" in text

@@ -59,7 +59,7 @@ RANDOM = {"nn.functional.dropout", "empty", "empty_like", "nn.functional.rrelu"}
         "dropout2d",
         "dropout3d",
         "triplet_margin_with_distance_loss",
-    )  # fmt: skip
+    )
 }
 """What has no one answer, or is called with functions of PyTorch's."""
 OPEN = {"linalg.eig", "linalg.eigh", "linalg.svd", "linalg.qr"}

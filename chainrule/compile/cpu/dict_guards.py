@@ -19,6 +19,7 @@ from llvmlite import ir
 from chainrule.compile.cpu.symbols import LOOKUP
 from chainrule.compile.llvm.functions import I64, declare
 
+OF_DICTS = "guarded"
 _PTR, _I8 = ir.PointerType(), ir.IntType(8)
 _HEAD, _ENTRY = 4, 2
 
@@ -29,7 +30,7 @@ def _word(n: int) -> Any:
 
 def add_dict_guard(module: Any) -> Any:
     """Add the function to a module."""
-    f = ir.Function(module, ir.FunctionType(I64, [_PTR]), "guarded")
+    f = ir.Function(module, ir.FunctionType(I64, [_PTR]), OF_DICTS)
     (words,) = f.args
     names = ("begin", "next", "look", "version", "whole", "entry", "item", "equal", "new", "yes")
     blocks = {name: f.append_basic_block(name) for name in (*names, "no")}

@@ -1,6 +1,6 @@
 """A function that tells whether two rows of words are equal: `equal(a, b, count)`, an int64.
 
-It compares several words without a branch, so that LLVM makes vectors of them.
+It compares vectors without a branch in between: rows are mostly equal, and then all is looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from chainrule.compile.llvm.functions import I64
 from chainrule.compile.llvm.serial_loops import count_up
 
 NAME = "equal"
-_BLOCK = 16
+_LANES = 8
+_VECTOR = ir.VectorType(I64, _LANES)
 
 
 def equal_words(module: Any) -> Any:
@@ -25,24 +26,26 @@ def equal_words(module: Any) -> Any:
     f.linkage = "internal"
     one, other, count = f.args
     b = ir.IRBuilder(f.append_basic_block())
-    zero, block = ir.Constant(I64, 0), ir.Constant(I64, _BLOCK)
+    vectors, bits = b.alloca(_VECTOR), b.alloca(I64)
+    b.store(ir.Constant(_VECTOR, [0] * _LANES), vectors)
+    b.store(ir.Constant(I64, 0), bits)
+    lanes = ir.Constant(I64, _LANES)
 
-    def difference(i: Any) -> Any:
-        return b.xor(*[b.load(b.gep(a, [i], source_etype=I64), typ=I64) for a in (one, other)])
+    def note(i: Any, kind: Any, found: Any) -> None:
+        x, y = (
+            b.load(b.gep(a, [i], source_etype=I64), typ=kind, align=I64.width // 8)
+            for a in (one, other)
+        )
+        b.store(b.or_(b.load(found, typ=kind), b.xor(x, y)), found)
 
-    def end_if_any(bits: Any) -> None:
-        with b.if_then(b.icmp_unsigned("!=", bits, zero), likely=False):
-            b.ret(zero)
-
-    blocks = b.udiv(count, block)
-    with count_up(b, blocks) as k:
-        start = b.mul(k, block)
-        found = difference(start)
-        for n in range(1, _BLOCK):
-            found = b.or_(found, difference(b.add(start, ir.Constant(I64, n))))
-        end_if_any(found)
-    start = b.mul(blocks, block)
+    whole = b.udiv(count, lanes)
+    with count_up(b, whole) as k:
+        note(b.mul(k, lanes), _VECTOR, vectors)
+    start = b.mul(whole, lanes)
     with count_up(b, b.sub(count, start)) as k:
-        end_if_any(difference(b.add(start, k)))
-    b.ret(ir.Constant(I64, 1))
+        note(b.add(start, k), I64, bits)
+    kind = ir.FunctionType(I64, [_VECTOR])
+    reduce = ir.Function(module, kind, f"llvm.vector.reduce.or.v{_LANES}i64")
+    found = b.or_(b.call(reduce, [b.load(vectors, typ=_VECTOR)]), b.load(bits, typ=I64))
+    b.ret(b.zext(b.icmp_unsigned("==", found, ir.Constant(I64, 0)), I64))
     return f

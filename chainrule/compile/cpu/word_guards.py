@@ -1,8 +1,8 @@
 """Functions that tell whether words in memory are what they were.
 
     int64 unchanged(rows, count)            a row: an address, and the word that is to be there
-    int64 rows_unchanged(rows, count)       a row: an address, how many words lie there, and the
-                                            address of those that are to be there
+    int64 rows_unchanged(rows, count)       a row: an address, how many words lie there, and those
+                                            that are to be there
 
 Rows are looked at in their order: an earlier one may say that the memory of a later one is there.
 """
@@ -21,34 +21,40 @@ from chainrule.compile.llvm.serial_loops import count_up
 NAME, OF_ROWS = "unchanged", "rows_unchanged"
 
 
-def joined(rows: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Rows of an address and a word, those of neighbours as one: address and words."""
-    out: list[tuple[int, list[int]]] = []
+def joined(rows: Sequence[int]) -> tuple[int, list[int]]:
+    """Of rows of an address and a word, those of neighbours as one: how many these are, and all of
+    them, one after the other."""
+    out: list[int] = []
+    starts: list[int] = []
+    end = None
     for address, word in zip(rows[::2], rows[1::2], strict=True):
-        if out and out[-1][0] + 8 * len(out[-1][1]) == address:
-            out[-1][1].append(word)
-        else:
-            out.append((address, [word]))
-    return out
+        if address != end:
+            starts.append(len(out))
+            out += [address, 0]
+        out[starts[-1] + 1] += 1
+        out.append(word)
+        end = address + 8
+    return len(starts), out
 
 
-def add_row_guard(module: Any) -> None:
+def add_row_guard(module: Any) -> Any:
     """Add `rows_unchanged` to a module."""
     pointer = ir.PointerType()
     f = ir.Function(module, ir.FunctionType(I64, [pointer, I64]), OF_ROWS)
     rows, count = f.args
     b = ir.IRBuilder(f.append_basic_block())
-    with count_up(b, count) as i:
-        at = b.mul(i, ir.Constant(I64, 3))
-        address, length, words = [
-            b.load(b.gep(rows, [b.add(at, ir.Constant(I64, n))], source_etype=I64), typ=I64)
-            for n in range(3)
-        ]
-        ends = [b.inttoptr(x, pointer) for x in (address, words)]
-        same = b.call(equal_words(module), [*ends, length])
+    place = b.alloca(pointer)
+    b.store(rows, place)
+    with count_up(b, count):
+        row = b.load(place, typ=pointer)
+        after = [b.gep(row, [ir.Constant(I64, n)], source_etype=I64) for n in (1, 2)]
+        address, length = b.load(row, typ=pointer), b.load(after[0], typ=I64)
+        same = b.call(equal_words(module), [address, after[1], length])
         with b.if_then(b.icmp_unsigned("==", same, ir.Constant(I64, 0)), likely=False):
             b.ret(same)
+        b.store(b.gep(after[1], [length], source_etype=I64), place)
     b.ret(ir.Constant(I64, 1))
+    return f
 
 
 def add_word_guard(module: Any) -> None:

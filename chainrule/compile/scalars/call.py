@@ -28,7 +28,7 @@ from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
 from chainrule.compile.scalars.variants import Kind, Variant, forget_oldest
 from chainrule.compile.trace.guards.reach import names_in
-from chainrule.compile.trace.guards.watcher import watcher
+from chainrule.compile.trace.guards.watcher import Watcher
 from chainrule.compile.trace.variant import MISFIT
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import TraceError
@@ -69,7 +69,7 @@ class Scalars:
         """The value of f for arguments like those of the latest call, where all that it read is as
         it was; else `MISFIT`."""
         variant = self._latest
-        if variant is None or not variant.proven or not variant.stays():
+        if variant is None or not variant.proven:
             return MISFIT
         short = short_key(args)
         if short is not None:
@@ -81,7 +81,7 @@ class Scalars:
             if (structure, tuple([kind_of(x) for x in leaves])) != self._key:
                 return MISFIT
         chosen = variant.chosen([x for x in leaves if type(x) is int])
-        return MISFIT if chosen is None else variant.call(leaves, chosen)
+        return MISFIT if chosen is None else variant.call_if_it_stays(leaves, chosen)
 
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
@@ -196,7 +196,7 @@ class Scalars:
     ) -> Variant:
         """What f does for arguments with these leaves."""
         self._recorded += 1
-        if kind.symbolic and ints:
+        if kind.symbolic:
             try:
                 variant, fixed = self._variant(leaves, structure, symbolic=True)
             except (OnSymbolsError, TraceError, DependsOnDataError):
@@ -220,17 +220,19 @@ class Scalars:
         if found is None:
             found = recorder.record(symbolic=symbolic)
             runs = Runs(found.tape, self._known)
+            stays = Watcher(found.read, loops().unchanged, loops().guarded)
         else:
-            step = Step(found, self._known, self._updates, self._storages)
+            stays = Watcher(found.read, loops().unchanged, loops().guarded)
+            step = Step(found, self._known, self._updates, self._storages, stays)
             runs = step.runs
-            chosen = indices(found.check, ints)
+            chosen = indices(found.check, [*ints, *[c.value for c in found.state.counts]])
             if not all(step.agrees(x, chosen) for x in found.outcomes):
                 raise DependsOnDataError(
                     f"{self._name} looks at the data or gradients of Values (a branch, int(), the "
                     "largest of several): for other numbers it does something else than at first"
                 )
-        stays = watcher(found.read, loops().unchanged, loops().guarded)
-        proven = len(found.fixed) == len(ints) or not symbolic
+        counts = step is not None and bool(step.state.counts)
+        proven = not counts and (len(found.fixed) == len(ints) or not symbolic)
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+from chainrule.compile.scalars.lines import in_words
 from chainrule.compile.scalars.reroll.family import Family
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
 from chainrule.compile.scalars.runs import Runs
@@ -25,13 +27,20 @@ def _explained(name: str, runs: Runs | Update) -> str:
         return f"{name}: a tape of {n:,} operations, one after the other: {runs.why}"
     families = runs.loops.families.families
     head = f"{name}: {n:,} operations on single numbers, as loops over {len(families)} families"
-    return "\n".join([head, *_lines(families)])
+    return "\n".join([head, *_lines(families, runs.tape.files)])
 
 
-def _lines(families: list[Family]) -> Iterator[str]:
+def _lines(families: list[Family], files: list[str]) -> Iterator[str]:
     """A line for each family, in the order in which they are computed; equal ones once."""
+    at: dict[str, dict[str, set[int]]] = {}
+    for family in families:
+        mine = at.setdefault(_line(family), {})
+        lines: list[tuple[int, int]] = family.lines.tolist()
+        for file, line in lines:
+            mine.setdefault(Path(files[file]).name, set()).add(line)
     for line, times in Counter(map(_line, families)).items():
-        yield f"  {line}" + (f", {times} times" if times > 1 else "")
+        source = f", from {in_words(at[line])}" if at[line] else ""
+        yield f"  {line}" + (f", {times} times" if times > 1 else "") + source
 
 
 def _line(family: Family) -> str:

@@ -177,6 +177,8 @@ def value(row: Elementwise, xs: Sequence[Number]) -> Any:
 
 NUMBERS: dict[str, tuple[int, Callable[..., Any]]] = {
     "quotient": (2, lambda a, b: a / b),
+    "least": (2, lambda a, b: b.select(b.is_("<", a), b, a)),
+    "most": (2, lambda a, b: b.select(b.is_(">", a), b, a)),
 }
 """What Python's floats compute otherwise than Values do; it has no derivative."""
 

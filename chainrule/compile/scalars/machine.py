@@ -24,7 +24,7 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, add_dict_guard
+from chainrule.compile.cpu.dict_guards import LOOKUP, OF_DICTS, add_dict_guard
 from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.runtime.machine_code import compile_object
@@ -217,7 +217,7 @@ class Loops:
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
         self.unchanged = asking(self._engine.get_function_address(OF_ROWS))
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-        self.guarded = asking(self._engine.get_function_address("guarded"))
+        self.guarded = asking(self._engine.get_function_address(OF_DICTS))
 
 
 def _address_in_python(name: str) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
+from chainrule.compile.scalars.lines import Lines
 from chainrule.scalar import Value
 from chainrule.scalar.walk import SUMMED
 
@@ -34,8 +35,13 @@ class Reads:
     """
 
     def __init__(
-        self, given: Sequence[Value], results: Sequence[Value], where: Mapping[int, Any]
+        self,
+        given: Sequence[Value],
+        results: Sequence[Value],
+        where: Mapping[int, Any],
+        lines: Lines,
     ) -> None:
+        self.lines = lines
         self.given, self.results = given, results
         self.order = order = ordered(results)
         known = {id(v) for v in given}

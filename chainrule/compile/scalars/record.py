@@ -16,6 +16,7 @@ from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.ints.failures import OnSymbolsError, on_symbols
 from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import Check, Steps, SymbolicInt
+from chainrule.compile.scalars.lines import Lines, noting_lines
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import stands
 from chainrule.compile.scalars.tape import Tape
@@ -56,6 +57,7 @@ class _Run:
     numbers: Sequence[float]
     found: Any
     steps: Steps
+    lines: Lines
 
     @property
     def results(self) -> Sequence[Any]:
@@ -113,7 +115,7 @@ class Recorder:
             inputs = [v for v in run.given if isinstance(v, Value)]
             args, kwargs = self._structure.unflatten(run.given)
             where = stands({"function": self._f, "arguments": args, "keywords": kwargs})
-            seen = Reads(inputs, run.results, where)
+            seen = Reads(inputs, run.results, where, run.lines)
             others = [
                 self._elsewhere(seen, x, symbolic=symbolic, compare=True) for x in _FACTORS[:-1]
             ]
@@ -132,7 +134,7 @@ class Recorder:
 
     def _run(self, numbers: Sequence[float] | None, *, symbolic: bool) -> _Run:
         """f for these numbers, or for those of its arguments."""
-        steps = Steps()
+        steps, first = Steps(), numbers is None
         numbers = numbers if numbers is not None else self.numbers()
         left, given = iter(numbers), list[Any]()
         number = count()
@@ -145,9 +147,10 @@ class Recorder:
             else:
                 given.append(x)
         args, kwargs = self._structure.unflatten(given)
-        with on_symbols(symbolic):
+        lines: Lines = {}
+        with on_symbols(symbolic), noting_lines(lines) if first else nullcontext():
             found = self._f(*args, **kwargs)
-        return _Run(given, numbers, found, steps)
+        return _Run(given, numbers, found, steps, lines)
 
     def reach(self) -> Notes:
         """Notes of all that f can read."""

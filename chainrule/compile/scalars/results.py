@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from chainrule.compile.scalars.leaves import Leaves
+from chainrule.compile.scalars.lock import LOCK
 from chainrule.engine.op import Array
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
@@ -23,9 +24,9 @@ _MADE = "jit"
 @final
 class Slopes:
     """Derivatives in an array, at `places` of it or at all, which become Python numbers when
-    somebody looks at them."""
+    somebody looks at them. An array that others write to is theirs until it is copied."""
 
-    __slots__ = ("_all", "_places")
+    __slots__ = ("__weakref__", "_all", "_places")
 
     def __init__(self, array: Array, places: Any = None) -> None:
         self._all = array
@@ -34,7 +35,12 @@ class Slopes:
     @property
     def array(self) -> Array:
         """The derivatives alone."""
-        return self._all if self._places is None else self._all[self._places]
+        with LOCK:
+            return self._all if self._places is None else self._all[self._places]
+
+    def copy(self) -> None:
+        """Copy them: their memory is about to be written."""
+        self._all = self._all.copy()
 
     def __iter__(self) -> Iterator[float]:
         return iter(self.array.tolist())

@@ -23,6 +23,7 @@ from chainrule.compile.scalars.machine import codes, loops
 from chainrule.compile.scalars.reads import Maxima, Reads, ordered
 from chainrule.compile.scalars.reroll.containers import Stand
 from chainrule.engine.op import Array
+from chainrule.engine.provenance import location
 from chainrule.errors import TraceError
 from chainrule.ops.families import rows
 from chainrule.scalar import Value
@@ -68,7 +69,24 @@ class Tape:
         for v in order:
             if v._made is not None:
                 self._at[id(v)] = self._sum(v) if v._made is SUMMED else self._op(v)
+        self.files, self.lines = self._origins(seen)
         self._finish([self._at[id(v)] for v in seen.results])
+
+    def _origins(self, seen: Reads) -> tuple[list[str], NDArray[np.int32]]:
+        """Files of the program, and of each instruction the number of one of them and a line of it;
+        0 where that is not known."""
+        files: dict[str, int] = {"": 0}
+        known: dict[Any, tuple[int, int]] = {}
+        lines = np.zeros((len(self._lines), 2), np.int32)
+        for v in seen.order:
+            at, place = seen.lines.get(id(v)), self._at.get(id(v))
+            if at is None or type(place) is not int or place >= 0:
+                continue
+            if at not in known:
+                file, _, line = location(*at).rpartition(":")
+                known[at] = files.setdefault(file, len(files)), int(line)
+            lines[-1 - place] = known[at]
+        return list(files), lines
 
     # While it is read, leaves are at 0, 1, ...; results of instructions at -1, -2, ...; constants
     # are complex numbers (n + 1)*1j, which `_finish` moves between the two.

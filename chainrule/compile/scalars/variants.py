@@ -14,6 +14,7 @@ from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.variant import MISFIT
 from chainrule.scalar import Value
 from chainrule.tree import Structure
 
@@ -46,11 +47,22 @@ class Variant:
         """The indices of its gathers for these ints, None if it does something else for them."""
         if self.check is None:
             return NONE if tuple(ints) == self.ints else None
+        if self.step is not None and self.step.state.counts:
+            ints = [*ints, *[c.value for c in self.step.state.counts]]
+            if set(map(type, ints)) != {int}:
+                return None
         found = self.check(ints)
         try:
             return None if found is None else np.array(found, np.int64)
         except OverflowError:  # an int that is larger than all indices
             return None
+
+    def call_if_it_stays(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
+        """What `call` gives if all that f reads is certainly as it was; else `MISFIT`."""
+        if self.step is not None:
+            floats = [x for x in leaves if type(x) is float]
+            return self.step.call_if_it_stays(floats, chosen)
+        return self.call(leaves, chosen) if self.stays() else MISFIT
 
     def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
         """The function's value for arguments with these leaves."""

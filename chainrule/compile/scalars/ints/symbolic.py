@@ -72,9 +72,11 @@ class Steps:
             self.scalars.append(name)
         return self.scalars.index(name)
 
-    def compiled(self) -> Check:
-        """All of it as a function of the ints, which gives the indices and then the `scalars`."""
-        end = f"return ({''.join([f'{x}, ' for x in [*self.indices, *self.scalars]])})"
+    def compiled(self, counts: Sequence[Any] = ()) -> Check:
+        """All of it as a function of the ints, which gives the indices, then these `counts`, then
+        the `scalars`."""
+        names = [*self.indices, *map(str, map(_text, counts)), *self.scalars]
+        end = f"return ({''.join([f'{x}, ' for x in names])})"
         body = "\n    ".join([*self._lines, end])
         space: dict[str, Any] = dict(self._tables)
         exec(compile(f"def check(a):\n    {body}\n", "<ints>", "exec"), space)

@@ -98,6 +98,7 @@ class _Roll:
         self.families: list[Family] = []
         self.groups: list[_Group] = []
         self._gathers = tape.gathers
+        self._lines, self._base = tape.lines, tape.base
         self.chosen: dict[int, tuple[Ints, Choice]] = {}
         self.uneven = False
         """Whether the latest family's sums have lengths that are not affine."""
@@ -153,8 +154,14 @@ class _Roll:
         self.groups.append(_Group(len(self.families), nest.columns, address))
         self.row[[u.place for u in members.units]] = np.arange(n)
         found = [r for r in runs if r is not None]
-        self.families.append(Family(members.op, nest, tuple(found), strides, prod(sizes), n))
+        lines = self._lines_of(members.units)
+        self.families.append(Family(members.op, nest, tuple(found), strides, prod(sizes), n, lines))
         return len(found) == len(runs)
+
+    def _lines_of(self, units: Sequence[Unit]) -> Ints:
+        """The lines that compute these."""
+        found = self._lines[[u.place - self._base for u in units]].astype(np.int64)
+        return np.unique(found[found[:, 0] > 0], axis=0)
 
     def _gather(self, units: Sequence[Unit]) -> bool:
         """Put together a family of numbers that ints choose."""
@@ -181,7 +188,8 @@ class _Roll:
         run = Run(((slot,),), Map(1, (0,) * len(nest.columns)), 1)
         self.groups.append(_Group(len(self.families), nest.columns, address))
         self.row[[u.place for u in units]] = np.arange(n)
-        self.families.append(Family(GATHER, nest, (run,), strides, size, n))
+        lines = self._lines_of(units)
+        self.families.append(Family(GATHER, nest, (run,), strides, size, n, lines))
         return True
 
     def _candidates(self, run: Any, terms: Sequence[Ints], count: Ints) -> list[Ints]:

@@ -50,6 +50,8 @@ class Family:
     strides: tuple[int, ...]
     size: int
     units: int
+    lines: Ints
+    """The lines of the program that compute them, as a tape has them; each once."""
 
 
 @final

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from math import inf
 
-from chainrule.compile.loops.expressions import Local, Var
+from chainrule.compile.loops.expressions import Affine, Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
 from chainrule.compile.scalars.formulas import computed
-from chainrule.compile.scalars.reroll.family import Family, Slot
+from chainrule.compile.scalars.reroll.family import LEAVES, Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
@@ -36,9 +36,13 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
 
 
 def write_together(
-    w: Writer, members: Sequence[int], families: Sequence[Family], stored: Container[int]
+    w: Writer,
+    members: Sequence[int],
+    families: Sequence[Family],
+    stored: Container[int],
 ) -> None:
-    """The kernel of families that are computed in one loop, of which some are `stored`."""
+    """The kernel of families that are computed in one loop, of which some are `stored`; some of
+    these in the place of leaves, once all are computed."""
     p = w.point(families[members[0]])
     loops, lanes = over_lanes(p.loops, [], neighbours(p.loops, p.own(families[members[0]])))
     here: dict[int, Local] = {}
@@ -61,8 +65,12 @@ def write_together(
             (slots,) = family.runs[0].terms
             y = computed(family.op, list(map(reader(points[0]), slots)))
             body.append(Let(total, y.e))
-        if number in stored:
+        if number in stored and number not in w.homes:
             body.append(Store(w.values[number], p.own(family), w.make.local(total)))
+    for number in members:
+        if number in w.homes:
+            at = p.own(families[number]).plus(Affine(w.homes[number]))
+            body.append(Store(w.values[LEAVES], at, w.make.local(here[number])))
     ops = ", ".join(dict.fromkeys(families[i].op for i in members))
     w.kernel(f"f{members[0]}", nested(loops, body, lanes), f"{ops} of {p.loops[0].extent}")
 

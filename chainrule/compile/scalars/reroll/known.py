@@ -9,13 +9,14 @@ new families fit both.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from time import perf_counter
 from typing import Any, final
 from weakref import WeakValueDictionary
 
 from chainrule.compile.scalars.reroll.families import rolled
 from chainrule.compile.scalars.reroll.family import Families, Family, Slot
+from chainrule.compile.scalars.reroll.in_place import Home, in_place
 from chainrule.compile.scalars.reroll.program import (
     Code,
     Rolled,
@@ -64,16 +65,18 @@ class Known:
             alike[:] = [made, *alike[: TRIED - 1]]
         return Rolled(tape, made, code)
 
-    def straight(self, tape: Recorded) -> Straight | str:
-        """The loops of a tape without derivatives, or why it has none."""
+    def straight(self, tape: Recorded, homes: Sequence[Home] = ()) -> Straight | str:
+        """The loops of a tape without derivatives, or why it has none; results are at their homes
+        where they can be."""
         made = rolled(tape)
         if isinstance(made, str):
             return made
-        form = "straight", _form(tape, made)
+        there = in_place(made, homes)
+        form = "straight", _form(tape, made), tuple(there.items())
         code = self._codes.get(form)
         if code is None:
-            code = self._codes[form] = Code(written_straight(tape, made))
-        return Straight(tape, made, code)
+            code = self._codes[form] = Code(written_straight(tape, made, there))
+        return Straight(tape, made, code, there)
 
 
 def _form(tape: Recorded, made: Families) -> Hashable:

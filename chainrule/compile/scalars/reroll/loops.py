@@ -5,13 +5,13 @@ Notation: `axes` the counters of a family's loops, `step` that of the repetition
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.compile.loops.statements import For, Kernel, Stmt
-from chainrule.compile.scalars.reroll.family import Family, Run, Slot
+from chainrule.compile.scalars.reroll.family import LEAVES, Family, Run, Slot
 from chainrule.compile.scalars.reroll.index_maps import Map
 from chainrule.compile.scalars.reroll.written import F64, Written
 
@@ -75,6 +75,8 @@ class Writer:
     make: Exprs = field(default_factory=Exprs)
     tables: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
     """The memory of each table, by `id`."""
+    homes: Mapping[int, int] = field(default_factory=dict[int, int])
+    """The families that lie among the leaves, with where these begin there."""
 
     def buffer(self, name: str, size: int, role: Any, dtype: Any = F64) -> Buffer:
         """New memory."""
@@ -114,7 +116,11 @@ class Writer:
         """The number of an operand."""
         if slot.literal:
             return self.number(float(self.constants[slot.at.const]))
-        return self.load_at(self.values[slot.source], self.offset(slot.at, p.at))
+        at = self.offset(slot.at, p.at)
+        home = self.homes.get(slot.source)
+        if home is not None:
+            return self.load_at(self.values[LEAVES], at.plus(Affine(home)))
+        return self.load_at(self.values[slot.source], at)
 
     def load_at(self, memory: Buffer, at: Affine) -> Written:
         """The number that lies there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, final
@@ -96,6 +96,12 @@ class Rolled:
         ]
         self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
 
+    def share(self, numbers: Array, slopes: Array) -> None:
+        """Let this be the memory of the numbers and of their derivatives."""
+        with self.code.lock:
+            self.numbers, self.slopes = numbers, slopes
+            self.addresses[_NUMBERS], self.addresses[_SLOPES] = id(numbers), id(slopes)
+
     def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """What `Tape.run` gives."""
         x, seeds, out, slopes = self.numbers, self.seeds, self.out, self.slopes
@@ -129,9 +135,12 @@ class Rolled:
 
 @final
 class Straight:
-    """The families of a tape without derivatives as a program: all results of a run."""
+    """The families of a tape without derivatives as a program: all results of a run. Those of some
+    families are where leaves were, at these `homes`."""
 
-    def __init__(self, tape: Recorded, made: Families, code: Code) -> None:
+    def __init__(
+        self, tape: Recorded, made: Families, code: Code, homes: Mapping[int, int]
+    ) -> None:
         self.families = made
         self.code = code
         self._arrays = code.arrays()
@@ -140,8 +149,10 @@ class Straight:
         tables = made.tables()
         for array, table in zip(rest, tables, strict=False):
             array[:] = table.values
-        sources = _sources(made)
+        sources = [i for i in _sources(made) if i not in homes]
         outputs = dict(zip(sources, rest[len(tables) :], strict=True))
+        for i, at in homes.items():
+            outputs[i] = self.leaves[at : at + made.families[i].size]
         outputs |= {LEAVES: self._arrays[0], CONSTANTS: constants}
         self._results = made.results
         self._sources = outputs
@@ -196,20 +207,22 @@ def _in_a_row(places: list[int]) -> Any:
     return np.array(places, np.int64)
 
 
-def written_straight(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
+def written_straight(
+    tape: Recorded, made: Families, homes: Mapping[int, int]
+) -> tuple[Loops, list[Any]]:
     """The kernels of a tape without derivatives, and the buffers that a caller has: numbers of the
-    leaves, constants, tables; the numbers of families with results."""
-    w = Writer({}, {}, tape.constant_data)
-    w.values[LEAVES] = w.buffer("x", tape.room, "input")
+    leaves, constants, tables; the numbers of families with results, but for those with `homes`."""
+    w = Writer({}, {}, tape.constant_data, homes=homes)
+    w.values[LEAVES] = w.buffer("x", tape.room, "state" if homes else "input")
     w.values[CONSTANTS] = w.buffer("c", len(tape.constant_data), "input")
     for i, table in enumerate(made.tables()):
         w.tables[id(table)] = w.buffer(f"t{i}", len(table.values), "input", table.values.dtype)
-    for i in _sources(made):
+    for i in [i for i in _sources(made) if i not in homes]:
         w.values[i] = w.buffer(f"v{i}", made.families[i].size, "result")
     objects = list(w.buffers)
     groups = Groups(made)
     for i, family in enumerate(made.families):
-        if i in groups.stored and i not in w.values:
+        if i in groups.stored and i not in w.values and i not in homes:
             w.values[i] = w.buffer(f"v{i}", family.size, "scratch")
     for group in groups.all:
         if len(group) == 1:
@@ -219,8 +232,8 @@ def written_straight(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
     return Loops(w.buffers, w.kernels), objects
 
 
-_CONSTANTS = 4
-"""The first of the arrays that stay as they are: constants, then tables."""
+_NUMBERS, _SLOPES, _CONSTANTS = 0, 3, 4
+"""Places among the arrays; from the last on they stay as they are: constants, then tables."""
 
 
 def written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:

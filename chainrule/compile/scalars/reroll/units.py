@@ -45,6 +45,9 @@ class Recorded(Protocol):
     need: NDArray[np.int32]
     tops: NDArray[np.bool_]
     gathers: Gathers
+    files: list[str]
+    lines: NDArray[np.int32]
+    """Of each instruction the number of a file of the program, and the line there."""
     constant_data: NDArray[np.float64]
 
 

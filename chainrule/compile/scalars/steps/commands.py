@@ -5,6 +5,7 @@
 A row is a command's number and up to seven words: addresses and counts. Between a step's programs
 numbers only move, so that this is all that a step needs; see `steady.py`.
 
+    watch     rows, count, groups                                fails if what is guarded changed
     copy      to, from, bytes
     run       entry, objects, scratch, sizes                     fails if it raised
     same      list, items, count                                 fails if they differ
@@ -23,12 +24,14 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from chainrule.compile.cpu.dict_guards import LOOKUP, OF_DICTS, add_dict_guard
+from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
 from chainrule.compile.llvm.host_target import target
 from chainrule.compile.llvm.serial_loops import count_up
 from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.scalars import slots
 
-COPY, RUN, SAME, PUT, CHOOSE, COUNT = range(6)
+WATCH, COPY, RUN, SAME, PUT, CHOOSE, COUNT = range(7)
 WORDS = 8
 _I64, _F64, _PTR = ir.IntType(64), ir.DoubleType(), ir.PointerType()
 _ERROR = "PyErr_Occurred"
@@ -50,7 +53,7 @@ class _Player:
             self.row = b.gep(rows, [b.mul(i, ir.Constant(_I64, WORDS))], source_etype=_I64)
             following = f.append_basic_block("following")
             choice = b.switch(self._word(0), following)
-            for number, write in enumerate((_copy, _run, _same, _put, _choose, _count)):
+            for number, write in enumerate((_watch, _copy, _run, _same, _put, _choose, _count)):
                 block = f.append_basic_block(write.__name__)
                 choice.add_case(ir.Constant(_I64, number), block)
                 b.position_at_end(block)
@@ -88,6 +91,15 @@ class _Player:
         """A function of this module or elsewhere."""
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(kind, arguments), name)
+
+
+def _watch(s: _Player) -> None:
+    rows, count, groups = s.words(3)
+    f = s.module.globals[OF_ROWS]
+    found = s.b.call(f, [s.pointer(rows), count])
+    s.fail_if(s.b.icmp_unsigned("==", found, ir.Constant(_I64, 0)))
+    found = s.b.call(s.module.globals[OF_DICTS], [s.pointer(groups)])
+    s.fail_if(s.b.icmp_unsigned("==", found, ir.Constant(_I64, 0)))
 
 
 def _copy(s: _Player) -> None:
@@ -142,8 +154,10 @@ def player() -> Any:
     module = ir.Module("commands")
     module.triple = llvm.get_process_triple()
     slots.add_lists(module)
+    add_row_guard(module)
+    add_dict_guard(module)
     _Player(module)
-    slots.link(_ERROR)
+    slots.link(_ERROR, LOOKUP)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
     engine.finalize_object()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from chainrule.engine.op import Array
 
 Places = NDArray[np.int64]
+NO_PLACES: Places = np.zeros(0, np.int64)
 Outputs = Callable[[int, int], Array]
 """The outputs of an update from a number to another one."""
 

@@ -1,13 +1,14 @@
 """The items of a list of floats as an array.
 
-A list has no slots that could be empty: who reads an item reads the memory of the list. So its
-floats are always there. Those that were written are kept in a second list. As long as both lists
+While the leaves are hollow, the list mostly is, too (`hollow_list.py`). Else its floats are always
+there. Those that were written are kept in a second list. As long as both lists
 hold the same objects the array is what they say: it need not be read again. A float that nobody
 else refers to is changed in its place. So floats are made once, as neighbours in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import is_
 from typing import Any, final
 
@@ -15,7 +16,14 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import code
-from chainrule.compile.scalars.steps.effects import Places
+from chainrule.compile.scalars.steps.effects import Places, index
+from chainrule.compile.scalars.steps.hollow import Leaves
+from chainrule.compile.scalars.steps.hollow_list import (
+    HollowList,
+    can_be_hollow,
+    empty,
+    fill,
+)
 from chainrule.compile.scalars.steps.memory import LIST, Memory
 from chainrule.engine.op import Array
 
@@ -29,8 +37,9 @@ _CHOICE = 4
 class FloatList:
     """A list of numbers, and an array of them."""
 
-    def __init__(self, holder: list[Any]) -> None:
+    def __init__(self, holder: list[Any], leaves: Leaves) -> None:
         self.holder = holder
+        self._leaves = leaves
         self._memory = Memory(LIST, holder)
         self._layout = holders()
         self._code = None if self._layout is None else code()
@@ -49,14 +58,43 @@ class FloatList:
         numbers[:] = self.numbers
         self.numbers, self._address = numbers, numbers.ctypes.data
 
+    @property
+    def hollow(self) -> bool:
+        """Whether the numbers are in the array only."""
+        return type(self.holder) is HollowList
+
+    def empty(self, holders: Sequence[Any]) -> None:
+        """Let the numbers be in the array only, if these are all `holders` of the list."""
+        if self._code is None or self._layout is None or self.hollow:
+            return
+        self._known = []
+        if can_be_hollow(self.holder, holders):
+            empty(self.holder, self)
+
+    def fill(self) -> None:
+        """Let the list have its numbers again."""
+        if self.hollow:
+            fill(self.holder, self.numbers.tolist())
+
+    def fill_all(self) -> None:
+        """Fill all that was emptied with this list."""
+        self._leaves.fill()
+        self.fill()
+
+    def __repr__(self) -> str:
+        return "a number of a compiled step, which only the methods of its list give"
+
     def load(self) -> None:
         """Let the array have the numbers as they are now."""
-        if not self._is_known():
+        if not self.hollow and not self._is_known():
             self._memory.read(self.numbers)
             self._note()
 
     def store(self, numbers: Array, among: Places | None) -> None:
         """Let these be the numbers, at all places or `among` these."""
+        if self.hollow:
+            self.numbers[index(among)] = numbers
+            return
         if among is not None or self._code is None:
             self._memory.write(numbers, among)
             self._known = []
@@ -79,8 +117,10 @@ class FloatList:
             self._memory.write(self.numbers)
             self._known = []
 
-    def fill(self, thing: Any, among: Places | None) -> None:
+    def put(self, thing: Any, among: Places | None) -> None:
         """Let this very object be there."""
+        if self.hollow:
+            self.fill_all()
         self._memory.fill(thing, among)
         self._known = []
 

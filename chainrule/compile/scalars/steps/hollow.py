@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from threading import RLock
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
+from chainrule.compile.scalars.lock import LOCK
 from chainrule.compile.scalars.steps.effects import Effects, Outputs, index
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, Memory
 from chainrule.engine.op import Array
 from chainrule.scalar import Value
 
-LOCK = RLock()
-"""For all hollow leaves: held while a step computes, and while leaves are filled."""
 WORTH = 32
 """Steps without a look that are worth emptying all leaves once and filling them again."""
 MOST = 256
@@ -80,6 +78,14 @@ HollowLeaf.__name__, HollowLeaf.__qualname__ = Value.__name__, Value.__qualname_
 HollowLeaf.__module__ = Value.__module__
 
 
+class Filled(Protocol):
+    """What may be empty."""
+
+    def fill(self) -> None:
+        """Fill it."""
+        ...
+
+
 @final
 class Leaves:
     """Values without operands, and arrays of their data and gradients, in that order."""
@@ -88,7 +94,9 @@ class Leaves:
         self.values = tuple(values)
         self.numbers: dict[Any, Array] = {(k,): np.zeros(len(values)) for k in _SLOTS}
         self._memories = {(k,): Memory(k, self.values) for k in _SLOTS}
-        self._steps = 0
+        self.lists: Sequence[Filled] = ()
+        """What is filled with them."""
+        self.steps = 0
         """Steps since they were emptied, or since they were filled."""
         self._wait = 0
         """Steps that have to pass before they are emptied."""
@@ -122,11 +130,11 @@ class Leaves:
 
     def count_step(self) -> None:
         """Note that a step has written to the arrays."""
-        self._steps += 1
+        self.steps += 1
 
     def store(self, effects: Effects, found: Outputs) -> None:
         """Write what a step with these effects writes: outputs of its update."""
-        self._steps += 1
+        self.steps += 1
         new = effects is not self._effects
         for w in effects.writes:
             if w.kind in self.numbers:
@@ -144,7 +152,7 @@ class Leaves:
 
     def rest(self) -> None:
         """A step is over: make them hollow, if that is worth it."""
-        if self._steps > self._wait and not self.hollow:
+        if self.steps > self._wait and not self.hollow:
             self._empty()
 
     def _mark(self, effects: Effects) -> None:
@@ -173,7 +181,7 @@ class Leaves:
         self._objects = objects
         self._marks = {kind: np.full(len(values), _AS_IT_WAS) for kind in objects}
         self._things, self._effects = [], None
-        self._steps = 0
+        self.steps = 0
         try:
             _each(_OWNER.__set__, values, repeat(self))
             _each(_CLASS.__set__, values, repeat(HollowLeaf))
@@ -187,10 +195,12 @@ class Leaves:
         """Make them plain Values again. If that is interrupted, the next look does it."""
         if not self.hollow:
             return
+        for x in self.lists:
+            x.fill()
         for kind, slot in _by_kind():
             _each(slot.__set__, self.values, self._now(kind))
-        self._wait = 0 if self._steps >= WORTH else min(MOST, max(WORTH, 2 * self._wait))
-        self._steps = 0
+        self._wait = 0 if self.steps >= WORTH else min(MOST, max(WORTH, 2 * self._wait))
+        self.steps = 0
         _each(_CLASS.__set__, self.values, repeat(Value))
         _each(_OWNER.__delete__, self.values)
 

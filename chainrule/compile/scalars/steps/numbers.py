@@ -6,10 +6,12 @@ each iteration anew (`1 - b ** step`) is computed once.
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, final
 
 from chainrule.compile.scalars.formulas import LIBM
@@ -175,7 +177,7 @@ def _refuse(x: Any, *rest: Any) -> Any:
     raise TraceError(
         f"jit: the step looks at a number at {_line()} (a comparison, int(), a function that is "
         "not math's): what it does next would be the same at every call. Compute it with "
-        "+ - * / ** and functions of math, or do that outside"
+        "+ - * / **, min, max and functions of math, or do that outside"
     )
 
 
@@ -253,9 +255,27 @@ _FUNCTIONS = {
 }
 
 
+def _chosen(nodes: Arithmetic, label: str, function: Any) -> Any:
+    """`min` or `max` that computes which of several numbers it is, where that depends on data."""
+
+    def choose(*xs: Any, **how: Any) -> Any:
+        if how:
+            return function(*xs, **how)
+        given: list[Any] = list(xs) if len(xs) > 1 else list(*xs)
+        if not any(type(x) is TracedNumber and x.source is None for x in given):
+            return function(given)
+        return reduce(one_of, given)
+
+    def one_of(a: Any, b: Any) -> Any:
+        return nodes.apply(label, function, a, b)
+
+    return choose
+
+
 @contextmanager
 def functions_of_math(nodes: Arithmetic) -> Generator[None]:
-    """Within it functions of `math` take such floats, too."""
+    """Within it functions of `math`, `min` and `max` take such floats, too."""
+    least, most = builtins.min, builtins.max
     before = {name: getattr(math, name) for name in _FUNCTIONS}
 
     def traced(name: str) -> Callable[..., Any]:
@@ -270,8 +290,10 @@ def functions_of_math(nodes: Arithmetic) -> Generator[None]:
 
     for name in before:
         setattr(math, name, traced(name))
+    builtins.min, builtins.max = _chosen(nodes, "least", least), _chosen(nodes, "most", most)
     try:
         yield
     finally:
+        builtins.min, builtins.max = least, most
         for name, function in before.items():
             setattr(math, name, function)

@@ -30,6 +30,7 @@ class Outcome:
     data: list[Any] = field(default_factory=list[Any])
     gradients: list[Any] = field(default_factory=list[Any])
     lists: list[list[Any]] = field(default_factory=list[list[Any]])
+    counts: list[Any] = field(default_factory=list[Any])
     returned: Any = None
     root: Value | None = None
     nodes: Arithmetic = field(default_factory=Arithmetic)

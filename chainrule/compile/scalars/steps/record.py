@@ -7,15 +7,18 @@ is, for other numbers; then everything is as it was before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from threading import get_ident
+from types import FunctionType
 from typing import Any, final
 
 from chainrule.compile.scalars.ints.failures import on_symbols
 from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
+from chainrule.compile.scalars.lines import Lines, noting_lines
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.steps.counts import Count, writing_line
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import (
     TracedNumber,
@@ -65,7 +68,11 @@ class StepRecorder:
         self._symbolic = symbolic
         self._written: list[int] = []
         """The lists that it changes."""
+        self._lines: Lines = {}
         self._polluted: list[Any] = []
+        self._counted: list[Count] = []
+        """Ints that the latest run changed, which are not counted among the state."""
+        self._functions: list[FunctionType] = []
         if any(isinstance(x, Value) for x in leaves):
             raise TraceError(
                 f"jit: {name} calls backward and is given Values: give it floats, or let it find "
@@ -75,11 +82,12 @@ class StepRecorder:
     def record(self, notes: Notes) -> RecordedStep | None:
         """Run it, and leave everything as it was; None if it does not call backward after all."""
         state = self._state
+        self._functions = notes.functions
         put_back = state.saved()
         try:
             with seeing(notes.functions), note_random_state() as chance:
                 outcome = self._run(None, put_back)
-                if self._take_lists_of_ints():
+                if self._take_lists_of_ints() | self._take_counts():
                     outcome = self._run(None, put_back)
             if outcome.root is None:
                 return None
@@ -87,6 +95,8 @@ class StepRecorder:
             self._written = [k for k in range(len(state.lists)) if _is_written(outcome, k)]
             for k in self._written:
                 notes.forget_items(state.lists[k])
+            for c in state.counts:
+                notes.forget(c.names, c.name, c.cell)
             guards = notes.finish()
             self._open(outcome, self._where)
             with seeing(notes.functions):
@@ -99,10 +109,12 @@ class StepRecorder:
         maxima, _ = self._seen.maxima()
         tape = Tape(self._seen, self._where, maxima)
         steps = outcome.steps
-        traced = self._symbolic and any(type(x) is int for x in self._leaves)
-        check = steps.compiled() if traced else None
+        ints = sum(type(x) is int for x in self._leaves)
+        traced = self._symbolic and (ints or state.counts)
+        check = steps.compiled(outcome.counts) if traced else None
+        fixed = frozenset([i for i in steps.fixed if i < ints])
         structure = flatten(outcome.returned)[1]
-        return RecordedStep(state, tape, outcomes, structure, guards, check, frozenset(steps.fixed))
+        return RecordedStep(state, tape, outcomes, structure, guards, check, fixed)
 
     def _run(self, factor: float | None, put_back: Callable[[], None]) -> Outcome:
         """A run on numbers that write down what is done to them."""
@@ -128,9 +140,12 @@ class StepRecorder:
             v._g = nodes.input((GRADIENT, i), v._g)
         with ExitStack() as stack:
             stack.callback(put_back)
+            for n, c in enumerate(state.counts, ints):
+                c.write(SymbolicInt(steps, f"a[{n}]", c.value, n))
             stack.enter_context(functions_of_math(nodes))
             stack.enter_context(_backward(lambda v, own: self._pass(out, v, own)))
-            with on_symbols(self._symbolic, _ComparedError, TraceError):
+            noting = noting_lines(self._lines) if factor is None else nullcontext()
+            with on_symbols(self._symbolic, _ComparedError, TraceError), noting:
                 self._finish(out, given)
         return out
 
@@ -144,6 +159,12 @@ class StepRecorder:
         found = self._polluted
         self._state.lists += found
         self._state.ints = [x for x in self._state.ints if not any(x is y for y in found)]
+        return bool(found)
+
+    def _take_counts(self) -> bool:
+        """Count the ints that it changed among the state; whether there are any."""
+        found, self._counted = self._counted, []
+        self._state.counts += found
         return bool(found)
 
     def _as_it_is(self, factor: float, put_back: Callable[[], None]) -> Outcome:
@@ -194,13 +215,18 @@ class StepRecorder:
         out.lists = [list(x) for x in state.lists]
         if [len(x) for x in out.lists] != [len(out.before[LIST, k]) for k in range(len(out.lists))]:
             raise TraceError(f"jit: {self._name} changes the length of a list of numbers")
+        self._counted = state.find_counts() if self._symbolic else []
+        state.counts += self._counted
+        what = state.changed()
+        del state.counts[len(state.counts) - len(self._counted) :]
         self._polluted = [x for x in state.ints if any(type(y) is TracedNumber for y in x)]
-        if (what := state.changed()) is not None:
+        if what is not None:
             raise TraceError(
-                f"jit: {self._name} changes {what}, which no later call would do: do that outside. "
-                "Numbers may be changed in lists of floats and in Values; a count can be an "
-                "argument"
+                f"jit: {self._name} changes {what}{writing_line(self._functions, state.name)}, "
+                "which no later call would do: do that outside. Numbers may be changed in lists of "
+                "floats and in Values, and ints anywhere"
             )
+        out.counts = [c.value for c in state.counts]
 
     def _pass(self, out: Outcome, root: Value, own: Callable[[Value], None]) -> None:
         """The backward pass of a run."""
@@ -244,7 +270,7 @@ class StepRecorder:
                     f"jit: {self._name} returns {y!r}, which would be the same at every call: "
                     "return Values, their data, or numbers computed from these"
                 )
-        self._seen = Reads(out.leaves, results, where)
+        self._seen = Reads(out.leaves, results, where, self._lines)
 
 
 def _is_written(out: Outcome, k: int) -> bool:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, cast, final
+from typing import Any, ClassVar, cast, final
 
+from chainrule.compile.scalars.ints.symbolic import SymbolicInt
 from chainrule.compile.scalars.reroll.containers import PLAIN, parts
+from chainrule.compile.scalars.steps.counts import Count, can_count
 from chainrule.compile.scalars.steps.numbers import TracedNumber
 from chainrule.scalar import Value
 from chainrule.scalar.walk import APART
@@ -18,14 +20,22 @@ from chainrule.scalar.walk import APART
 @final
 class State:
     """The Values without operands and the lists of numbers that `roots` refer to. Lists of nothing
-    but ints are apart: they count only if a step puts floats there."""
+    but ints are apart: they count only if a step puts floats there. So many were `made`: each
+    refers to these lists."""
+
+    made: ClassVar[int] = 0
 
     def __init__(self, roots: Sequence[Any]) -> None:
+        State.made += 1
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
         self.ints: list[list[Any]] = []
         self._others: list[tuple[Any, list[tuple[Any, Any]]]] = []
         """Everything else that can be reached, with what it refers to."""
+        self.counts: list[Count] = []
+        """The ints that a step changes."""
+        self.name: Any = None
+        """The name of what `changed` found."""
         for x in _reached(roots):
             if isinstance(x, Value):
                 if x._made is None and (x._chain is None or x._chain is APART):
@@ -39,6 +49,7 @@ class State:
     def numbers(self) -> list[Any]:
         """All numbers, as they are now."""
         out: list[Any] = [x for v in self.values for x in (v.data, v._g)]
+        out += [c.value for c in self.counts]
         return out + [x for held in self.lists for x in held]
 
     def saved(self) -> Callable[[], None]:
@@ -47,6 +58,7 @@ class State:
         gradients = [v._g for v in self.values]
         lists = [*self.lists, *self.ints]
         items = [list(x) for x in lists]
+        counts = [(c, c.value) for c in self.counts]
 
         def put_back() -> None:
             for v, x, g in zip(self.values, data, gradients, strict=True):
@@ -55,6 +67,8 @@ class State:
                 held[:] = x
             for holder, before in self._others:
                 _restore(holder, before)
+            for c, x in counts:
+                c.write(x)
 
         return put_back
 
@@ -65,9 +79,31 @@ class State:
             if len(now) != len(before):
                 return f"a {type(holder).__name__} of {len(before)} entries, which has {len(now)}"
             for (name, x), (other, y) in zip(before, now, strict=True):
-                if x is not y or name != other:
+                if name != other or (x is not y and not self._is_count(holder, name)):
+                    self.name = name
                     return f"{name!r}" if isinstance(name, str) else f"a {type(holder).__name__}"
         return None
+
+    def find_counts(self) -> list[Count]:
+        """Ints that are other ones now, beside the `counts`."""
+        found: list[Count] = []
+        for holder, before in self._others:
+            now = list(parts(holder)) if can_count(holder) else []
+            if len(now) == len(before):
+                found += [
+                    Count(holder, name)
+                    for (name, x), (other, y) in zip(before, now, strict=True)
+                    if x is not y and name == other and type(x) is int and _is_int(y)
+                    if not self._is_count(holder, name)
+                ]
+        return found
+
+    def _is_count(self, holder: Any, name: Any) -> bool:
+        return any(c.holder is holder and c.name == name for c in self.counts)
+
+
+def _is_int(x: Any) -> bool:
+    return type(x) in (int, SymbolicInt)
 
 
 def _is_numbers(x: Any) -> bool:

@@ -21,15 +21,17 @@ from chainrule.compile.scalars.steps.commands import (
     PUT,
     RUN,
     SAME,
+    WATCH,
     WORDS,
     player,
 )
-from chainrule.compile.scalars.steps.effects import Effects, Write
+from chainrule.compile.scalars.steps.effects import NO_PLACES, Effects, Write
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.memory import DATA, LIST
 from chainrule.compile.scalars.steps.outcome import FLOAT, INT, RESULT, SLOPE
 from chainrule.compile.scalars.steps.storage import Storage
 from chainrule.compile.scalars.steps.update import UpdateTape
+from chainrule.compile.trace.guards.watcher import Watcher
 from chainrule.engine.op import Array
 
 
@@ -39,8 +41,9 @@ class _UnsteadyError(Exception):
 
 @final
 class Steady:
-    """The commands of a step with these `effects`. Its loops read `floats`, then so many numbers of
-    the state, the first; the last of what is `chosen` are so many ints. These three are `sizes`."""
+    """The commands of a step with these `effects`, of which the first asks `stays`. Its loops read
+    `floats`, then so many numbers of the state, the first; the last of what is `chosen` are so many
+    ints. These three are `sizes`."""
 
     def __init__(
         self,
@@ -50,16 +53,21 @@ class Steady:
         update: tuple[UpdateTape, Straight],
         sizes: tuple[int, int, int],
         chosen: Chosen,
+        stays: Watcher,
     ) -> None:
         self._floats, self._room, self._scalars = sizes
+        self._stays = stays
         self._storage, self._effects, self._version = storage, effects, storage.version
         self._loops, self._update = loops, update[1]
         self._chosen = chosen.copy()
         self._rows: list[int] = []
         self._kept: list[Any] = []
         self._given: list[tuple[Array, Any]] = []
+        self._add(WATCH, stays.rows, stays.count, stays.groups)
+        self._hollow: list[FloatList] = []
         self._written = self._lists(update[0])
         self._made = np.zeros(len(self._written), np.int64)
+        self._share(update[0])
         self._graph()
         self._update_inputs(update[0])
         self._run(update[1].code, update[1].addresses)
@@ -73,6 +81,8 @@ class Steady:
         self._rows += [*words, *[0] * (WORDS - len(words))]
 
     def _copy(self, to: Array, source: Array) -> None:
+        if _is_same(to, source):
+            return
         for x in (to, source):
             if not x.flags.c_contiguous or len(x) != len(to) or x.dtype != np.float64:
                 raise _UnsteadyError
@@ -91,8 +101,24 @@ class Steady:
         for kind in self._storage.kinds():
             if kind[0] == LIST and (kind in tape.kinds or kind in written):
                 x = self._storage.list_of(kind)
+                if x.hollow:
+                    self._hollow.append(x)
+                    continue
                 self._add(SAME, id(x.holder), x.items, len(x.numbers))
-        return [self._storage.list_of(kind) for kind in written]
+        found = [self._storage.list_of(kind) for kind in written]
+        return [x for x in found if not x.hollow]
+
+    def _share(self, tape: UpdateTape) -> None:
+        """Let the program of the graph read the state's array, and write where the update reads, if
+        these have the same sizes."""
+        loops, n = self._loops, self._room
+        if self._floats:
+            return
+        data = self._storage.numbers((DATA,))[:n]
+        start, places = tape.kinds.get((SLOPE,), (0, NO_PLACES))
+        slopes = self._update.leaves[start : start + len(places)]
+        fits = len(slopes) == len(loops.slopes) and np.array_equal(places, np.arange(n))
+        loops.share(data, slopes if fits else loops.slopes)
 
     def _graph(self) -> None:
         """The numbers of the leaves, what ints choose, and the program of the graph."""
@@ -134,8 +160,8 @@ class Steady:
         """Where the outputs go."""
         for w in sorted(self._effects.writes, key=lambda w: w.kind[0] == LIST):
             self._copy(self._target(w), self._source(w))
-            if w.kind[0] == LIST:
-                x = self._storage.list_of(w.kind)
+            x = self._storage.list_of(w.kind) if w.kind[0] == LIST else None
+            if x is not None and not x.hollow:
                 made = self._made[self._written.index(x) :]
                 words = id(x.holder), x.items, len(x.numbers), x.numbers.ctypes.data
                 self._add(PUT, *words, made.ctypes.data)
@@ -155,26 +181,43 @@ class Steady:
             raise _UnsteadyError
         return found
 
-    def run(self, floats: Sequence[float], chosen: Chosen) -> tuple[float, Array] | None:
-        """The result and its derivatives, if everything is in its place: then the step is done."""
+    @property
+    def slopes(self) -> Array:
+        """The derivatives of the latest run, which the next one writes over."""
+        return self._loops.slopes[self._floats :]
+
+    def run(self, floats: Sequence[float], chosen: Chosen, watched: bool) -> float | None:
+        """The result, if everything is in its place, and if what is `watched` is as it was: then
+        the step is done."""
         leaves, loops = self._storage.leaves, self._loops
         if not leaves.follows(self._effects) or self._storage.version != self._version:
             return None
+        if watched and self._stays.asked and not self._stays():
+            return None
+        if not all(x.hollow for x in self._hollow):
+            return None
+        skipped = 0 if watched else 1
         if floats:
             loops.numbers[: self._floats] = floats
             for to, places in self._given:
                 to[:] = np.take(floats, places)
         self._chosen[:] = chosen
         with loops.code.lock, self._update.code.lock:
-            if self._play(self._address, self._count) < self._count:
+            count = self._count - skipped
+            if self._play(self._address + 8 * WORDS * skipped, count) < count:
                 return None
-            result, slopes = float(loops.out[0]), loops.slopes[self._floats :].copy()
+            result = float(loops.out[0])
         leaves.count_step()
         if self._made.any():
             for x, made in zip(self._written, self._made.tolist(), strict=True):
                 x.note_made(made)
             self._storage.version += any(x.scattered for x in self._written)
-        return result, slopes
+        return result
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Whether they are the same memory."""
+    return a.ctypes.data == b.ctypes.data and a.strides == b.strides and len(a) == len(b)
 
 
 def steady(*of: Any) -> Steady | None:

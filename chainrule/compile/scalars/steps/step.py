@@ -30,6 +30,8 @@ from chainrule.compile.scalars.steps.outcome import (
 from chainrule.compile.scalars.steps.steady import Steady, steady
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
+from chainrule.compile.trace.guards.watcher import Watcher
+from chainrule.compile.trace.variant import MISFIT
 from chainrule.engine.op import Array
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
@@ -41,9 +43,15 @@ class Step:
     """What runs in the place of a step."""
 
     def __init__(
-        self, found: RecordedStep, known: Known, updates: Updates, storages: Storages
+        self,
+        found: RecordedStep,
+        known: Known,
+        updates: Updates,
+        storages: Storages,
+        stays: Watcher,
     ) -> None:
         first = found.outcomes[0]
+        self._stays = stays
         self.state = state = found.state
         self.runs = Runs(found.tape, known)
         self.structure = found.structure
@@ -54,13 +62,14 @@ class Step:
             raise TraceError("jit: a step reads a Value that it reaches by no name")
         self._floats = len(first.leaves)
         self._scalars = len(first.steps.scalars)
+        self._counts = slice(len(first.steps.indices), len(first.steps.indices) + len(first.counts))
         self._room = self._room_in_order()
         outputs: list[int] = []
         each = [self._effects_of(first, kind, left, outputs) for kind, left in _left(first)]
         effects = Effects([w for p in each for w in p.writes], [f for p in each for f in p.fills])
         self._effects = storage.effects(effects)
         self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
-        self.update = updates.update(first.nodes, outputs)
+        self.update = updates.update(first.nodes, outputs, self._effects)
         kinds = self.update.tape.kinds
         self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
         self._moved = False
@@ -96,11 +105,36 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         with LOCK:
-            done = None if self._steady is None else self._steady.run(floats, chosen)
-            if done is None:
-                return self._call_slowly(floats, chosen)
-            outputs = self.update.outputs
-            return self._result([done[0]], [Slopes(done[1], self._places)], outputs)
+            y = self._call_steadily(floats, chosen, watched=False)
+            y = self._call_slowly(floats, chosen) if y is MISFIT else y
+            self._count(chosen)
+            return y
+
+    def call_if_it_stays(self, floats: Sequence[float], chosen: Chosen) -> Any:
+        """The same if all that the step reads is certainly as it was; else `MISFIT`."""
+        with LOCK:
+            y = self._call_steadily(floats, chosen, watched=True)
+            if y is MISFIT and self._stays():
+                y = self._call_slowly(floats, chosen)
+            if y is not MISFIT:
+                self._count(chosen)
+            return y
+
+    def _count(self, chosen: Chosen) -> None:
+        """Write the ints that the step changes."""
+        if self.state.counts:
+            for c, x in zip(self.state.counts, chosen[self._counts].tolist(), strict=True):
+                c.write(x)
+
+    def _call_steadily(self, floats: Sequence[float], chosen: Chosen, *, watched: bool) -> Any:
+        """The value of the step if its commands can be run; else `MISFIT`."""
+        self.update.reclaim()
+        steady = self._steady
+        done = None if steady is None else steady.run(floats, chosen, watched)
+        if done is None or steady is None:
+            return MISFIT
+        slopes = self.update.lend(Slopes(steady.slopes, self._places))
+        return self._result([done], [slopes], self.update.outputs)
 
     def _call_slowly(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The same, command by command; everything has its place afterwards."""
@@ -122,7 +156,7 @@ class Step:
         if not self._storage.leaves.hollow:
             return None
         sizes = self._floats, self._room, self._scalars
-        of = (self.update.tape, straight), sizes, chosen
+        of = (self.update.tape, straight), sizes, chosen, self._stays
         return steady(self._storage, self._effects, loops, *of)
 
     def _result(self, results: Sequence[float], slopes: Sequence[Slopes], outputs: Outputs) -> Any:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 from chainrule.compile.scalars.steps.effects import Effects, Outputs
 from chainrule.compile.scalars.steps.float_list import FloatList
 from chainrule.compile.scalars.steps.hollow import Leaves
+from chainrule.compile.scalars.steps.hollow_list import holders_of
 from chainrule.compile.scalars.steps.memory import LIST
 from chainrule.compile.scalars.steps.state import State
 from chainrule.engine.op import Array
 
+SEARCHES = 2
+"""How often it is searched what refers to the lists of a state, unless steps are recorded."""
 _MOST = 4
 """Storages of a function that are remembered: there is mostly one."""
 
@@ -22,8 +25,12 @@ class Storage:
 
     def __init__(self, state: State) -> None:
         self.leaves = Leaves(state.values)
-        self.lists: list[FloatList] = [FloatList(x) for x in state.lists]
+        self.lists: list[FloatList] = [FloatList(x, self.leaves) for x in state.lists]
+        self.leaves.lists = self.lists
         self._effects_by_key: dict[Any, Effects] = {}
+        self._holders: list[Any] = []
+        """What refers to the lists, as it was when that was last searched."""
+        self._searches, self._searched = SEARCHES, State.made
         self.version = 0
         """Another one after each change of where the numbers are."""
 
@@ -76,8 +83,23 @@ class Storage:
                 self.list_of(w.kind).store(found(w.start, w.stop), w.among)
         for f in effects.fills:
             if f.kind[0] == LIST:
-                self.list_of(f.kind).fill(f.thing, f.among)
+                self.list_of(f.kind).put(f.thing, f.among)
         self.leaves.rest()
+        if self.leaves.hollow and not self.leaves.steps:  # they have just been emptied
+            whole = [w.kind for w in effects.writes if w.kind[0] == LIST and w.among is None]
+            self._empty(list(map(self.list_of, whole)))
+
+    def _empty(self, lists: Sequence[FloatList]) -> None:
+        """Make lists hollow, too, if they can be."""
+        for x in lists:
+            x.empty(self._holders)
+        if self._searched != State.made:
+            self._searched, self._searches = State.made, SEARCHES
+        if self._searches and not all(x.hollow for x in lists):
+            self._searches -= 1
+            self._holders = holders_of([x.holder for x in lists])
+            for x in lists:
+                x.empty(self._holders)
 
 
 @final

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 from chainrule.compile.scalars.gathers import NONE, Gathers
 from chainrule.compile.scalars.machine import all_codes, loops
 from chainrule.compile.scalars.reroll.containers import Stand
+from chainrule.compile.scalars.reroll.in_place import Home
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Straight
-from chainrule.compile.scalars.steps.effects import Outputs
+from chainrule.compile.scalars.results import Slopes
+from chainrule.compile.scalars.steps.effects import NO_PLACES, Effects, Outputs, Write
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
 from chainrule.engine.op import Array
 
@@ -54,6 +57,7 @@ class UpdateTape:
         self.right = np.array([at[line[-1]] for line in lines], np.int32)
         self.need = np.zeros(len(lines), np.int32)
         self.tops = np.zeros(len(lines), np.bool_)
+        self.files, self.lines = [""], np.zeros((len(lines), 2), np.int32)
         self.gathers = Gathers(NONE, [], NONE, NONE)
         self.results = [at[n] for n in outputs]
         self.kinds: dict[Kind, tuple[int, NDArray[np.int64]]] = {}
@@ -105,10 +109,12 @@ CALLS, LEAST = 3, 512
 class Update:
     """Runs an update: by its tape at first, then by loops, if it has any."""
 
-    def __init__(self, tape: UpdateTape, known: Known) -> None:
+    def __init__(self, tape: UpdateTape, known: Known, writes: Sequence[Write]) -> None:
         self.tape = tape
         self._known = known
+        self._homes = _homes(tape, writes)
         self._calls = 0
+        self._lent: ref[Slopes] | None = None
         self.loops: Straight | None = None
         self.why = f"it is rolled up at call {CALLS}"
 
@@ -137,12 +143,24 @@ class Update:
         in_order = np.array_equal(places, np.arange(len(places)))
         return self.loops.leaves[start : start + len(places)] if in_order else None
 
+    def lend(self, slopes: Slopes) -> Slopes:
+        """Note who has derivatives in memory that a later step writes over."""
+        self._lent = ref(slopes)
+        return slopes
+
+    def reclaim(self) -> None:
+        """Let who still has them have a copy."""
+        slopes = None if self._lent is None else self._lent()
+        if slopes is not None:
+            slopes.copy()
+        self._lent = None
+
     def _roll(self, given: Mapping[Kind, Array]) -> None:
         n = len(self.tape.code)
         if n < LEAST:
             self.why = f"it has only {n} operations"
             return
-        made = self._known.straight(self.tape)
+        made = self._known.straight(self.tape, self._homes)
         if isinstance(made, str):
             self.why = made
             return
@@ -170,16 +188,30 @@ class Updates:
 
     def __init__(self) -> None:
         self._known = Known()
-        self._made: list[tuple[Any, Any, Update]] = []
+        self._made: list[tuple[Any, Any, Effects, Update]] = []
 
-    def update(self, nodes: Arithmetic, outputs: Sequence[int]) -> Update:
-        """The one that computes these nodes."""
-        for same, wanted, update in self._made:
-            if wanted == outputs and same == nodes.nodes:
+    def update(self, nodes: Arithmetic, outputs: Sequence[int], effects: Effects) -> Update:
+        """The one that computes these nodes, for a step with these effects."""
+        for same, wanted, to, update in self._made:
+            if wanted == outputs and to is effects and same == nodes.nodes:
                 return update
-        made = Update(UpdateTape(nodes, outputs), self._known)
-        self._made = [*self._made[-3:], (nodes.nodes, outputs, made)]
+        made = Update(UpdateTape(nodes, outputs), self._known, effects.writes)
+        self._made = [*self._made[-3:], (nodes.nodes, outputs, effects, made)]
         return made
+
+
+def _homes(tape: UpdateTape, writes: Sequence[Write]) -> list[Home]:
+    """Where outputs go if these are the places of inputs, all in a row."""
+    homes: list[Home] = []
+    for w in writes:
+        start, places = tape.kinds.get(w.kind, (0, NO_PLACES))
+        n = w.stop - w.start
+        first = 0 if w.among is None else int(w.among[0])
+        wanted = np.arange(first, first + n)
+        rows = (places[first : first + n], wanted if w.among is None else w.among)
+        if all(np.array_equal(x, wanted) for x in rows):
+            homes.append(Home(w.start, w.stop, start + first))
+    return homes
 
 
 def _agree(a: Array, b: Array) -> bool:

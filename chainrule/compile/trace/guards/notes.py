@@ -162,6 +162,18 @@ class Notes:
         """The items of a list are looked at anew at each call; its length is not."""
         self.items_of(holder).entries.clear()
 
+    def forget(self, holder: dict[Any, Any] | None, key: Any, cell: CellType | None) -> None:
+        """What is in a dictionary under a key, or in a cell, is looked at anew at each call."""
+        names = self.names_at.get(id(holder))
+        if names is not None and holder is not None:
+            names.entries.pop(key, None)
+            if names.whole is not None:  # of a dictionary that changes machine code knows no keys
+                keys, reading = names.whole
+                names.whole = None
+                self.ask(lambda: list(holder), keys, reading)
+        places = self.guards.places
+        places[:] = [p for p in places if not (isinstance(p, Closure) and p.holder is cell)]
+
     def cell(self, holder: CellType | None, name: str, value: Any) -> None:
         """A variable of an enclosing function is read."""
         if holder is None:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
+
+import numpy as np
 
 from chainrule.compile.cpu.word_guards import joined
 from chainrule.compile.trace.guards.guards import Guards
 
 
-def watcher(
-    guards: Guards, unchanged: Callable[[Any, int], int], guarded: Callable[[int], int]
-) -> Callable[[], bool]:
+@final
+class Watcher:
     """Tells whether the very objects are where they are now; `unchanged` and `guarded` are
     `rows_unchanged` of `cpu/word_guards.py` and the function of `cpu/dict_guards.py`."""
-    found, groups = joined(guards.rows()), guards.groups()
-    words = [(ctypes.c_int64 * len(x))(*x) for _, x in found]
-    places = zip(found, words, strict=True)
-    rows = [n for (at, x), to in places for n in (at, len(x), ctypes.addressof(to))]
-    seen = (ctypes.c_int64 * len(rows))(*rows)
-    count, address = len(found), groups.ctypes.data
-    asked = [p.stays for p in guards.asked()]
 
-    def stays() -> bool:
-        # `groups` and `words` are kept with the addresses that lie in them
-        same = bool(guards.alive) and bool(unchanged(seen, count)) and bool(guarded(address))
-        return same and groups is not None and len(words) == count and all(ask() for ask in asked)
+    def __init__(
+        self, guards: Guards, unchanged: Callable[[Any, int], int], guarded: Callable[[int], int]
+    ) -> None:
+        self._alive = guards.alive
+        self._unchanged, self._guarded = unchanged, guarded
+        self.count, rows = joined(guards.rows())
+        self._rows, self._groups = np.array(rows, np.int64), guards.groups()
+        self.rows, self.groups = self._rows.ctypes.data, self._groups.ctypes.data
+        """Where the words of `count` rows, and those about dictionaries, lie."""
+        self.asked = [p.stays for p in guards.asked()]
+        """What Python has to ask beside."""
 
-    return stays
+    def __call__(self) -> bool:
+        """Whether all is as it was."""
+        same = self._unchanged(self.rows, self.count) and self._guarded(self.groups)
+        return bool(same) and all(ask() for ask in self.asked)
