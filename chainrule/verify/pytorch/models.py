@@ -16,10 +16,9 @@ from torch.utils import _pytree as pytree
 from chainrule.errors import ConfigError
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.calls import CallSubject
-from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import elements, is_float
 from chainrule.verify.pytorch.cropped import agrees
-from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call
+from chainrule.verify.pytorch.flat import Call, call_of, coefficients_call, floats_in, module_call
 from chainrule.verify.pytorch.observing.observe import capturing
 from chainrule.verify.pytorch.observing.recording import Ran, Recording, recording
 from chainrule.verify.pytorch.replays import Replay
