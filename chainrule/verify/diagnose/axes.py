@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.diagnose import measure
-from chainrule.verify.diagnose.case import Case, agreement
-from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
+from chainrule.verify.diagnose.case import Case, Guess, Mend, Pull, agreement, guess
 from chainrule.verify.subject import Array
 
 Swap = tuple[int, int]

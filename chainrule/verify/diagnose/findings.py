@@ -11,9 +11,8 @@ import numpy as np
 
 from chainrule.verify.diagnose.axes import exchange, other_axis, transposition
 from chainrule.verify.diagnose.behaviours import guesses_for
-from chainrule.verify.diagnose.case import Case, agreement
+from chainrule.verify.diagnose.case import Case, Guess, agreement, guess
 from chainrule.verify.diagnose.correct import correction_of
-from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.lost import coupling, lost_summands
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import ratio, scale

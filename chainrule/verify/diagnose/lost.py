@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.diagnose import constants, measure
-from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.case import Case, Guess, guess
 from chainrule.verify.diagnose.scale import named_factors, ratio
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import SAME

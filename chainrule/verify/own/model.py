@@ -26,7 +26,7 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import flows, is_array, results_of, subject_of_op
-from chainrule.verify.own.cuts import explain_by_cuts
+from chainrule.verify.own.certified import explain_by_cuts
 from chainrule.verify.own.function import arguments, subjects_of_function
 from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.place import Place

@@ -1,6 +1,4 @@
-"""The code of a user's `Function`, the same function with other code, and a subclass of it that keeps
-what goes through it.
-"""
+"""The code of a user's `Function`, the same with other code, and what goes through it."""
 
 from __future__ import annotations
 

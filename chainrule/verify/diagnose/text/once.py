@@ -11,8 +11,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.case import Case, Guess, guess
 from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject
