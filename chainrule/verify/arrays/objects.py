@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, convention, parameters, roles
+from chainrule.verify.arrays import convention, methods, parameters, roles
 from chainrule.verify.arrays.convention import Convention
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
@@ -64,7 +64,7 @@ def subject_of_layer(
     result, streams = streams_drawn(lambda: made.called(layer, twins(args)), (forward,))
     results, made = results_of(layer, result), replace(made, streams=streams)
     if made.convention.at_once:
-        found = at_once.convention_of(arguments)
+        found = methods.convention_of(arguments)
     else:
         found = roles.find(
             getattr(owner, names[0]),
@@ -77,7 +77,7 @@ def subject_of_layer(
             together=convention.outputs_in_tuple(result),
         )
     made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
-    if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:
+    if found.at_once and not methods.gives_both(tuple(results)) and not made.parameters:
         raise ConfigError(
             f"pair: {made.name}.{names[0]} returned {', '.join(map(describe, results))}, and left "
             "no gradients: let it return a number and its gradients, or give an object with "
@@ -89,7 +89,7 @@ def subject_of_layer(
 def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
     """What the object calls its forward and its backward; raises `ConfigError` if it has none."""
     names = methods_of(owner, args)
-    both = at_once.method_of(owner, args)
+    both = methods.value_method_of(owner, args)
     if names is None and both is None:
         raise ConfigError(
             f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward, and no "
