@@ -16,6 +16,7 @@ from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
+from chainrule.verify.place import Place
 from chainrule.verify.repair.code.endless import limit, with_limit
 from chainrule.verify.subject import Source
 
@@ -139,6 +140,11 @@ class Draft:
         """A node's text."""
         start, end = self.span(node)
         return self.body[start:end]
+
+    def place(self, node: ast.AST) -> Place:
+        """The line of the file at which a node starts."""
+        source, above = self.source, self.text[: self.span(node)[0]].count("\n")
+        return Place(source.file, source.first_line + above, source.function.__qualname__)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
