@@ -63,7 +63,6 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
             "the backward applies J where J^T belongs",
             left=left,
             formula=formula,
-            mend=_by_matrix if not of_x and not of_y and len(mixed) == y_axes else None,
         )
     # One axis more or less means that a sum or a broadcast decides where elements go.
     reduces = (of_y and not of_x and ndims[0] > ndims[1]) or (
@@ -95,14 +94,6 @@ def _swap_back(of_x: Sequence[Swap], of_y: Sequence[Swap]) -> Mend:
         return _swap_axes(pull(xs, turned), of_x)
 
     return mend
-
-
-def _by_matrix(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-    """x_bar from a backward that applies J: its matrix, built from unit cotangents, turned."""
-    g = gs[0]
-    rows = np.eye(g.size)
-    matrix = np.stack([pull(xs, (rows[i].reshape(g.shape),)).ravel() for i in range(g.size)])
-    return (matrix @ g.ravel()).reshape(g.shape)
 
 
 def other_axis(case: Case) -> Iterator[Guess]:

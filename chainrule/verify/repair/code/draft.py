@@ -10,7 +10,7 @@ import __future__
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
@@ -37,6 +37,15 @@ class Edit:
     """To read: "`g @ w` becomes `g @ w.T`"."""
     rule: str = ""
     """Name of the rule that proposed it."""
+
+    def moved(self, by: int) -> Edit:
+        """The same change so many characters further on."""
+        return replace(self, start=self.start + by, end=self.end + by)
+
+
+def growth(edits: Iterable[Edit], start: int) -> int:
+    """By how many characters edits in front of an offset make the text longer."""
+    return sum([len(e.text) - (e.end - e.start) for e in edits if e.start < start])
 
 
 class UnreadableError(Exception):
