@@ -176,7 +176,7 @@ def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:
             needs[i], args[i] = True, _wide(x)
         return subject_of_function(op.function, args, needs=needs), op.places
     if isinstance(op, Op):
-        from chainrule.verify.own.op import subject_of_op
+        from chainrule.verify.own.call import subject_of_op
 
         found = subject_of_op(op, [_wide(x) for x in xs])
         if found is None:

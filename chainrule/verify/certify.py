@@ -14,8 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.diagnose import diagnose
-from chainrule.verify.diagnose.approximate import as_approximation
-from chainrule.verify.diagnose.edits import name_by_edit, stated
+from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import LEVELS, Finding, Name

@@ -21,8 +21,7 @@ from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
-from chainrule.verify.own.call import subject_of_call
-from chainrule.verify.own.op import subject_of_op
+from chainrule.verify.own.call import subject_of_call, subject_of_op
 from chainrule.verify.subject import Subject
 from tests.sampling import sampled
 from verify.op_cases import Case, cases, kind

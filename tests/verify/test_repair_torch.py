@@ -135,3 +135,30 @@ def test_what_is_computed_again_is_in_the_backward_s_names(tmp_path: Path) -> No
     best = repairs(examine(subject_of_function(function, [*args, 2])))[0]
     assert best.whole
     assert best.correction.after.strip() == "lo = max(0, i - ctx.width)"
+
+
+TAKE = """import torch
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, i):
+        ctx.save_for_backward(i)
+        ctx.shape = x.shape
+        return x[..., i]
+    @staticmethod
+    def backward(ctx, g):
+        (i,) = ctx.saved_tensors
+        dx = torch.zeros(ctx.shape, dtype=g.dtype)
+        dx[..., i] = g
+        return dx, None
+"""
+
+
+def test_equal_indices_of_the_last_axis_are_added_up(tmp_path: Path) -> None:
+    from chainrule.verify.pytorch import subject_of_function
+
+    function = module(TAKE, tmp_path, next(_number)).F
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    evidence = examine(subject_of_function(function, [x, torch.tensor([0, 2, 2, 1])]))
+    best = repairs(evidence)[0]
+    assert best.codes == ("overwritten",)
+    assert best.correction.after.strip() == "dx.index_add_(-1, i, g)"

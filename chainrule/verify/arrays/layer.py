@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.arrays import at_once, calls, parameters
+from chainrule.verify.arrays import calls, methods, parameters
 from chainrule.verify.arrays.calls import are_sums, reset_of
 from chainrule.verify.arrays.convention import RATE, Convention
 from chainrule.verify.arrays.members import duplicate, is_object, walk
@@ -57,10 +57,10 @@ class Layer(Subject):
         for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
             parameters.clear(layer, p, x)
             p.put(layer, x)
-        methods = {self.names[0]: self.forward_function}
+        bound = {self.names[0]: self.forward_function}
         if pulls or not self.convention.at_once:
-            methods[self.names[1]] = self.backward_function
-        for name, method in methods.items():
+            bound[self.names[1]] = self.backward_function
+        for name, method in bound.items():
             if method is not None:
                 setattr(layer, name, MethodType(method, layer))
         return layer
@@ -150,7 +150,7 @@ class Layer(Subject):
             results = self._forward(layer, xs)
             ys = self._outputs(results)
             if self.convention.at_once:
-                return ys, at_once.gradients_behind(tuple(results), value)
+                return ys, methods.gradients_behind(tuple(results), value)
             backward = getattr(layer, self.names[1])
             return ys, self.convention.call(backward, xs[: self.count], results, gs)
 

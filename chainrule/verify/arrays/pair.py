@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, convention, roles
+from chainrule.verify.arrays import convention, methods, roles
 from chainrule.verify.arrays.captured import Capture, captures, rebind, sizes_in
 from chainrule.verify.arrays.convention import Convention, as_list
 from chainrule.verify.arrays.grouping import Argument, argument_of, assign, group
@@ -83,7 +83,7 @@ class Pair(Subject):
             value = self.forward(xs)[0] if changed else None
             with replay(self.streams):
                 result = self.backward_function(*group(self.arguments, xs))
-            return at_once.gradients_behind(result, value)
+            return methods.gradients_behind(result, value)
         with replay(self.streams):
             args = group(self.arguments, xs)
             results = as_list(self.forward_function(*args))
@@ -172,13 +172,13 @@ def subject_of_both(
     """
     made, result = _paired(f, f, args, name_of(f), wrt)
     results = as_list(result)
-    if not at_once.gives_both(tuple(results)):
+    if not methods.gives_both(tuple(results)):
         returned = ", ".join(map(describe, results))
         raise ConfigError(
             f"pair: {name_of(f)} returned {returned}: give its backward as well, "
             "verify.pair(forward, backward, *args), or let it return a number and its gradients"
         )
-    made = replace(made, convention=at_once.convention_of([a.name for a in made.arguments]))
+    made = replace(made, convention=methods.convention_of([a.name for a in made.arguments]))
     return made if wrt is not None else _with_asked(made)
 
 

@@ -1,4 +1,4 @@
-"""A is N with its elements elsewhere: transposed, reshaped, summed along another axis."""
+"""A is N with its elements elsewhere: transposed, of another input, summed along another axis."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.diagnose.case import Case, agreement
-from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
+from chainrule.verify.diagnose import measure
+from chainrule.verify.diagnose.case import Case, Guess, Mend, Pull, agreement, guess
 from chainrule.verify.subject import Array
 
 Swap = tuple[int, int]
@@ -63,7 +63,6 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
             "the backward applies J where J^T belongs",
             left=left,
             formula=formula,
-            mend=_by_matrix if not of_x and not of_y and len(mixed) == y_axes else None,
         )
     # One axis more or less means that a sum or a broadcast decides where elements go.
     reduces = (of_y and not of_x and ndims[0] > ndims[1]) or (
@@ -95,14 +94,6 @@ def _swap_back(of_x: Sequence[Swap], of_y: Sequence[Swap]) -> Mend:
         return _swap_axes(pull(xs, turned), of_x)
 
     return mend
-
-
-def _by_matrix(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
-    """x_bar from a backward that applies J: its matrix, built from unit cotangents, turned."""
-    g = gs[0]
-    rows = np.eye(g.size)
-    matrix = np.stack([pull(xs, (rows[i].reshape(g.shape),)).ravel() for i in range(g.size)])
-    return (matrix @ g.ravel()).reshape(g.shape)
 
 
 def other_axis(case: Case) -> Iterator[Guess]:
@@ -198,4 +189,40 @@ def _less_coupled(case: Case, new: set[Swap]) -> Guess:
         f"none: {share:.0%} of the Jacobian is zero in A and not in N",
         f"the sum along axis {axes} is missing",
         formula=f"add the term that sums over axis {axes} (its derivative reaches every element)",
+    )
+
+
+_MOST = 200
+
+
+def exchange(case: Case) -> Iterator[Guess]:
+    """Guesses for a gradient that is another input's."""
+    for other in case.others():
+        x = np.asarray(case.xs[other])
+        if x.shape != case.found.x_shape or x.size > _MOST or not case.subject.inputs[other].wanted:
+            continue
+        theirs = _jacobian_of_other(case, other)
+        if theirs.shape == case.A.shape and case.explains(theirs):
+            yield _exchange(case, other, case.left(theirs))
+            return
+
+
+def _jacobian_of_other(case: Case, other: int) -> Array:
+    for j in case.evidence.jacobians:
+        same = len(j.xs) == len(case.xs) and all(a is b for a, b in zip(j.xs, case.xs, strict=True))
+        if j.input == other and j.output == case.found.output and same:
+            return j.numeric
+    return measure.jacobian(case.subject, case.xs, other, case.found.output)
+
+
+def _exchange(case: Case, other: int, left: float) -> Guess:
+    a, b = case.input, case.subject.inputs[other].name
+    return guess(
+        "wrong_input",
+        4.5,
+        f"the Jacobian for {a} is the true one of {b}, leaving {left:.0e} of the difference",
+        f"{a} gets what belongs to {b}",
+        left=left,
+        formula=f"return the gradients in the order of the inputs: {b}_bar for {b}",
+        mend=lambda pull, xs, gs: measure.pull(case.subject, xs, gs, other),
     )

@@ -1,4 +1,5 @@
-"""One pair of an input and an output whose Jacobians differ, as the rules look at it.
+"""One pair of an input and an output whose Jacobians differ, as the rules look at it; and a guess,
+one mistake that would have given what was seen.
 
 A is what the backward says, N what is true, D = A - N; all of shape (size of y, size of x).
 """
@@ -6,7 +7,7 @@ A is what the backward says, N what is true, D = A - N; all of shape (size of y,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -15,6 +16,8 @@ import numpy as np
 
 from chainrule.verify.diagnose import measure
 from chainrule.verify.evidence import Evidence, Jacobians
+from chainrule.verify.finding import Name
+from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Subject
 
 _FLOOR, _CAP = 1e-6, 0.02
@@ -156,3 +159,42 @@ def _real(value: Any) -> bool:
 def agreement(case: Case) -> float:
     """Share of elements of the Jacobian at which both agree."""
     return float(np.mean(case.agrees)) if case.agrees.size else 0.0
+
+
+Pull = Callable[[Sequence[Any], Sequence[Array]], Array]
+"""(xs, gs) -> x_bar of the one input that a guess is about."""
+Mend = Callable[[Pull, Sequence[Any], Sequence[Array]], Array]
+"""(the user's pull, xs, gs) -> the right x_bar, if the guess is right."""
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """One name that fits, how well it fits, and the correction that follows from it."""
+
+    name: Name
+    rank: float
+    """How plain an explanation it is: of two that fit, that of the smaller rank is likelier."""
+    left: float = 0.0
+    """Share of the difference of both Jacobians that it does not explain."""
+    formula: str = ""
+    """What to do, in words and numbers."""
+    mend: Mend | None = None
+    """The formula as a function, to be tried."""
+    place: Place | None = None
+    """The forward's line whose undoing is wrong, if that is known."""
+
+
+def guess(
+    code: str,
+    rank: float,
+    because: str,
+    detail: str = "",
+    *,
+    left: float = 0.0,
+    formula: str = "",
+    mend: Mend | None = None,
+    place: Place | None = None,
+    apart: str = "",
+) -> Guess:
+    """A `Guess` from its parts."""
+    return Guess(Name(code, because, detail, apart, rank), rank, left, formula, mend, place)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.diagnose import measure
-from chainrule.verify.diagnose.guess import Guess, Mend
+from chainrule.verify.diagnose.case import Guess, Mend
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction
 from chainrule.verify.measure.points import settings

@@ -1,6 +1,8 @@
 """The mistake that an edit undoes names it: what was changed was run, and everything is right.
 
-What the structure of the error says comes after it, and stands alone where no edit is known.
+What the structure of the error says comes after it, and stands alone where no edit is known. Where
+no edit is known and a gradient is right to some digits everywhere, it is an approximation: a solver
+that stops at a tolerance, a table, a series that is cut off.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
+from chainrule.verify.tolerances import LOOSE
 
 PLAIN = 8.8
 """The rank of a name that an edit gives; of those of the structure, plain ones are below it."""
@@ -64,3 +68,23 @@ def _put_first(names: tuple[Name, ...], code: str, correction: Correction) -> tu
 def _edit_in_words(correction: Correction) -> str:
     line = f"of line {correction.place.line} " if correction.place is not None else ""
     return f"a change {line}that undoes just this makes the gradient right"
+
+
+_VAGUE = ("unnamed", "wrong_value", "region")
+"""What a finding is called if nothing is known but that it is wrong."""
+
+
+def as_approximation(evidence: Evidence, finding: Finding) -> Finding:
+    """The finding, as a note if its gradient is so nearly right at every point that was tried."""
+    names = [x.name for x in evidence.subject.inputs]
+    if finding.input not in names or finding.name.code not in _VAGUE:
+        return finding
+    k = names.index(finding.input)
+    errors = [t.error for t in evidence.trials if t.input == k and t.verdict == "wrong"]
+    told = [b for b in evidence.behaviours if b.input in (k, None)]
+    c = finding.correction
+    is_changed = c is not None and c.rechecked and bool(c.after)
+    if not errors or max(errors) > LOOSE or told or is_changed:
+        return finding
+    says = f"off by at most {max(errors):.1g} of its size at every point tried, by no known mistake"
+    return replace(finding, level="note", names=(Name("approximate", says),), correction=None)

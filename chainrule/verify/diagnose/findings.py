@@ -7,21 +7,19 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from chainrule.verify.diagnose.axes import other_axis, transposition
+import numpy as np
+
+from chainrule.verify.diagnose.axes import exchange, other_axis, transposition
 from chainrule.verify.diagnose.behaviours import guesses_for
-from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.case import Case, Guess, agreement, guess
 from chainrule.verify.diagnose.correct import correction_of
-from chainrule.verify.diagnose.coupled import coupling
-from chainrule.verify.diagnose.describe import sentences
-from chainrule.verify.diagnose.guess import Guess, guess
-from chainrule.verify.diagnose.inputs import exchange
-from chainrule.verify.diagnose.lost import lost_summands
+from chainrule.verify.diagnose.lost import coupling, lost_summands
 from chainrule.verify.diagnose.regions import region
-from chainrule.verify.diagnose.scale import scale
+from chainrule.verify.diagnose.scale import ratio, scale
 from chainrule.verify.diagnose.text.forward import later_change
 from chainrule.verify.diagnose.text.once import value_of_first_call
 from chainrule.verify.diagnose.text.source import line_of
-from chainrule.verify.evidence import NOTES, Evidence, Jacobians
+from chainrule.verify.evidence import NOTES, Evidence, Jacobians, Trial
 from chainrule.verify.finding import Finding, Heat, Level, Name
 from chainrule.verify.measure.run import is_array
 from chainrule.verify.place import Place
@@ -205,3 +203,55 @@ def _notes(evidence: Evidence) -> Iterator[Finding]:
         name = subject.inputs[k].name
         said = f"the forward has a kink at this {name}; any slope between its sides is right"
         yield Finding("note", subject.name, subject.kind, name, (Name("kink", said),))
+
+
+_POINTS = 3
+"""Points that are named; others are counted."""
+
+
+def sentences(evidence: Evidence, k: int | None, case: Case | None, named: bool) -> tuple[str, ...]:
+    """Facts on the gradient of input k."""
+    said = list(_points([t for t in evidence.trials if k is None or t.input == k]))
+    said += [b.says for b in evidence.behaviours if b.input in (k, None)]
+    if case is not None and case.finite:
+        said += _difference(case)
+        if not named:
+            said += _shape_of(case)
+    return tuple(dict.fromkeys(said))
+
+
+def _points(trials: list[Trial]) -> Iterator[str]:
+    wrong = list(dict.fromkeys([t.point for t in trials if t.verdict == "wrong"]))
+    all_right = dict.fromkeys([t.point for t in trials if t.verdict == "right"])
+    right = [p for p in all_right if p not in wrong]
+    if wrong:
+        every = "" if right else "every point tried: "
+        tail = f"; right at these: {_list_points(right)}" if right else ""
+        yield f"wrong at {every or 'these points: '}{_list_points(wrong)}{tail}"
+
+
+def _list_points(points: list[str]) -> str:
+    more = f", and {len(points) - _POINTS} more" if len(points) > _POINTS else ""
+    return ", ".join(points[:_POINTS]) + more
+
+
+def _difference(case: Case) -> Iterator[str]:
+    i, j = np.unravel_index(int(np.argmax(np.abs(case.D))), case.D.shape)
+    if not case.whole:
+        yield f"the backward says {case.A[i, j]:.6g} where {case.N[i, j]:.6g} is true"
+        return
+    y_at = [int(n) for n in np.unravel_index(int(i), case.found.y_shape)]
+    x_at = [int(n) for n in np.unravel_index(int(j), case.found.x_shape)]
+    yield (
+        f"d y{y_at} / d {case.input}{x_at}: the backward says {case.A[i, j]:.6g}, "
+        f"true is {case.N[i, j]:.6g}"
+    )
+
+
+def _shape_of(case: Case) -> Iterator[str]:
+    yield f"{agreement(case):.0%} of the elements of the Jacobian agree"
+    rank = int(np.linalg.matrix_rank(case.D, tol=1e-6 * float(np.linalg.norm(case.D, 2))))
+    yield f"the difference has rank {rank} (size {case.D.shape[0]} by {case.D.shape[1]})"
+    c = ratio(case.A, case.N)
+    if c is not None:
+        yield f"the nearest multiple of the right gradient is {c:.4g} times it"

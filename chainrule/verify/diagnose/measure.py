@@ -8,16 +8,16 @@ y is. Both get it here, from differences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.measure.jacobian import numeric
+from chainrule.verify.measure.noise import Base, base_at
+from chainrule.verify.measure.numeric import slopes
+from chainrule.verify.measure.run import Point, Run
 from chainrule.verify.subject import Array, Subject, values
-
-_STEP = 2e-3
-"""First step, relative to the input's size. Three halvings and extrapolation to the eighth order
-leave about 1e-10 of a smooth function."""
 
 
 def shapes(arrays: Sequence[Any]) -> tuple[tuple[int, ...] | None, ...]:
@@ -48,23 +48,22 @@ def pull(subject: Subject, xs: Sequence[Any], gs: Sequence[Array], k: int) -> Ar
 def slope(
     subject: Subject, xs: Sequence[Any], k: int, t: Array, gs: Sequence[Array]
 ) -> tuple[float, float]:
-    """sum of Re<g, dy> when input k moves along t, and an estimate of its error."""
-    scale = float(np.max(np.abs(xs[k]), initial=0.0)) or 1.0
-    size = float(np.max(np.abs(t), initial=0.0)) or 1.0
-    steps = [_STEP * scale / size / 2**i for i in range(4)]
-    rows = [[_central(subject, xs, k, t, gs, h) for h in steps]]
-    for order in (4.0, 16.0, 64.0):
-        last = rows[-1]
-        rows.append([b + (b - a) / (order - 1) for a, b in pairwise(last)])
-    best = rows[-1][0]
-    return best, abs(best - rows[-2][-1])
+    """sum of Re<g, dy> when input k moves along t, and a bound of its error."""
+    run, base = _at(subject, xs)
+    scale = _largest(xs[k]) / _largest(t)
+    pairs = list(zip(gs, slopes(run, base, {k: scale * t}), strict=True))
+    value = sum([inner(g, s.value) for g, s in pairs])
+    bound = sum([float((np.abs(g) * s.bound).sum()) for g, s in pairs])
+    return value / scale, bound / scale
 
 
-def _central(
-    subject: Subject, xs: Sequence[Any], k: int, t: Array, gs: Sequence[Array], h: float
-) -> float:
-    up, down = [outputs(subject, with_input(xs, k, xs[k] + s * h * t)) for s in (1, -1)]
-    return sum([inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, up, down, strict=True)])
+def _at(subject: Subject, xs: Sequence[Any]) -> tuple[Run, Base]:
+    run = Run(subject, Evidence(subject))
+    return run, base_at(run, Point("of a rule's choice", tuple(xs), "value"))
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x), initial=0.0)) or 1.0
 
 
 def inner(a: Array, b: Array) -> float:
@@ -84,26 +83,8 @@ def with_input(xs: Sequence[Any], k: int, value: Any) -> tuple[Any, ...]:
 
 def jacobian(subject: Subject, xs: Sequence[Any], k: int, output: int) -> Array:
     """d y / d x_k by differences, (size of y, size of x), for real x of a few dozen elements."""
-    x = np.asarray(xs[k])
-    scale = float(np.max(np.abs(x), initial=0.0)) or 1.0
-    columns: list[Array] = []
-    for j in range(x.size):
-        t = np.zeros(x.size)
-        t[j] = 1.0
-        columns.append(_column(subject, xs, k, output, t.reshape(x.shape), scale))
-    return np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-
-
-def _column(
-    subject: Subject, xs: Sequence[Any], k: int, output: int, t: Array, scale: float
-) -> Array:
-    def central(h: float) -> Array:
-        up, down = [subject.forward(with_input(xs, k, xs[k] + s * h * t))[output] for s in (1, -1)]
-        return (_wide(up) - _wide(down)).ravel() / (2 * h)
-
-    a, b, c = [central(_STEP * scale / 2**i) for i in range(3)]
-    ab, bc = b + (b - a) / 3, c + (c - b) / 3
-    return bc + (bc - ab) / 15
+    run, base = _at(subject, xs)
+    return numeric(run, base, k, np.arange(np.size(xs[k])))[output][0]
 
 
 def one_output(ys: Sequence[Array], output: int, g: Array) -> tuple[Array, ...]:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.diagnose import constants, measure
-from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.case import Case, Guess, Mend, Pull, guess
 from chainrule.verify.diagnose.constants import Constant
-from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure.noise import base_at
 from chainrule.verify.measure.points import sizes

@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from math import prod
 from time import perf_counter
 
+import numpy as np
+
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure import absent, conduct, precision, shrink
+from chainrule.verify.measure import conduct, precision, shrink
 from chainrule.verify.measure.captured import captured_base, probe_around
 from chainrule.verify.measure.noise import Base, base_at
+from chainrule.verify.measure.numeric import slopes
 from chainrule.verify.measure.points.other_points import OtherPoints
 from chainrule.verify.measure.points.values import telling_point
 from chainrule.verify.measure.probes import Probe
 from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, said
-from chainrule.verify.subject import Subject, extent
+from chainrule.verify.subject import Array, Subject, extent
 
 LARGE = 500_000
 """Elements of a point at which small elements are not looked for any more."""
@@ -122,5 +125,28 @@ class _Examination:
         elements = sum([prod(extent(v)) for v in (*base.xs, *base.ys)])
         self.seen += probe_around(self.run, base, thorough=elements < LARGE)
         for at, found in self.seen:
-            absent.note_dropped(self.run, found)
-            absent.note_infinite(self.run, at, found)
+            note_dropped(self.run, found)
+            note_infinite(self.run, at, found)
+
+
+def note_dropped(run: Run, found: Probe) -> None:
+    """Note inputs that get nothing though the outputs depend on them."""
+    for k in found.wrong:
+        bar = found.bars[k]
+        if bar is None or not bar.any():
+            says = "None" if bar is None else "zeros"
+            run.behaves("dropped", k, f"the backward gives {says}, the derivative is not 0")
+
+
+def note_infinite(run: Run, base: Base, found: Probe) -> None:
+    """Note gradients with NaN or infinity where the forward is smooth."""
+    for k, t in found.tangents.items():
+        bar = found.bars[k] if found.bars else None
+        if bar is None or bar.shape != t.shape or np.isfinite(bar).all():
+            continue
+        bad: Array = ~np.isfinite(bar)
+        along = slopes(run, base, {k: t * bad})
+        if all(s.resolved.all() and not s.jump.any() for s in along):
+            count = int(bad.sum())
+            says = f"{count} of {bad.size} elements are NaN or infinite; the derivative is finite"
+            run.behaves("nan", k, says, count=count, point=base.point.name)

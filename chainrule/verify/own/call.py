@@ -1,4 +1,6 @@
-"""A function of tensors as a subject: its derivative is what the engine makes of its graph."""
+"""A function of tensors, or one op, as a subject: its derivative is what the engine makes of its
+graph, for an op its own rule for the way back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import numpy as np
 
 from chainrule.engine.derive import pullback_nodes
 from chainrule.engine.dtypes import INEXACT
-from chainrule.engine.graph import Node, Variable, order, recording, variable
+from chainrule.engine.graph import Node, Variable, apply, order, recording, variable
+from chainrule.engine.op import Op
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import GradientError, describe
 from chainrule.ops.families import zeros_like
@@ -184,3 +187,27 @@ def subject_of_call(f: Callable[..., Any], args: Sequence[Any], *, name: str | N
     xs = [x.value for x in inputs]
     _, streams = streams_drawn(lambda: made.forward(xs), (f,))
     return replace(made, streams=streams)
+
+
+def subject_of_op(op: Op, args: Sequence[Any], *, place: Place | None = None) -> Call | None:
+    """The subject of `op` at `args`, used at `place`; None if no gradient flows through it."""
+    inputs: list[Input] = []
+    for i, x in enumerate(args):
+        value = value_of(x)
+        flows = is_array(value) and value.dtype.kind in INEXACT and op.reads(i) is not None
+        inputs.append(Input(_letter(i, len(args)), value, bool(flows)))
+    if not any(x.wanted for x in inputs):
+        return None
+
+    def applied(*xs: Any) -> list[Tensor]:
+        y: Any = apply(op, *[variable(x) if isinstance(x, np.ndarray) else x for x in xs])
+        outs = list(cast("tuple[Tensor, ...]", y)) if isinstance(y, tuple) else [y]
+        return [o for o in outs if o.dtype.kind in INEXACT]
+
+    at = place_of(type(op))
+    return Call(op.name, tuple(inputs), applied, None, kind="op", place=place, backward_place=at)
+
+
+def _letter(i: int, count: int) -> str:
+    """The name that the op tables give to argument `i` of `count`."""
+    return "x" if count == 1 else "abcdefgh"[i] if i < 8 else f"x{i}"

@@ -18,8 +18,8 @@ import numpy as np
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.function import Call as UserCall
 from chainrule.engine.function import Context, Function
-from chainrule.engine.graph import recording, variable
-from chainrule.engine.op import new_op
+from chainrule.engine.graph import Variable, apply, intercept_ops, recording, variable
+from chainrule.engine.op import Op, new_op
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ShapeError
 from chainrule.verify.arrays.convention import as_list
@@ -27,12 +27,12 @@ from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin
 from chainrule.verify.derivation import derivation
 from chainrule.verify.needed import needed_inputs
-from chainrule.verify.own.call import Call, is_array, leaves_of
+from chainrule.verify.own.call import Call, flows, is_array, leaves_of
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, replay, streams_drawn
-from chainrule.verify.subject import Array, Input, Source, Subject
+from chainrule.verify.subject import Array, Input, Source, Subject, values
 
 _KIND = "chainrule.Function"
 
@@ -235,3 +235,31 @@ def _as_call(stated: Stated) -> Call:
     return Call(
         stated.name, stated.inputs, run, None, streams=stated.streams, place=stated.place
     )  # fmt: skip
+
+
+def functions_in(call: Call) -> list[Subject]:
+    """A subject for each distinct `Function` that ran in `call`, in order."""
+    found: dict[Any, tuple[Any, list[Any], tuple[bool, ...]]] = {}
+
+    def look(op: Op, xs: Sequence[Any]) -> Any:
+        if isinstance(op, UserCall):
+            args, needs = arguments(op, xs)
+            shapes = tuple([(args[i].shape, args[i].dtype) for i in op.places])
+            key = (op.function, repr(op.static), shapes, needs)
+            found.setdefault(key, (op.function, args, needs))
+        return apply(op, *xs)
+
+    with intercept_ops(look):
+        call.run(values(call))
+    return [
+        s for f, args, needs in found.values() for s in subjects_of_function(f, args, needs=needs)
+    ]
+
+
+def arguments(op: UserCall, xs: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
+    """What a `Function` was applied to, and which of its arguments needed gradients."""
+    args, needs = list(op.static), [False] * len(op.static)
+    for i, x in zip(op.places, xs, strict=True):
+        args[i] = x.value if isinstance(x, Variable) else x
+        needs[i] = flows(x)
+    return args, tuple(needs)

@@ -25,12 +25,10 @@ from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.own.call import flows, is_array, results_of
-from chainrule.verify.own.cuts import explain_by_cuts
-from chainrule.verify.own.function import subjects_of_function
-from chainrule.verify.own.inside import arguments
+from chainrule.verify.own.call import flows, is_array, results_of, subject_of_op
+from chainrule.verify.own.certified import explain_by_cuts
+from chainrule.verify.own.function import arguments, subjects_of_function
 from chainrule.verify.own.module import holding, subject_of_module
-from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.place import Place
 from chainrule.verify.reading import (
     MODEL_NAMES,

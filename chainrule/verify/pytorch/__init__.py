@@ -6,7 +6,7 @@ arrays; what is here turns one into the other.
 
 from chainrule.verify.pytorch.calls import subject_of_call, subjects_of_call
 from chainrule.verify.pytorch.functions import subject_of_function, subjects_of_function
-from chainrule.verify.pytorch.models import ModelSubjects, model_subjects, subjects_of_model
+from chainrule.verify.pytorch.models import ModelSubjects, model_subjects
 
 __all__ = [
     "ModelSubjects",
@@ -15,5 +15,4 @@ __all__ = [
     "subject_of_function",
     "subjects_of_call",
     "subjects_of_function",
-    "subjects_of_model",
 ]

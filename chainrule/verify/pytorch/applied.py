@@ -18,11 +18,16 @@ from torch import Tensor
 from chainrule.verify.needed import needed_inputs
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import derivative
+from chainrule.verify.pytorch.derivatives import gradients
 from chainrule.verify.pytorch.observing.holding import held, with_holders
-from chainrule.verify.pytorch.recorded import Recorded, StandIn
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.pytorch.seeds import gradients
-from chainrule.verify.pytorch.sources import backward_of, having, source_of_function
+from chainrule.verify.pytorch.sources import (
+    Recorded,
+    StandIn,
+    backward_of,
+    having,
+    source_of_function,
+)
 from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.subject import Input, Source, Subject
 

@@ -14,11 +14,17 @@ from torch import Tensor
 
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import cuts_in, derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
-from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call, wanted_arguments
+from chainrule.verify.pytorch.flat import (
+    Call,
+    call_of,
+    coefficients_call,
+    floats_in,
+    module_call,
+    wanted_arguments,
+)
 from chainrule.verify.pytorch.observing.observe import Capture, capturing
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import backward_of, source_of_function

@@ -13,9 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.measure.noise import base_at
+from chainrule.verify.measure.probes import probe
+from chainrule.verify.measure.run import Point, Run
 from chainrule.verify.pytorch.convert import elements
-from chainrule.verify.subject import Array, Subject, values
-from chainrule.verify.tolerances import ROUGH
+from chainrule.verify.subject import Subject, values
 
 LARGE = 4_000
 """Numbers from which on a call is cropped."""
@@ -32,7 +35,7 @@ def crop(args: Sequence[Any], make: Callable[[Sequence[Any]], Subject]) -> Subje
     for sizes in _choices(args):
         part = _try(lambda sizes=sizes: make([_part(x, sizes) for x in args]))
         if part is not None:
-            return part if _plausible(whole) or not _plausible(part) else whole
+            return part if _is_right(whole) or not _is_right(part) else whole
     return whole
 
 
@@ -70,45 +73,15 @@ def _try(make: Callable[[], Subject]) -> Subject | None:
     return part if usable else None
 
 
-def _plausible(subject: Subject) -> bool:
-    xs = values(subject, np.float64)
+def _is_right(subject: Subject) -> bool:
     try:
-        return agrees(subject, lambda gs: subject.pull(xs, gs), xs)
+        return is_plausible(subject)
     except Exception:
         return False
 
 
-_STEP = 1e-5
-
-
-def agrees(
-    subject: Subject, pull: Callable[[Sequence[Array]], Sequence[Array | None]], xs: Sequence[Any]
-) -> bool:
-    """Whether `pull` gives the gradient of the subject's forward at xs (float64), in one direction
-    for each input. Quick and rough: to choose by, not to judge by."""
-    draw = np.random.default_rng(7)
-    ys = subject.forward(xs)
-    gs = [_noise(draw, y) for y in ys]
-    x_bars = pull(gs)
-    for i, x_bar in enumerate(x_bars):
-        if x_bar is None or not x_bar.size:
-            continue
-        t = _noise(draw, xs[i])
-        h = _STEP * max(1e-3, float(np.abs(xs[i]).mean()))
-        high, low = [subject.forward([*xs[:i], xs[i] + s * h * t, *xs[i + 1 :]]) for s in (1, -1)]
-        rates = [_inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, high, low, strict=True)]
-        size = sum([float(np.abs(g * y).sum()) for g, y in zip(gs, ys, strict=True)])
-        noise = 10 * float(np.finfo(float).eps) * size / h
-        numeric, analytic = sum(rates), _inner(x_bar, t)
-        if not abs(numeric - analytic) <= ROUGH * max(abs(numeric), abs(analytic)) + noise:
-            return False
-    return True
-
-
-def _noise(draw: np.random.Generator, like: Array) -> Array:
-    real = draw.normal(size=like.shape)
-    return real + 1j * draw.normal(size=like.shape) if like.dtype.kind == "c" else real
-
-
-def _inner(a: Array, b: Array) -> float:
-    return float(np.vdot(a, b).real)
+def is_plausible(subject: Subject) -> bool:
+    """Whether a first look at the point finds no wrong gradient: to choose by, not to judge by."""
+    run = Run(subject, Evidence(subject))
+    point = Point("as captured", values(subject, np.float64), "captured")
+    return not probe(run, base_at(run, point), thorough=False).wrong

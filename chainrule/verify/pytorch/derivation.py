@@ -16,8 +16,8 @@ from torch.utils import _pytree as pytree
 from chainrule.verify import where
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
+from chainrule.verify.pytorch.derivatives import gradients
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.pytorch.widened import wide
 

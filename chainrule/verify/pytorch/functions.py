@@ -12,8 +12,7 @@ from torch import Tensor
 from chainrule.errors import ConfigError
 from chainrule.verify.pytorch.applied import KIND, FunctionSubject
 from chainrule.verify.pytorch.calls import COLUMNS, CallSubject, subject_of_call
-from chainrule.verify.pytorch.coefficients import coefficients_call
-from chainrule.verify.pytorch.flat import call_of
+from chainrule.verify.pytorch.flat import call_of, coefficients_call
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import states
 from chainrule.verify.reading import place_of

@@ -99,9 +99,7 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
     if lab is None or wrong is None:
         return None
     node, says = wrong
-    above = lab.scene.draft.text[: lab.scene.draft.span(node)[0]].count("\n")
-    file, function = posed.source.file, posed.source.function.__qualname__
-    return Place(file, posed.source.first_line + above, function), says
+    return lab.scene.draft.place(node), says
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:

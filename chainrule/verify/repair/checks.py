@@ -20,7 +20,7 @@ from chainrule.verify.finding import Correction
 from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.budget import FULL_CHECKS
-from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
+from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, growth
 from chainrule.verify.repair.code.home import Asked, at_home
 from chainrule.verify.repair.expected.truth import is_true
 from chainrule.verify.repair.present import correction
@@ -205,9 +205,7 @@ def _move_edits(first: Draft, version: Version, doubtful: Asked) -> Version | No
 def _edit_alone(steps: Sequence[Step], k: int) -> Edit:
     """A step's edit where it stands in the text before all of them."""
     edit = steps[k].edit
-    before = [s.edit for s in steps[:k] if s.edit.start < edit.start]
-    shift = sum([len(e.text) - (e.end - e.start) for e in before])
-    return replace(edit, start=edit.start - shift, end=edit.end - shift)
+    return edit.moved(-growth([s.edit for s in steps[:k]], edit.start))
 
 
 def _in_order(edits: Sequence[Edit]) -> bool:

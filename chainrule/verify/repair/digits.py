@@ -73,13 +73,8 @@ def _bad_in(subject: Subject, source: Source) -> _Bad | None:
         if first:
             node = min(first, key=lambda n: (n.lineno, n.col_offset))
             says = f"`{draft.src(node)}` is {word}, and nothing is that it is made of"
-            return _Bad(node, (_place(source, draft, node), says))
+            return _Bad(node, (draft.place(node), says))
     return None
-
-
-def _place(source: Source, draft: Draft, node: ast.AST) -> Place:
-    above = draft.text[: draft.span(node)[0]].count("\n")
-    return Place(source.file, source.first_line + above, source.function.__qualname__)
 
 
 def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
@@ -100,7 +95,7 @@ def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
         f"`{draft.src(node)}` is off by {off[node]:.2g} of its size in the program's dtype, and "
         f"what it is made of by {_before(off, node, eps):.1g}"
     )
-    return _place(source, draft, node), says
+    return draft.place(node), says
 
 
 def _length(draft: Draft, node: ast.expr) -> int:

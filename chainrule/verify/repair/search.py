@@ -12,7 +12,7 @@ from math import inf
 from typing import TypeAlias
 
 from chainrule.verify.repair.budget import DEPTH, VERSIONS_COMPARED, WIDTH
-from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError
+from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, growth
 from chainrule.verify.repair.expected.truth import truths
 from chainrule.verify.repair.prior import (
     KEPT_LAST,
@@ -220,10 +220,7 @@ def _can_follow(a: Version, b: Version) -> bool:
 def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | None:
     """Version a with the last edit of b, moved to where its text stands after a's edits."""
     edit = b.steps[-1].edit
-    before = [s.edit for s in a.steps if s.edit.start < edit.start]
-    shift = sum([len(e.text) - (e.end - e.start) for e in before])
-    moved = replace(edit, start=edit.start + shift, end=edit.end + shift)
-    return apply_edit(problem, at, a, moved)
+    return apply_edit(problem, at, a, edit.moved(growth([s.edit for s in a.steps], edit.start)))
 
 
 def replay(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
@@ -232,8 +229,7 @@ def replay(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
     for step in steps:
         edit = step.edit
         if step in some:
-            shift = sum([len(e.text) - (e.end - e.start) for e in skipped if e.start < edit.start])
-            draft = draft.edited(replace(edit, start=edit.start - shift, end=edit.end - shift))
+            draft = draft.edited(edit.moved(-growth(skipped, edit.start)))
         else:
             skipped.append(edit)
     return draft

@@ -40,11 +40,6 @@ class Expected:
     scale: float
     """Size below which a difference means nothing."""
 
-    @property
-    def whole(self) -> Array | None:
-        """The gradient itself, if it is known."""
-        return self.values.reshape(self.shape) if self.directions is None else None
-
     def seen(self, x_bar: Array | None) -> Array | None:
         """What of a gradient is compared; None if it has another shape or is not finite."""
         x_bar = np.zeros(self.shape) if x_bar is None else x_bar

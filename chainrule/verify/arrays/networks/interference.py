@@ -19,9 +19,16 @@ import numpy as np
 from chainrule.engine.source_text import definition_text, source_line
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.networks.isolation import Method, Replaced, with_copies, with_stack
 from chainrule.verify.arrays.networks.network import error_with, layers_in
-from chainrule.verify.arrays.networks.watched import Call, Watched, watch_forward
+from chainrule.verify.arrays.networks.watched import (
+    Call,
+    Method,
+    Replaced,
+    Watched,
+    watch_forward,
+    with_copies,
+    with_stack,
+)
 from chainrule.verify.diagnose.text.forward import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place

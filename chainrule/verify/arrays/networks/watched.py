@@ -1,11 +1,13 @@
-"""One forward of a network under observation: what its layers keep, and who changes it then."""
+"""One forward of a network under observation: what its layers keep, and who changes it then; and
+methods in place of a layer's own that give each of its calls memory of its own.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, attributes, walk
 from chainrule.verify.arrays.networks.network import layers_in, run_wrapped
 from chainrule.verify.arrays.values import is_float
+from chainrule.verify.copies import twins
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
 
@@ -93,3 +96,56 @@ def watch_forward(whole: Layer) -> Watched:
     watched = Watched()
     run_wrapped(whole, watched.around)
     return watched
+
+
+_STACK = "_kept_by_each_call"
+"""Where a layer that is tried keeps what each of its calls has left."""
+Method: TypeAlias = Callable[..., Any]
+Replaced: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
+"""A class, the name of a method, and what is made of that."""
+
+
+def with_copies(forward: Method) -> Method:
+    """A forward that gets copies of its arguments."""
+
+    @functools.wraps(forward)
+    def instead(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return forward(self, *twins(args), **kwargs)
+
+    return instead
+
+
+def with_stack(
+    cls: Any, methods: tuple[str, str], names: tuple[str, ...], holder: Any = None
+) -> list[Replaced]:
+    """Methods of a class with which each backward finds what its own forward has kept, that of the
+    last call first; `holder`: what has the attributes, if that is not the object."""
+
+    def pushing(forward: Method) -> Method:
+        @functools.wraps(forward)
+        def instead(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = forward(self, *args, **kwargs)
+            held = {n: getattr(holder or self, n) for n in names if hasattr(holder or self, n)}
+            left = {n: _copied(x) for n, x in held.items()}
+            setattr(self, _STACK, [*getattr(self, _STACK, []), left])
+            return result
+
+        return instead
+
+    def popping(backward: Method) -> Method:
+        @functools.wraps(backward)
+        def instead(self: Any, *args: Any, **kwargs: Any) -> Any:
+            *earlier, last = (dict[str, Any](), *getattr(self, _STACK, []))
+            setattr(self, _STACK, earlier[1:])
+            for name, x in last.items():
+                setattr(holder or self, name, x)
+            return backward(self, *args, **kwargs)
+
+        return instead
+
+    return [(cls, methods[0], pushing), (cls, methods[1], popping)]
+
+
+def _copied(x: Any) -> Any:
+    """What an array or a list holds now; anything else as it is."""
+    return cast(Any, x).copy() if isinstance(x, np.ndarray | list) else x

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.case import Case, Guess, guess
 from chainrule.verify.place import Place
 from chainrule.verify.trees import tree_of_file
 

@@ -1,19 +1,21 @@
-"""What the text of a forward keeps once, and what every call should keep: a value of its arguments.
+"""What the text of a forward keeps for longer than its call, and what every call should keep.
 
 `if Pool.winners is None: Pool.winners = x.argmax(-1)` is right for a table that depends on sizes
-only. Of values it is that of the first call for ever.
+only. Of values it is that of the first call for ever. What lies on a class, in a module or in a
+global name is replaced by another call's forward before this one's backward has read it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from chainrule.verify.diagnose.case import Case
-from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.case import Case, Guess, guess
 from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
+from chainrule.verify.subject import Subject
+from chainrule.verify.trees import tree_of
 
 _SIZES = ("shape", "size", "ndim", "dtype", "device", "numel", "dim", "itemsize")
 """What of an array says nothing of its values."""
@@ -154,3 +156,42 @@ def _values_in(node: ast.AST) -> set[str]:
             return {name}
         case _:
             return {name for n in ast.iter_child_nodes(node) for name in _values_in(n)}
+
+
+_SHARED = ("cls",)
+"""Arguments that all calls have in common."""
+
+
+def shared_at(subject: Subject) -> Place | None:
+    """The last line of the forward that keeps for all calls what the backward reads, as far as the
+    text tells."""
+    place, source = subject.place, subject.source
+    forward = function_at(place)
+    if forward is None or place is None or source is None:
+        return None
+    read = {ast.unparse(n) for n in ast.walk(tree_of(source.text)) if isinstance(n, ast.expr)}
+    lines = [line for kept, line in _names_kept(forward) if kept in read]
+    return replace(place, line=max(lines)) if lines else None
+
+
+def _names_kept(forward: ast.FunctionDef | ast.Lambda) -> Iterator[tuple[str, int]]:
+    """What is given a value that no call owns, as the text names it, and the line."""
+    nodes = list(ast.walk(forward))
+    shared = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+    stored = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    own = {a.arg for n in nodes if isinstance(n, ast.arguments) for a in (*n.args, *n.kwonlyargs)}
+    own = (own | set(stored)) - shared - set(_SHARED)
+    for node in nodes:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in [t for e in targets for t in getattr(e, "elts", [e])]:
+            base = _base(target)
+            if base and base not in own and (base in shared or not isinstance(target, ast.Name)):
+                text = target.value if isinstance(target, ast.Subscript) else target
+                yield ast.unparse(text), target.lineno
+
+
+def _base(target: ast.expr) -> str:
+    """The name with which a place begins."""
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""

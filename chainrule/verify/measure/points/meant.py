@@ -1,8 +1,13 @@
-"""Whether anybody meant a backward for the sizes at which it was tried, if it is wrong at those."""
+"""Whether anybody meant a backward for the point at which it was tried, if it is wrong there.
+
+Nobody did where sizes fit by chance, where the forward is clipped (1 / max(x, tiny) at x < 0), and
+where a forward that turns round until nothing changes (a fixed point, a root) does not get there.
+"""
 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +15,9 @@ import numpy as np
 
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.points.sizes import tried
-from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
+from chainrule.verify.measure.probes import Probe
+from chainrule.verify.measure.run import Point, Run, UnusableError, is_array, norm
+from chainrule.verify.subject import Source
 from chainrule.verify.trees import tree_of
 
 
@@ -127,3 +134,71 @@ def _goes_in_pieces(node: ast.AST) -> bool:
             return False
     pieces = [n.lower for n in ast.walk(node) if isinstance(n, ast.Slice)]
     return any(isinstance(e, ast.Name) and e.id == name for e in pieces)
+
+
+_FAR_LARGER = 1e3
+"""A gradient that grows so much at another sign is beyond what the forward was made for."""
+_FLATTER = 0.1
+"""Of a forward that is clipped at another sign, no more is left than this share of its slope."""
+
+
+def is_beyond(first: Probe, found: Probe, k: int) -> bool:
+    """Whether an input's gradient is beyond a clip at a point, as against the first one. What the
+    forward is not clipped for has a slope as large as usual."""
+    here, there = _size(first, k), _size(found, k)
+    is_flat = _slope(found, k) < _FLATTER * _slope(first, k)
+    return here > 0 and there > _FAR_LARGER * here and is_flat
+
+
+def _size(found: Probe, k: int) -> float:
+    bar = found.bars[k] if found.bars else None
+    return norm(bar * found.tangents[k]) if bar is not None else 0.0
+
+
+def _slope(found: Probe, k: int) -> float:
+    """That of the outputs along the input's tangent, where it is known."""
+    rows = [s.value[np.isfinite(s.value) & s.resolved] for s in found.slopes.get(k, ())]
+    return math.hypot(*[norm(row) for row in rows]) if rows else 0.0
+
+
+def settles(source: Source | None) -> bool:
+    """Whether a forward has a loop that makes a value of itself, the same way in each turn, and
+    keeps nothing of the turns."""
+    if source is None:
+        return False
+    nodes = ast.walk(tree_of(source.forward_text))
+    return any(isinstance(n, ast.For | ast.While) and _is_same_again(n) for n in nodes)
+
+
+def _is_same_again(loop: ast.For | ast.While) -> bool:
+    counter = _names(loop.target) if isinstance(loop, ast.For) else set[str]()
+    body = [n for s in loop.body for n in ast.walk(s)]
+    counts = any(isinstance(n, ast.Name) and n.id in counter for n in body)
+    return not counts and not any(_keeps(n) for n in body) and _is_remade(loop.body)
+
+
+def _is_remade(body: list[ast.stmt]) -> bool:
+    """Whether a name gets a value in a turn that is made of the one that it had."""
+    read = set[str]()
+    for statement in body:
+        if isinstance(statement, ast.Assign | ast.AugAssign):
+            read |= _names(statement.value)
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if read & {n for t in targets for n in _names(t)}:
+                return True
+    return False
+
+
+def _keeps(node: ast.AST) -> bool:
+    """Whether something is put into a list, or into a place in an array."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="append" | "insert" | "extend")):
+            return True
+        case ast.Subscript(ctx=ast.Store()):
+            return True
+        case _:
+            return False
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

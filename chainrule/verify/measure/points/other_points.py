@@ -11,8 +11,7 @@ from chainrule.verify.measure import conduct, cotangents
 from chainrule.verify.measure.captured import probe_around
 from chainrule.verify.measure.noise import Base, base_at, with_vanished_outputs
 from chainrule.verify.measure.points import meant, proportions, sizes, values, windows
-from chainrule.verify.measure.points.beyond import is_beyond
-from chainrule.verify.measure.points.settling import settles
+from chainrule.verify.measure.points.meant import is_beyond, settles
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError
 from chainrule.verify.tolerances import SAME

@@ -53,9 +53,6 @@ _FUNCTIONS = (
     "abs({e})",
 )
 """What it is a function of."""
-_CALLS = ("exp", "log", "sqrt", "tanh")
-_NORMED = ("{e} / {e}.sum({ax})", "{e} / {e}.mean({ax})")
-"""What it is divided by, along an axis."""
 _MASKS = (
     "{e} * ({a} > {c})",
     "{e} * ({a} < {c})",
@@ -73,16 +70,6 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
         if _answers(lab, response, beside, row):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
-    module = scene.dialect.library
-    for name in _CALLS if module is not None else ():
-        with np.errstate(all="ignore"):
-            value = getattr(np, name)(response.flat)
-        if answers(lab, response, value):
-            yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
-    for row, axes in itertools.product(_NORMED, axes_of(beside.shape)):
-        if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
-            text = row.format(e=atom, ax=scene.dialect.along(axes, True))
-            yield scene.put(node, text, "factor", 1.4)
     summed = beside.with_sums(sorted(scene.cotangents), scene.dialect.along)
     yield from _products(lab, response, summed.with_axes)
 
@@ -112,10 +99,8 @@ def _times_sign(e: Array, a: Array) -> Array:
     return e * np.sign(a)
 
 
-def _answers(
-    lab: Lab, response: Response, beside: Beside, row: str, name: str = "", axes: str = ""
-) -> bool:
-    f = row_of(row, axes)
+def _answers(lab: Lab, response: Response, beside: Beside, row: str, name: str = "") -> bool:
+    f = row_of(row)
     if (value := beside.each(f, name)) is not None:
         return answers(lab, response, value)
     if len(response.values) > 1 or not name:

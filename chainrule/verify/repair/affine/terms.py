@@ -16,8 +16,8 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.affine.newgradients import is_there, replacements, summands_around
 from chainrule.verify.repair.affine.others import axes_of, loop_values, other_values, row_of
-from chainrule.verify.repair.affine.synthesis import is_there, replacements, summands_around
 from chainrule.verify.repair.affine.weigh import with_weight
 from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit

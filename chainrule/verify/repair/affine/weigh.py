@@ -14,7 +14,7 @@ from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removal
 from chainrule.verify.repair.prior import EARLY, OF_NUMBERS, WORKED_OUT
 from chainrule.verify.repair.values.lab import NEAR, Lab, Values
-from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spellings
+from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spellings, times
 from chainrule.verify.repair.values.scene import Scene
 
 _IN_LOOPS = (-1.0, 2.0, 0.5)
@@ -145,7 +145,7 @@ def _respellings(
 ) -> Iterator[Edit]:
     """Another number where a number stands, or where one divides."""
     if value:
-        for text, extra in spellings(_product(value, weight), numbers):
+        for text, extra in spellings(times(value, weight), numbers):
             base = 1.05 if isinstance(node, ast.Constant) else 0.7
             cost = base + extra + WORKED_OUT * _is_new(node, text, numbers)
             yield scene.put(node, text, "factor", cost)
@@ -165,7 +165,7 @@ def _other_divisors(
         divisor = _values(lab, node.right)
         if divisor:
             lacking = tuple([1 / w for w in weight])
-            for text, extra in spellings(_product(divisor, lacking), numbers):
+            for text, extra in spellings(times(divisor, lacking), numbers):
                 worked_out = WORKED_OUT * _is_new(node.right, text, numbers)
                 yield lab.scene.put(node.right, text, "factor", 0.7 + extra + worked_out)
 
@@ -182,7 +182,3 @@ def _scalings(
 def early_cost(scene: Scene, node: ast.expr) -> float:
     """How unlikely a factor is missing here, because the way goes on."""
     return EARLY * (1 - scene.draft.span(node)[0] / len(scene.draft.body))
-
-
-def _product(a: Values, b: Values) -> Values:
-    return tuple([x * y for x, y in zip(a, b, strict=False)])

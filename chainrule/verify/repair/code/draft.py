@@ -10,12 +10,13 @@ import __future__
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
+from chainrule.verify.place import Place
 from chainrule.verify.repair.code.endless import limit, with_limit
 from chainrule.verify.subject import Source
 
@@ -36,6 +37,15 @@ class Edit:
     """To read: "`g @ w` becomes `g @ w.T`"."""
     rule: str = ""
     """Name of the rule that proposed it."""
+
+    def moved(self, by: int) -> Edit:
+        """The same change so many characters further on."""
+        return replace(self, start=self.start + by, end=self.end + by)
+
+
+def growth(edits: Iterable[Edit], start: int) -> int:
+    """By how many characters edits in front of an offset make the text longer."""
+    return sum([len(e.text) - (e.end - e.start) for e in edits if e.start < start])
 
 
 class UnreadableError(Exception):
@@ -139,6 +149,11 @@ class Draft:
         """A node's text."""
         start, end = self.span(node)
         return self.body[start:end]
+
+    def place(self, node: ast.AST) -> Place:
+        """The line of the file at which a node starts."""
+        source, above = self.source, self.text[: self.span(node)[0]].count("\n")
+        return Place(source.file, source.first_line + above, source.function.__qualname__)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:

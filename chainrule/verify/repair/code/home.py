@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import MUL, UNARY, as_part, called, needs, replacement
+from chainrule.verify.repair.code.fit import as_part, called, needs, replacement
 from chainrule.verify.repair.code.syntax import (
     are_parts,
     is_literal,
@@ -30,17 +30,6 @@ _Pair: TypeAlias = tuple[ast.Name, ast.expr]
 
 
 _ZEROS = ("zeros", "zeros_like", "new_zeros")
-
-
-@dataclass(frozen=True, eq=False)
-class _Maker:
-    """The statement that gives a name its value where it is read."""
-
-    statement: ast.Assign | ast.AugAssign
-
-    @property
-    def value(self) -> ast.expr:
-        return self.statement.value
 
 
 def at_home(draft: Draft, changed: Draft, edit: Edit, doubtful: Asked) -> Edit | None:
@@ -63,7 +52,7 @@ def at_home(draft: Draft, changed: Draft, edit: Edit, doubtful: Asked) -> Edit |
     )
 
 
-def _belongs(draft: Draft, maker: _Maker, pairs: list[_Pair], doubtful: Asked) -> bool:
+def _belongs(draft: Draft, maker: ast.Assign, pairs: list[_Pair], doubtful: Asked) -> bool:
     """Whether the mistake was made where the value is computed."""
     name, new = pairs[0]
     if any(are_parts(name.id, other) for other in names_in(new)):
@@ -146,7 +135,7 @@ def _differences(old: object, new: object) -> Iterator[_Pair]:
                 raise ValueError("the trees differ")
 
 
-def _maker(draft: Draft, read: Sequence[ast.Name]) -> _Maker | None:
+def _maker(draft: Draft, read: Sequence[ast.Name]) -> ast.Assign | None:
     """The statement that gives a name its value for these reads, and for no others."""
     name, first = read[0].id, min(draft.span(n)[0] for n in read)
     every = [n for n in draft.nodes if isinstance(n, ast.Name) and n.id == name]
@@ -157,7 +146,7 @@ def _maker(draft: Draft, read: Sequence[ast.Name]) -> _Maker | None:
     store = max(before, key=lambda n: draft.span(n)[0])
     statement = draft.parents[store]
     match statement:
-        case ast.Assign(targets=[ast.Name()]) | ast.AugAssign(op=ast.Mult()):
+        case ast.Assign(targets=[ast.Name()]):
             pass
         case _:
             return None
@@ -167,7 +156,7 @@ def _maker(draft: Draft, read: Sequence[ast.Name]) -> _Maker | None:
     loops = loops_around(draft.parents, statement)
     around = draft.span(loops[0])[0] if loops else end
     reads = {n for n in every if n not in stores and draft.span(n)[0] >= around}
-    return _Maker(statement) if reads == set(read) else None
+    return statement if reads == set(read) else None
 
 
 def _always(draft: Draft, statement: ast.stmt, read: Sequence[ast.Name]) -> bool:
@@ -182,10 +171,10 @@ def _above(draft: Draft, node: ast.AST) -> Iterator[ast.AST]:
         yield node
 
 
-def _text(draft: Draft, changed: Draft, maker: _Maker, name: ast.Name, new: ast.expr) -> str | None:
+def _text(
+    draft: Draft, changed: Draft, maker: ast.Assign, name: ast.Name, new: ast.expr
+) -> str | None:
     """What the statement must compute, so that the name is what was put in its place."""
-    if isinstance(maker.statement, ast.AugAssign):
-        return _factor(draft, changed, maker.value, name, new)
     text, start = changed.src(new), changed.span(new)[0]
     inside = [n for n in ast.walk(new) if isinstance(n, ast.Name) and n.id == name.id]
     if len(inside) > 1 and not is_simple(maker.value):
@@ -195,19 +184,3 @@ def _text(draft: Draft, changed: Draft, maker: _Maker, name: ast.Name, new: ast.
         value = as_part(draft, maker.value, needs(changed.parents[n], n) if n is not new else -1)
         text = text[:first] + value + text[last:]
     return text
-
-
-def _factor(
-    draft: Draft, changed: Draft, value: ast.expr, name: ast.Name, new: ast.expr
-) -> str | None:
-    """What a name is multiplied by, if what was put in its place is a multiple of it."""
-    match new:
-        case ast.BinOp(left=ast.Name(id=kept), op=ast.Mult() | ast.Div() as op, right=right) if (
-            kept == name.id and name.id not in names_in(right)
-        ):
-            sign = "*" if isinstance(op, ast.Mult) else "/"
-            return f"{as_part(draft, value, MUL)} {sign} {as_part(changed, right, MUL + 1)}"
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id=kept)) if kept == name.id:
-            return f"-{as_part(draft, value, UNARY)}"
-        case _:
-            return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
 
@@ -22,12 +22,9 @@ from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.expected.cotangents import given_name
 from chainrule.verify.repair.expected.truth import Wrong, first_wrong, is_true
 from chainrule.verify.repair.target import cotangents, target
-from chainrule.verify.repair.values.beside import LARGEST
+from chainrule.verify.repair.values.beside import LARGEST, columns_of
 from chainrule.verify.repair.values.lab import Lab, laboratory
 from chainrule.verify.repair.values.response import (
-    Effect,
-    adding,
-    at_turn,
     in_turns,
     is_in_span,
     solve,
@@ -167,19 +164,8 @@ def _columns(lab: Lab, node: ast.expr) -> dict[int, Array] | None:
     shapes = lab.scene.watched.shapes.get(lab.scene.draft.index[node], [])
     if any(s is None for s in shapes) or not 0 < sum(_size(s) for s in shapes) <= LARGEST:
         return None
-    found: dict[int, list[Array]] = {i: [] for i in lab.residuals}
-    for effect in _effects(lab, node, [s or () for s in shapes]):
-        for i, columns in found.items():
-            columns.append(effect.get(i, np.zeros_like(lab.residuals[i])))
-    return {i: np.stack(c, axis=1) for i, c in found.items() if np.any(c)}
-
-
-def _effects(lab: Lab, node: ast.expr, shapes: list[Shape]) -> Iterator[Effect]:
-    for turn, shape in enumerate(shapes):
-        for k in range(_size(shape)):
-            step = np.zeros(_size(shape))
-            step[k] = 1.0
-            yield lab.effect(node, at_turn(turn, adding(step, shape))) or {}
+    found = columns_of(lab, node, [np.zeros(s or ()) for s in shapes])
+    return {i: c for i, c in found.items() if np.any(c)}
 
 
 def _size(shape: Shape | None) -> int:

@@ -61,11 +61,10 @@ RULES: tuple[Rule, ...] = (
     bounds.other_turns,
     bounds.other_index,
     bounds.comparisons,
-    # Statements: too many, in another place, with another sign.
+    # Statements: too many, with another sign.
     statements.assignment_signs,
     statements.statements_too_much,
     statements.equal_indices,
-    statements.before_the_loop,
     # Copies, and layouts of memory.
     memory.own_copy,
     memory.contiguous_cotangents,

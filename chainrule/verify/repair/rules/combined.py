@@ -84,9 +84,7 @@ def unread_values(scene: Scene) -> Iterator[Edit]:
     places = [n for n in scene.expressions if names and scene.flows(n) and _is_operand(scene, n)]
     for (name, value), node in itertools.product(names.items(), places):
         small, large = shape_of(value) or (), scene.shape(node) or ()
-        if len(small) > len(large) or not all(
-            n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
-        ):
+        if not fills(small, large):
             continue
         here, parent = scene.draft.src(node), scene.draft.parents[node]
         same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == large]

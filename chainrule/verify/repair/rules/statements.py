@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,8 +12,6 @@ from chainrule.verify.repair.code.fit import ADD, as_part, removal
 from chainrule.verify.repair.code.syntax import (
     bases,
     elements,
-    is_stored,
-    names_in,
     replaces_unread,
     writes,
 )
@@ -86,27 +83,6 @@ def statements_too_much(scene: Scene) -> Iterator[Edit]:
                 yield removal(scene.draft, node, "region", RARE)
             case _:
                 continue
-
-
-def before_the_loop(scene: Scene) -> Iterator[Edit]:
-    """What a loop hands on from turn to turn, set before the loop and not anew in every turn."""
-    body = scene.draft.body
-    for loop in [n for n in scene.draft.statements if isinstance(n, ast.For)]:
-        inside = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name)]
-        count = Counter([n.id for n in inside if is_stored(n)])
-        made = {*count, *names_in(loop.target)}
-        for node in loop.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    again = count[name] > 1 and not names_in(value) & made
-                case _:
-                    continue
-            if again and len(loop.body) > 1:
-                start, gone = scene.draft.span(loop)[0], removal(scene.draft, node, "", 0.0)
-                text, indent = scene.draft.src(node), " " * loop.col_offset
-                whole = f"{text}\n{indent}{body[start : gone.start]}"
-                says = f"`{text}` comes before the loop"
-                yield Edit(start, gone.end, whole, "reset_misplaced", USUAL, says)
 
 
 def _operator(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -121,6 +121,16 @@ LARGEST = 200
 """Elements of a value whose every element is moved."""
 
 
+def columns_of(lab: Lab, node: ast.expr, values: Sequence[Array]) -> dict[int, Array]:
+    """For each wrong input, what each element of a node's values adds, turn after turn."""
+    size = sum([v.size for v in values])
+    columns = {i: np.zeros((len(r), size), r.dtype) for i, r in lab.residuals.items()}
+    for k in range(size):
+        for i, effect in (lab.effect(node, unit(values, k)) or {}).items():
+            columns[i][:, k] = effect
+    return columns
+
+
 def response_of(lab: Lab, node: ast.expr) -> Response | None:
     """How the wrong gradients depend on each element of a node's value, in each turn of a loop;
     None if it is no array of a size for that, or if they do not depend on it affinely.
@@ -132,11 +142,8 @@ def response_of(lab: Lab, node: ast.expr) -> Response | None:
         return None
     if not all(np.all(np.isfinite(v)) for v in floats):
         return None
-    columns = {i: np.zeros((len(r), size)) for i, r in lab.residuals.items()}
-    for k in range(size):
-        for i, effect in (lab.effect(node, unit(floats, k)) or {}).items():
-            columns[i][:, k] = effect
-    found = Response(node, tuple(floats), columns, tuple(lab.scene.visits(node)))
+    visits = tuple(lab.scene.visits(node))
+    found = Response(node, tuple(floats), columns_of(lab, node, floats), visits)
     step = np.random.default_rng(0).standard_normal(size)
     after = lab.effect(node, in_turns(found.parts(step))) or {}
     expected = found.effect(step)

@@ -204,7 +204,7 @@ def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
     for s in numbers:
         if _is(s.value, weight):
             yield f"* {part(s.text, MUL + 1)}", s.cost
-        elif _is(_times(s.value, weight), (1.0,) * len(weight)):
+        elif _is(times(s.value, weight), (1.0,) * len(weight)):
             yield f"/ {part(s.text, MUL + 1)}", s.cost
     if _is(weight, (round(weight[0]),) * len(weight)):
         yield f"* {round(weight[0])}", 0.5
@@ -217,7 +217,7 @@ def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
     pairs: list[list[int]] = np.argwhere(near).tolist()
     for i, j in pairs:
         a, b = numbers[i], numbers[j]
-        fits = _is(_times(a.value, weight), b.value) and not _is(a.value, b.value)
+        fits = _is(times(a.value, weight), b.value) and not _is(a.value, b.value)
         if i >= len(PLAIN) and fits:
             cost = 0.2 if b.text == "2" else 0.8  # 2 / n: the derivative of a mean square
             yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", cost
@@ -232,7 +232,7 @@ def _spellings(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, floa
     for s in numbers:
         if _is(s.value, value):
             yield s.text, s.cost
-        elif _is(_times(s.value, value), (1.0,) * len(value)):
+        elif _is(times(s.value, value), (1.0,) * len(value)):
             yield f"1 / {part(s.text, MUL + 1)}", s.cost
     short = float(f"{value[0]:.4g}")
     if _is((short,) * len(value), value):
@@ -249,7 +249,8 @@ def coefficient(text: str, weight: Values, numbers: list[Scalar]) -> Iterator[tu
         yield f"{sign} {part(text, MUL)} {factor}", extra
 
 
-def _times(a: Values, b: Values) -> Values:
+def times(a: Values, b: Values) -> Values:
+    """The products of numbers, point by point."""
     return tuple([x * y for x, y in zip(a, b, strict=False)])
 
 

@@ -158,17 +158,13 @@ def _differences(atoms: list[Term]) -> list[Term]:
     for a, b in itertools.permutations(atoms, 2):
         same = a.value.shape == b.value.shape
         first = same and a.text < b.text
-        if a.value.ndim and b.value.ndim and (first or (not same and _broadcasts(b, a))):
+        if (
+            a.value.ndim
+            and b.value.ndim
+            and (first or (not same and fills(b.value.shape, a.value.shape)))
+        ):
             found.append(Term(f"({a.text} - {b.text})", a.value - b.value, 0.2))
     return found[:16]
-
-
-def _broadcasts(small: Term, large: Term) -> bool:
-    """Whether one array fills the other without making it larger."""
-    try:
-        return np.broadcast_shapes(small.value.shape, large.value.shape) == large.value.shape
-    except ValueError:
-        return False
 
 
 def _pairs(scene: Scene, atoms: list[Term]) -> Iterator[Term]:

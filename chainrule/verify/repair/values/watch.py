@@ -181,14 +181,6 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     return None if shape is None or callable(shape) else tuple([int(n) for n in shape])
 
 
-def spreads(small: tuple[int, ...] | None, large: tuple[int, ...] | None) -> bool:
-    """Whether an array of the one shape, with axes, broadcasts to the other one."""
-    if not small or not large or len(small) > len(large):
-        return False
-    behind = large[len(large) - len(small) :]
-    return all(n in (1, m) for n, m in zip(small, behind, strict=True))
-
-
 def is_count(value: Any) -> bool:
     """Whether a value is a whole number, of Python's or of NumPy's."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

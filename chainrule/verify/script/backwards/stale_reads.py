@@ -24,8 +24,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.applied import KIND, FunctionSubject
 from chainrule.verify.pytorch.observing.observe import Captured
-from chainrule.verify.pytorch.observing.outer import Outer, backward_code
-from chainrule.verify.pytorch.observing.outside import Changed, Noted
+from chainrule.verify.pytorch.observing.outside import Changed, Noted, Outer, backward_code
 from chainrule.verify.pytorch.sources import backward_of, having, saves_of
 from chainrule.verify.reading import place_of as defined
 from chainrule.verify.reading import text_of as source
