@@ -18,8 +18,9 @@ from typing import Any
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
+from chainrule.verify.script.observers import Makers
 from chainrule.verify.script.phases import MOST, Phases
-from chainrule.verify.script.session import Makers, Session, Stop
+from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
 

@@ -26,7 +26,6 @@ from chainrule.verify.script.byhand.loss import (
     likeliest_step_with_rate,
     reproduced_steps,
 )
-from chainrule.verify.script.byhand.printed_expressions import expressions_behind
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
@@ -36,7 +35,7 @@ from chainrule.verify.script.byhand.step import (
     number,
     steps_of,
 )
-from chainrule.verify.script.byhand.text import StepText, turn_text
+from chainrule.verify.script.byhand.text import StepText, expressions_behind, turn_text
 from chainrule.verify.script.byhand.updates import LEAVE, rewritten, updates_in
 from chainrule.verify.subject import Array, Input
 from chainrule.verify.trees import tree_of_file

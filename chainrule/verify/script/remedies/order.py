@@ -156,3 +156,29 @@ def _statements_behind(source: Source, statement: ast.stmt, name: str) -> list[a
     nearest first."""
     below = [s for s in source.block(statement) if s.lineno > statement.lineno]
     return [s for s in below if any(called_name(n) == name for n in ast.walk(s))]
+
+
+def in_its_unit(finding: Finding) -> Iterator[Edit | None]:
+    """The step behind the loop that it is in, or behind that of the optimizer in a loop within."""
+    if (found := statement_at(finding.place)) is None:
+        return
+    source, statement = found
+    loops = source.around(ast.For, ast.While, line=statement.lineno)
+    if "every batch," in finding.name.because:
+        if len(loops) > 1:
+            yield _out_of(source, statement, loops[0])
+        return
+    for loop in loops[:1]:
+        steps = nodes(loop, ast.Expr, lambda e: source.text(e).endswith(".step()"))
+        inner = [s for s in steps if s is not statement and s.col_offset > statement.col_offset]
+        yield from (source.moved(statement, s) for s in inner[-1:])
+
+
+def _out_of(source: Source, statement: ast.stmt, loop: ast.For | ast.While) -> Edit | None:
+    """A statement behind the loop that it is in."""
+    rows = source.lines[statement.lineno - 1 : last(statement)]
+    new = source.without([statement])
+    at = max([i for i in range(last(loop)) if new[i] is not None])
+    by = " " * loop.col_offset
+    new[at] = "\n".join([str(new[at]), *[by + row[statement.col_offset :] for row in rows]])
+    return source.edited(new)
