@@ -35,7 +35,6 @@ from chainrule.verify.script.byhand.turn import (
     steps_of_turn,
     subject_of_turn,
     turn_of,
-    without_loss,
 )
 from chainrule.verify.script.byhand.updates import updates_in
 from chainrule.verify.script.clock import Steps
@@ -48,8 +47,6 @@ Shapes = dict[str, tuple[int, ...]]
 _MOST = 20_000
 """Things that are looked at while the script stands still."""
 _KIND = "training step by hand"
-_AWAY = 1e-2
-"""How far a parameter is moved, relative."""
 Gradients: TypeAlias = Sequence[Array | None]
 
 
@@ -104,20 +101,15 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def late_read(turn: Turn, step: HandStep, *, mixed: bool = False) -> Finding | None:
+def late_read(turn: Turn, step: HandStep) -> Finding | None:
     """The first parameter whose update comes before a gradient has read it: moved by its update, it
     moves that gradient. Where a turn updates it several times, that is what it is for; and where
-    all is computed anew, one after the other. `mixed`: only if that gradient reads what it was
-    before as well.
-    """
+    all is computed anew, one after the other."""
     if any(s.times > len(s.written) for s in turn.found):
         return None
     (own,) = step.turns(1)
-    for k, (name, slot) in enumerate(zip(turn.names, turn.found, strict=True)):
-        late = _moving(turn, own, _moved(turn, step, slot))
-        if mixed and late:
-            late = [n for n in late if n in _moving(turn, own, _moved_back(turn, step, slot, k))]
-        if late:
+    for name, slot in zip(turn.names, turn.found, strict=True):
+        if late := _moving(turn, own, _moved(turn, step, slot)):
             return _late_finding(name, late, placed(slot.at))
     return None
 
@@ -129,18 +121,6 @@ def _moved(turn: Turn, step: HandStep, slot: Slot) -> Gradients:
         return step.turns(1)[0]
     finally:
         turn.slots.moved = None
-
-
-def _moved_back(turn: Turn, step: HandStep, slot: Slot, k: int) -> Gradients:
-    """Those where it was another one before that, and is what it was behind it."""
-    x = step.inputs[k]
-    inputs = [*step.inputs]
-    inputs[k] = replace(x, value=x.value + _AWAY * (1 + np.abs(x.value)))
-    turn.slots.moved, turn.slots.into = slot, x.value
-    try:
-        return replace(step, inputs=tuple(inputs)).turns(1)[0]
-    finally:
-        turn.slots.moved = turn.slots.into = None
 
 
 def _moving(turn: Turn, own: Gradients, moved: Gradients) -> list[str]:
@@ -264,8 +244,7 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
             return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
     except UnlikeError as error:
-        late = late_read(turn, without_loss(turn), mixed=True)
-        return ([late], Ledger(checked=[seen])) if late else str(error)
+        return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
         late = late_read(turn, step)  # the ops of such an engine are verified by themselves
         return ([late] if late else []), Ledger(checked=[seen])

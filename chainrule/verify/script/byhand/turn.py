@@ -134,15 +134,6 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     return reproduced_steps(steps, losses, claimed)
 
 
-def without_loss(turn: Turn) -> HandStep:
-    """A turn of which only the gradients are looked at."""
-    inputs = [
-        Input(n, s.array.copy(), wanted=True) for n, s in zip(turn.names, turn.found, strict=True)
-    ]
-    parameters = Updated(turn.slots, turn.found)
-    return steps_of(turn.text, turn.scope, tuple(inputs), parameters, ["0.0"])[0]
-
-
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:
     """The one of the loss that is the likeliest; `UnlikeError` if none is."""
     once = all(s.times <= len(s.written) for s in turn.found)

@@ -45,8 +45,9 @@ from chainrule.verify.script.remedies.rewrites import (
     ZEROED,
 )
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Source
 
-_Remedy = Callable[[Finding], Iterator[Edit | None]]
+_Remedy = Callable[[Source, Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "detached": (rejoin, write_in_torch),
@@ -84,8 +85,10 @@ def remedies(finding: Finding) -> list[Correction]:
     """Corrections as changed code that may help, without repeats."""
     words = finding.correction.formula if finding.correction else ""
     found: dict[tuple[str, str], Correction] = {}
+    if (source := Source.at(finding.place)) is None:
+        return []
     for remedy in REMEDIES.get(finding.name.code, ()):
-        for edit in remedy(finding):
+        for edit in remedy(source, finding):
             if edit is not None and edit.after and len(found) < MOST:
                 change = Correction(words, edit.before, edit.after, edit.place)
                 found.setdefault((edit.before, edit.after), change)

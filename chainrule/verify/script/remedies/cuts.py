@@ -14,7 +14,6 @@ from chainrule.verify.training.text.source import (
     Source,
     called_name,
     nodes,
-    statement_at,
 )
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
@@ -22,12 +21,9 @@ _COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "f
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
-def rejoin(finding: Finding) -> Iterator[Edit | None]:
+def rejoin(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """The line without its cut; then all lines from there to the backward pass without theirs."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
-    yield switch_on(finding.place)
+    yield _switched_on(source)
     first = source.statement()
     if first is not None:
         yield source.with_pieces(_whole(first))
@@ -43,8 +39,10 @@ def rejoin(finding: Finding) -> Iterator[Edit | None]:
 def switch_on(place: Place | None) -> Edit | None:
     """A `with torch.no_grad():` or a decorator of that kind taken away."""
     source = Source.at(place)
-    if source is None:
-        return None
+    return None if source is None else _switched_on(source)
+
+
+def _switched_on(source: Source) -> Edit | None:
     for block in source.around(ast.With):
         if len(block.items) == 1 and _is_off(block.items[0].context_expr):
             multi = block.body[0].lineno > block.lineno
@@ -108,12 +106,11 @@ _NAMES = {"axis": "dim", "keepdims": "keepdim"}
 _REDUCTIONS = {"max": "amax", "min": "amin"}
 
 
-def write_in_torch(finding: Finding) -> Iterator[Edit | None]:
+def write_in_torch(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """All lines from there to the end of their function, or to the backward pass, in PyTorch;
     lists of values stacked, or as they are."""
-    if (found := statement_at(finding.place)) is None:
+    if (first := source.statement()) is None:
         return
-    source, first = found
     ends = [n.lineno for n in nodes(source.scope, ast.Call) if called_name(n) == "backward"]
     until = min([line for line in ends if line >= first.lineno], default=1 << 30)
     some = [

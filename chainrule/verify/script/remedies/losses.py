@@ -14,7 +14,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.patterns import Rewrite, Row, fits_of_rows, is_method
 from chainrule.verify.script.remedies.rewrites import AWAY, STABLE
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 _LAYERS = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
 _LOGARITHMS: tuple[Row, ...] = (
@@ -39,17 +39,16 @@ _SWAPS: dict[str, tuple[Row, ...]] = {
 _NAMED = re.compile(r"`(\w+)` expects")
 
 
-def expected(finding: Finding) -> Iterator[Edit | None]:
+def expected(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Changes of what makes the prediction, then of the loss."""
-    source, said = Source.at(finding.place), _NAMED.search(finding.name.because)
-    if source is None or said is None:
+    if (said := _NAMED.search(finding.name.because)) is None:
         return
     loss, unscaled = said[1], "above 0" in finding.name.because
     if not unscaled:
         rows = _LOGARITHMS if loss in ("nll_loss", "kl_div") else _BARE
         yield from _each(source, rows)
         yield from () if rows is _LOGARITHMS else _layers(source)
-    yield from Rewrite(_SWAPS.get(loss, ()))(finding)
+    yield from Rewrite(_SWAPS.get(loss, ()))(source, finding)
 
 
 def _each(source: Source, rows: tuple[Row, ...]) -> Iterator[Edit | None]:
@@ -66,10 +65,10 @@ def _layers(source: Source) -> Iterator[Edit | None]:
             yield source.with_pieces([(call, f"{of}.Identity()")])
 
 
-def along(finding: Finding) -> Iterator[Edit | None]:
+def along(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """A softmax along the other axis."""
-    source, said = Source.at(finding.place), re.search(r"along axis (\d+)$", _advice(finding))
-    if source is None or said is None:
+    advice = finding.correction.formula if finding.correction is not None else ""
+    if (said := re.search(r"along axis (\d+)$", advice)) is None:
         return
     on_line = nodes(source.tree, ast.Call, lambda n: n.lineno == source.place.line)
     for call in [c for c in on_line if called_name(c) in ("softmax", "log_softmax")]:
@@ -79,18 +78,13 @@ def along(finding: Finding) -> Iterator[Edit | None]:
             yield source.with_pieces([(node, said[1])])
 
 
-def _advice(finding: Finding) -> str:
-    return finding.correction.formula if finding.correction is not None else ""
-
-
 _INFINITE = ("-torch.inf", "-math.inf", "-np.inf", "float('-inf')", "-float('inf')")
 
 
-def keep_in_domain(finding: Finding) -> Iterator[Edit | None]:
+def keep_in_domain(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Changes of the line at which the first number went bad."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     some = _by_name(statement, finding.subject)
     for node in some:
         pieces = [*fits_of_rows(source, [node], STABLE), *_shift_exponents(source, node)]
@@ -158,12 +152,10 @@ _IGNORED = "-100"
 """What PyTorch's losses leave out if nothing else is said."""
 
 
-def one_mean(finding: Finding) -> Iterator[Edit | None]:
+def one_mean(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """In `for x, y in batches:` a mean that is divided by `len(batches)` becomes a sum that is
     divided by the number of elements in all of them."""
-    source = Source.at(finding.place)
-    for loop in source.around(ast.For) if source else []:
-        assert source is not None
+    for loop in source.around(ast.For):
         element, batches = _header(loop)
         for n in nodes(loop, ast.BinOp, lambda n: isinstance(n.op, ast.Div)):
             if source.text(n.right) == f"len({source.text(batches)})":

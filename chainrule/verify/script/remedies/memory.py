@@ -9,14 +9,13 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.repair.code.syntax import elements
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.hook_code import is_in_place
-from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 
-def copy_kept(finding: Finding) -> Iterator[Edit | None]:
+def copy_kept(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """A copy of what a forward keeps on its ctx: `ctx.mask = mask.clone()`."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if not isinstance(statement, ast.Assign):
         return
     pieces = list[Piece]()
@@ -45,11 +44,8 @@ _FILLS = ("fill", "sort", "put", "partition", "itemset", "copyto", "place", "put
 """Functions and methods of NumPy's that write to an array."""
 
 
-def copy_shared(finding: Finding) -> Iterator[Edit | None]:
+def copy_shared(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """`torch.from_numpy(buffer.copy())`, where the file writes to `buffer`: one, then all."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     pieces = [(x, f"{source.text(x)}.copy()") for x in _shared_arrays(source)]
     yield from (source.with_pieces([piece]) for piece in pieces)
     yield source.with_pieces(pieces)
@@ -84,21 +80,17 @@ def _base(node: ast.expr) -> str:
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
 
 
-def read_only(finding: Finding) -> Iterator[Edit | None]:
+def read_only(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """What only reads it: `g.abs()` in place of `g.abs_()`."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     meant = {id(e.value) for e in nodes(source.tree, ast.Expr)}
     calls = [c for c in _in_place(source) if id(c) not in meant]
     yield source.with_pieces([(c.func, _name(source, c)) for c in calls])
 
 
-def return_change(finding: Finding) -> Iterator[Edit | None]:
+def return_change(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """What changes it as its last statement: `return g.clamp(-1, 1)`, `return g * 2`."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if source.block(statement)[-1] is not statement or not source.around(ast.FunctionDef):
         return
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):

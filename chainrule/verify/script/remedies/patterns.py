@@ -41,19 +41,18 @@ class Rewrite:
     but_last: bool = False
     """Whether all but the last are one, too."""
 
-    def __call__(self, finding: Finding) -> Iterator[Edit | None]:
+    def __call__(self, source: Source, finding: Finding) -> Iterator[Edit | None]:
         """The proposals for a finding."""
-        return self.edits(finding.place)
+        return self.edits(source)
 
     def at(self, place: Place | None) -> Edit | None:
         """The first of those for a place."""
-        return next((edit for edit in self.edits(place) if edit is not None), None)
-
-    def edits(self, place: Place | None) -> Iterator[Edit | None]:
-        """Those for a place."""
         source = Source.at(place)
-        if source is None:
-            return
+        edits = self.edits(source) if source is not None else ()
+        return next((edit for edit in edits if edit is not None), None)
+
+    def edits(self, source: Source) -> Iterator[Edit | None]:
+        """Those for the place of a source."""
         for some in self._scopes(source):
             pieces = list(fits_of_rows(source, some, self.rows))
             if self.each or self.within == "around":
