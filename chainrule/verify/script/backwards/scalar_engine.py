@@ -101,20 +101,14 @@ def _ways(outer: Callable[..., Any], inner: ScalarOp) -> Iterator[Callable[..., 
     def further(x: Any) -> Any:
         return inner.op(*[x] * len(inner.inputs))
 
-    def first(*xs: Any) -> Any:
-        t = inner.op(*xs)
-        return outer(t, further(t))
-
-    def last(*xs: Any) -> Any:
-        t = inner.op(*xs)
-        return outer(further(t), t)
-
     def later(*xs: Any) -> Any:
         t = inner.op(*xs)
         u = further(t)
         return outer(outer(t, further(u)), outer(u, t))
 
-    yield from (first, last, later)
+    yield lambda *xs: outer(t := inner.op(*xs), further(t))
+    yield lambda *xs: outer(further(t := inner.op(*xs)), t)
+    yield later
 
 
 def _code(engine: Engine) -> Any:

@@ -88,7 +88,7 @@ class Step:
     numbers: list[tuple[Place, str, float, float]] = field(
         default_factory=list[tuple[Place, str, float, float]]
     )
-    """Numbers in the loss that were tensors with a graph (see `added`)."""
+    """Numbers in the loss that were tensors with a graph (see `added_numbers`)."""
     used: set[int] = field(default_factory=set[int])
     """Slots whose graph has been used by a backward pass."""
     turn: int = 0

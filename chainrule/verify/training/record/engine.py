@@ -50,9 +50,10 @@ class Engine(abc.ABC):
     def params(self, optimizer: Any) -> list[Any]:
         """Parameters of an optimizer, each once, in its order."""
 
-    @abc.abstractmethod
+    @final
     def modules(self, root: Any) -> list[tuple[str, Any]]:
         """A module and all below it, by name; its own is ''."""
+        return list(root.named_modules())
 
     @abc.abstractmethod
     def own(self, module: Any) -> list[tuple[str, Any]]:

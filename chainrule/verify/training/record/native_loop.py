@@ -31,8 +31,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus
 from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of
 from chainrule.verify.training.record.loop import LoopTap
-from chainrule.verify.training.record.loss_inputs import LOSSES, LossInput, Maker
-from chainrule.verify.training.record.op_names import COMPARE
+from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
 from chainrule.verify.where import Line, here, place
 
 
@@ -79,10 +78,6 @@ class NativeEngine(Engine):
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""
         return [p for group in optimizer.param_groups for p in group["params"]]
-
-    def modules(self, root: Any) -> list[tuple[str, Any]]:
-        """As `named_modules` has them."""
-        return list(root.named_modules())
 
     def own(self, module: Any) -> list[tuple[str, Any]]:
         """Parameters that no child has."""

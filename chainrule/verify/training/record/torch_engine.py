@@ -87,10 +87,6 @@ class TorchEngine(Engine):
         every = {id(p): p for group in optimizer.param_groups for p in group["params"]}
         return list(every.values())
 
-    def modules(self, root: Any) -> list[tuple[str, Any]]:
-        """As `named_modules` has them."""
-        return list(root.named_modules())
-
     def own(self, module: Any) -> list[tuple[str, Any]]:
         """As `named_parameters(recurse=False)` has them."""
         return list(module.named_parameters(recurse=False))

@@ -21,15 +21,18 @@ from chainrule.verify.training.facts.layers import ACTIVATIONS, WEIGHTED
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.loss_inputs import (
+from chainrule.verify.training.record.op_names import (
+    BOUNDED,
+    COMPARE,
     EXPECT,
     LOSSES,
     SQUASH,
+    TAME,
+    VIEWS,
     LossInput,
     Maker,
     Selected,
 )
-from chainrule.verify.training.record.op_names import BOUNDED, COMPARE, TAME, VIEWS
 from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract, leaf_of
 from chainrule.verify.training.record.torch_loop import TorchTap
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.holders import node_of, nodes_below
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.record.op_names import LOSSES
+from chainrule.verify.training.record.op_names import PAIRED_LOSSES
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here, placed
@@ -27,13 +28,6 @@ _NUMBERS = frozenset(
 """Ops, number by number, that make a loss of differences, by the beginning of their names."""
 _MOST = 40
 """Nodes that are looked at."""
-
-
-def node_of(x: Any) -> Any:
-    """The node that made a tensor, PyTorch's or chainrule's; None for a leaf."""
-    node = getattr(x, "grad_fn", None)
-    own = getattr(x, "node", None)
-    return own if node is None and getattr(own, "op", None) is not None else node
 
 
 def is_view(x: Any) -> bool:
@@ -51,11 +45,11 @@ def adds_up(root: Any, key: int, of: int) -> bool:
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        taken = key < 0 and _name(node) == "sub" and of in map(key_of, _below(node))
+        taken = key < 0 and _name(node) == "sub" and of in map(key_of, nodes_below(node))
         if key_of(node) == key or taken:
             return True
         if _name(node).startswith(tuple(_NUMBERS)):
-            stack += _below(node)
+            stack += nodes_below(node)
     return False
 
 
@@ -69,11 +63,6 @@ def _name(node: Any) -> str:
     """The op's name, in small letters."""
     name: Any = getattr(node, "name", "")
     return str(name() if callable(name) else name).lower()
-
-
-def _below(node: Any) -> list[Any]:
-    pairs: Any = getattr(node, "next_functions", None)
-    return [n for n, _ in pairs] if pairs is not None else list(node.inputs)
 
 
 class _Spread(NamedTuple):
@@ -90,7 +79,7 @@ class _Spread(NamedTuple):
     @property
     def is_loss(self) -> bool:
         """Whether a loss of PyTorch's compares them, or one that the program makes itself."""
-        return self.name in LOSSES or self.added > 1
+        return self.name in PAIRED_LOSSES or self.added > 1
 
 
 @final
@@ -164,7 +153,7 @@ class _Rows:
 def _unmade(e: events.Compared) -> Any:
     """The prediction, if it has the axes that the model gave it, and is none of its parameters, as
     centres are."""
-    if e.name in LOSSES or e.linked[0] == e.linked[1]:
+    if e.name in PAIRED_LOSSES or e.linked[0] == e.linked[1]:
         return None
     prediction = e.sides[0 if e.linked[0] else 1]
     longer = len(prediction.shape) > min(map(len, e.shapes))
@@ -177,7 +166,7 @@ def _is_accident(e: events.Compared) -> bool:
     a, b = e.shapes
     if len(a) == len(b):
         return False
-    return e.name in LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
+    return e.name in PAIRED_LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
 
 
 def _squeezed(node: ast.stmt, a: tuple[int, ...], b: tuple[int, ...]) -> bool:

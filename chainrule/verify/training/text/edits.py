@@ -99,56 +99,46 @@ def move_behind(first: Place | None, second: Place | None) -> Edit | None:
 def give_all(place: Place | None, model: str) -> Edit | None:
     """`optimizer = SGD(head.parameters(), ...)` with all parameters of the model."""
 
-    def change(node: ast.stmt) -> bool:
-        call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args or not model:
-            return False
-        given = ast.unparse(call.args[0])
-        if not given.endswith(".parameters()") or given == f"{model}.parameters()":
-            return False  # groups with settings of their own, a list, or all that there was then
-        call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
-        return True
+    def given(old: ast.expr) -> str:
+        text, new = ast.unparse(old), f"{model}.parameters()"
+        # not groups with settings of their own, a list, or all that there was then
+        return new if model and text.endswith(".parameters()") and text != new else ""
 
-    return change_line(place, change)
+    return _give(place, given)
 
 
 def give_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with the parameters of other models, too."""
-
-    def change(node: ast.stmt) -> bool:
-        call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args or not models:
-            return False
-        given = call.args[0]
-        if isinstance(given, ast.List) and all(isinstance(e, ast.Dict) for e in given.elts):
-            more = [f'{{"params": {model}.parameters()}}' for model in models]
-            given.elts += [ast.parse(text, mode="eval").body for text in more]
-            return True
-        kept = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
-        more = [ast.parse(f"[*{model}.parameters()]", mode="eval").body for model in models]
-        new = [e for part in more if isinstance(part, ast.List) for e in part.elts]
-        call.args[0] = ast.List([*kept, *new], ast.Load())
-        return True
-
-    return change_line(place, change)
+    more = [f"{model}.parameters()" for model in models]
+    groups = [f'{{"params": {text}}}' for text in more]
+    return _give(place, lambda old: _longer(old, [f"*{text}" for text in more], groups))
 
 
 def give_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
+    groups = [f'{{"params": [{", ".join(names)}]}}']
+    return _give(place, lambda old: _longer(old, names, groups))
+
+
+def _give(place: Place | None, given: Callable[[ast.expr], str]) -> Edit | None:
+    """The optimizer on the line, given something else; nothing if that is empty."""
 
     def change(node: ast.stmt) -> bool:
         call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args:
+        if not isinstance(call, ast.Call) or not (text := "".join(map(given, call.args[:1]))):
             return False
-        given = call.args[0]
-        more: list[ast.expr] = [ast.parse(name, mode="eval").body for name in names]
-        if isinstance(given, ast.List) and any(isinstance(e, ast.Dict) for e in given.elts):
-            more = [ast.Dict([ast.Constant("params")], [ast.List(more, ast.Load())])]
-        first = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
-        call.args[0] = ast.List([*first, *more], ast.Load())
+        call.args[0] = ast.parse(text, mode="eval").body
         return True
 
     return change_line(place, change)
+
+
+def _longer(old: ast.expr, more: Sequence[str], groups: Sequence[str]) -> str:
+    """What an optimizer is given as a list, with more in it; with groups more if it has some."""
+    listed = old.elts if isinstance(old, ast.List) else [ast.Starred(old, ast.Load())]
+    grouped = isinstance(old, ast.List) and any(isinstance(e, ast.Dict) for e in old.elts)
+    texts = [*map(ast.unparse, listed), *(groups if grouped else more)]
+    return f"[{', '.join(texts)}]" if more else ""
 
 
 def add_group(place: Place | None, models: Sequence[str]) -> Edit | None:
