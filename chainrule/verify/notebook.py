@@ -14,7 +14,7 @@ from chainrule.errors import ConfigError
 from chainrule.verify.reporting.report import Report, joined
 from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.observers import OWN, TORCH
-from chainrule.verify.script.phases import Phases
+from chainrule.verify.script.run import Phases
 from chainrule.verify.script.session import Session
 
 STEPS: Final = 3

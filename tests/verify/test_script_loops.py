@@ -261,7 +261,7 @@ def test_a_failure_of_ours_is_a_line_of_the_ledger(
     def fails(*_: object) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr("chainrule.verify.script.byhand.loop_steps.apart", fails)
+    monkeypatch.setattr("chainrule.verify.script.byhand.loop_steps.in_copy", fails)
     found, outcome, printed = looked_at(tmp_path, LINE)
     assert not found and len(printed.splitlines()) == 6
     assert any("the verifier itself failed" in s.why for s in outcome.report.ledger.skipped)

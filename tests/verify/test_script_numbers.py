@@ -9,15 +9,17 @@ import threading
 
 import pytest
 
-from chainrule.verify.script.sandbox.branch import (
+from chainrule.verify.script.sandbox.fork import (
     HERE,
+    LostError,
     begin,
     branch_off,
+    can_fork,
+    in_copy,
     is_branch,
     reason_not_to_branch,
     send,
 )
-from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed

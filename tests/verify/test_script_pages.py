@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.verify.script.sandbox import pages
+from chainrule.verify.script.sandbox import quiet
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux tells what is in memory"
@@ -42,7 +42,7 @@ def test_writes_after_a_copy_are_as_before():
         copied()
         assert faults(memory) > PAGES // 2
         copied()
-        pages.reclaim()
+        quiet.reclaim()
         if faults(memory) > PAGES // 2:
             pytest.skip("this kernel cannot take faults in advance")
         assert faults(memory) < PAGES // 8
@@ -52,7 +52,7 @@ def test_no_page_is_added():
     with mmap.mmap(-1, PAGES * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE) as memory:
         memory[0] = 1
         before = _resident()
-        pages.reclaim()
+        quiet.reclaim()
         assert _resident() - before < PAGES // 2
         assert memory[mmap.PAGESIZE] == 0
 

@@ -2,26 +2,123 @@
 
 The script runs in this process, as `__main__`, with its own arguments. It is observed for its first
 few steps. When the last of these is done, what was seen is checked and reported, every hook is
-taken away, and the script runs on to its own end.
+taken away, and the script runs on to its own end. One that trains one thing after another (a
+teacher and then its student, a body and then a head) has `Phases`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
 from chainrule.verify.ledger import Skipped
+from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.phases import MOST, Phases
-from chainrule.verify.script.session import Makers, Session, Stop
+from chainrule.verify.script.observers import Makers
+from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
+from chainrule.verify.where import Line, here, placed
+
+MOST = 4
+"""Phases of a script."""
+
+
+@final
+class Phases:
+    """The sessions of one run.
+
+    Args:
+        make: Makes the session of a phase: of its number, from 1 on, the place of the optimizer
+            with which it begins, and whom it gives its report to.
+        deliver: Is given the report on each phase as soon as it is there.
+        most: How many there are at most.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, Place | None, Callable[[Report], None]], Session],
+        deliver: Callable[[Report], None],
+        most: int = MOST,
+    ) -> None:
+        self._make = make
+        self._deliver = deliver
+        self._most = most
+        self._patches = Patches()
+        self._lines: set[Line | None] = set()
+        self._pid = os.getpid()
+        self._is_over = False
+        self.sessions: list[Session] = []
+        self.reports: list[Report] = []
+
+    @property
+    def last(self) -> Session:
+        """The session that is running, or the last one that ran."""
+        return self.sessions[-1]
+
+    def begin(self, at: Place | None = None) -> None:
+        """The next phase begins."""
+        session = self._make(len(self.sessions) + 1, at, self._deliver_phase)
+        self.sessions.append(session)
+        session.start()
+
+    def end(self, why: str, code: int) -> None:
+        """The script has ended."""
+        self._is_over = True
+        self._patches.undo()
+        self.last.finish(why, code)
+
+    def _deliver_phase(self, report: Report) -> None:
+        """A phase has been seen: wait for the next one. Where an optimizer was made and nothing
+        was trained is none."""
+        if self.last.clock.has_seen_training or not self.reports:
+            self.reports.append(report)
+            self._deliver(report)
+        self.waits(True)
+
+    def waits(self, on: bool) -> None:
+        """Wait for an optimizer with which the next phase begins, or no longer."""
+        self._patches.undo()
+        self._lines |= self.last.clock.made_at
+        if not on or self._is_over or len(self.sessions) >= self._most:
+            return
+        for kind in _optimizers():
+            self._patches.put(
+                kind, "__init__", lambda init, kind=kind: self._watch_init(kind, init)
+            )
+
+    def _watch_init(self, kind: Any, init: Any) -> Any:
+        def observed(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            if self._patches.on and self._is_new():
+                self.last.finish()
+                self._patches.undo()
+                self.begin(placed(here()))
+                kind.__init__(optimizer, *args, **kwargs)  # as the new session watches it
+            else:
+                init(optimizer, *args, **kwargs)
+
+        return observed
+
+    def _is_new(self) -> bool:
+        """Whether an optimizer is made where none has been made."""
+        line = here()
+        is_new = line is not None and line not in self._lines and os.getpid() == self._pid
+        self._lines.add(line)
+        return is_new
+
+
+def _optimizers() -> list[Any]:
+    """The classes of all optimizers, of the libraries that are there."""
+    names = ("torch.optim.optimizer", "chainrule.optim.optimizer")
+    return [sys.modules[name].__dict__["Optimizer"] for name in names if name in sys.modules]
+
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""

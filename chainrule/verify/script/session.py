@@ -19,17 +19,14 @@ from chainrule.verify.ledger import Ledger, Planted, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
 from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.native_clock import watch_native
-from chainrule.verify.script.sandbox import branch
+from chainrule.verify.script.observers import Arrival, Makers
+from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
-from chainrule.verify.script.sandbox.pages import reclaim
-from chainrule.verify.script.sandbox.quiet import calm, is_confined
+from chainrule.verify.script.sandbox.quiet import calm, is_confined, reclaim
 from chainrule.verify.script.trial_runs import Again, Uncompiled
-
-Makers = Sequence[Callable[[], Sequence[Observer]]]
 
 LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
@@ -123,7 +120,7 @@ class Session:
 
     def start(self) -> None:
         """Put everything in place."""
-        branch.begin()
+        fork.begin()
         self._guard("chainrule's observers", self._install_native)
         self._arrival.wait()
 
@@ -133,8 +130,8 @@ class Session:
         `why`: for the ledger, why not all steps were seen. `code`: the script's exit code, if it
         has ended; with an error, nothing is tried but what may be the cause of it.
         """
-        if branch.is_branch():
-            branch.end()  # the script is over before the copy has seen what it was to see
+        if fork.is_branch():
+            fork.end()  # the script is over before the copy has seen what it was to see
         if self._over or os.getpid() != self._pid:
             return
         self._over = True

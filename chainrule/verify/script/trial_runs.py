@@ -5,7 +5,7 @@ in the same way; what counts is whether the finding is gone and no other one has
 that was right on the values of its step has to stand that as well: a cut that is opened in the loss
 of another network gives gradients that are derivatives, and wrong. Where no changed code is known,
 what a reader would change is tried, one proposal after the other (`remedies`). The copy may read
-files, and nothing else: what writes, connects or starts something ends it (`confined`).
+files, and nothing else: what writes, connects or starts something ends it (`confine`).
 """
 
 from __future__ import annotations
@@ -119,10 +119,8 @@ class Again:
         if file == os.path.realpath(target.file):
             target = replace(target, code=text)
         _serve(file, text)
-        held = forget_modules()  # what modules hold (open files) is not to be closed a second time
-        refused = confine()
-        code, found = self.run(target)
-        del held
+        with _confined() as refused:
+            code, found = self.run(target)
         return code, found, refused
 
 
@@ -187,6 +185,14 @@ def forget_modules() -> list[Any]:
     return [sys.modules.pop(name) for name in users]
 
 
+@contextmanager
+def _confined() -> Generator[list[str]]:
+    """Within it, in a copy, the user's modules are run again; what they are refused."""
+    held = forget_modules()  # what modules hold (open files) is not to be closed a second time
+    yield confine()
+    del held
+
+
 def _is_users(name: str, module: Any) -> bool:
     file = getattr(module, "__file__", None)
     return (
@@ -248,9 +254,6 @@ class Uncompiled:
 
     def _run_uncompiled(self) -> tuple[int, list[Finding], Ledger, list[str]]:
         """In the copy: the run, and what it was refused."""
-        held = forget_modules()  # what modules hold (open files) is not to be closed a second time
-        refused = confine()
-        with uncompiled():
+        with _confined() as refused, uncompiled():
             code, found, ledger = self.run()
-        del held
         return code, list(found), ledger, refused

@@ -50,8 +50,7 @@ def torch_bus() -> Bus:
     """Events of PyTorch's loops; the first tap can be told of what was there before."""
     from chainrule.verify.training.record.scalers import ScalerTap, torch_library
     from chainrule.verify.training.record.torch_hooks import HookTap
-    from chainrule.verify.training.record.torch_loop import TorchTap
-    from chainrule.verify.training.record.torch_modules import ModuleTap
+    from chainrule.verify.training.record.torch_loop import ModuleTap, TorchTap
     from chainrule.verify.training.record.torch_ops import OpTap
 
     main = TorchTap()
@@ -77,7 +76,7 @@ def native_bus() -> Bus:
 
 def native_parts(bus: Bus) -> list[Part]:
     """The parts for chainrule."""
-    from chainrule.verify.training.rules.native_nonfinite import OwnBad
+    from chainrule.verify.training.rules.nonfinite import OwnBad
 
     parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
     return [part(bus) for part in parts]

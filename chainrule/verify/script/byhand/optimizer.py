@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import copy
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -103,10 +103,9 @@ class _Edit:
     before: str
     after: str
     """Of the node."""
-    statement: str
-    """As it is then."""
-    mend: Callable[[ast.AST], ast.AST]
     where: tuple[int, int]
+    statement: str = ""
+    """As it is then."""
 
     def apply(self, tree: ast.AST) -> ast.AST:
         """The tree with the change in it, if it has that statement."""
@@ -114,7 +113,8 @@ class _Edit:
             at = (getattr(n, "lineno", 0), getattr(n, "col_offset", -1))
             fits = at == self.where and isinstance(n, ast.expr | ast.AugAssign | ast.Assign)
             if fits and ast.unparse(n) == self.before:
-                return _Put(n, self.mend(copy.deepcopy(n))).visit(tree)
+                made = ast.parse(self.after).body[0]
+                return _Put(n, made.value if isinstance(made, ast.Expr) else made).visit(tree)
         return tree
 
 
@@ -138,19 +138,12 @@ def _edits(tree: ast.AST, scope: dict[str, Any]) -> Iterator[_Edit]:
         names = _kinds(_names_of(own.statements), scope)
         for s in _computing(own.statements, own.gradient):
             for node in ast.walk(s):
-                for mend in _mends(node, names, own.gradient):
-                    made = mend(copy.deepcopy(node))
-                    if ast.unparse(made) != ast.unparse(node):
-                        yield _edit(s, node, mend)
-
-
-def _edit(s: ast.stmt, node: ast.AST, mend: Callable[[ast.AST], ast.AST]) -> _Edit:
-    whole = copy.deepcopy(s)
-    where = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    edit = _Edit(
-        s.lineno, ast.unparse(node), ast.unparse(mend(copy.deepcopy(node))), "", mend, where
-    )
-    return _Edit(edit.line, edit.before, edit.after, ast.unparse(edit.apply(whole)), mend, where)
+                where = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+                before = ast.unparse(node)
+                for made in _meant(node, names, own.gradient):
+                    edit = _Edit(s.lineno, before, ast.unparse(made), where)
+                    if edit.after != before:
+                        yield replace(edit, statement=ast.unparse(edit.apply(copy.deepcopy(s))))
 
 
 def _computing(statements: list[ast.stmt], gradient: str) -> Iterator[ast.stmt]:
@@ -194,95 +187,54 @@ def _names_of(statements: list[ast.stmt]) -> list[str]:
     return list(dict.fromkeys([ast.unparse(n) for n in read if id(n) not in called]))
 
 
-def _mends(
-    node: ast.AST, names: dict[str, str], gradient: str
-) -> Iterator[Callable[[ast.AST], ast.AST]]:
+def _meant(node: ast.AST, names: dict[str, str], gradient: str) -> Iterator[ast.AST]:
     """What a node may have been meant to be."""
     match node:
         case ast.BinOp(op=op, left=left, right=right):
+            text = ast.unparse(right)
             for one, other in ((ast.Add, ast.Sub), (ast.Mult, ast.Div)):
-                if isinstance(op, one | other) and ast.unparse(right) != gradient:
-                    yield partial(_with_op, op=other() if isinstance(op, one) else one())
+                if isinstance(op, one | other) and text != gradient:
+                    yield ast.BinOp(left, other() if isinstance(op, one) else one(), right)
+            instead: list[str] = []
             if isinstance(op, ast.Pow):
-                yield _left
-                for more in ("{} + 1", "{} - 1"):
-                    yield partial(_with_right, text=more.format(f"({ast.unparse(right)})"))
-                if isinstance(right, ast.BinOp):
-                    yield partial(_with_right, text=ast.unparse(right.left))
-            if isinstance(op, ast.Sub) and ast.unparse(left) in ("1", "1.0"):
-                yield _right
+                yield left
+                instead = [f"({text}) + 1", f"({text}) - 1"]
+                instead += [ast.unparse(right.left)] if isinstance(right, ast.BinOp) else []
+            elif isinstance(op, ast.Sub) and ast.unparse(left) in ("1", "1.0"):
+                yield right
                 counts = [n for n, kind in names.items() if kind == "count"]
-                for count in counts if not isinstance(right, ast.BinOp) else ():
-                    yield partial(_with_right, text=f"{ast.unparse(right)} ** {count}")
-            if isinstance(op, ast.Div) and isinstance(right, ast.Name | ast.Attribute):
-                yield partial(_with_right, text=f"np.sqrt({ast.unparse(right)})")
-        case ast.UnaryOp(op=ast.USub()):
-            yield _operand
-        case ast.Call(func=f, args=[_]) if "sqrt" in ast.unparse(f):
-            yield _argument
+                instead = [f"{text} ** {n}" for n in counts if not isinstance(right, ast.BinOp)]
+            elif isinstance(op, ast.Div) and isinstance(right, ast.Name | ast.Attribute):
+                instead = [f"np.sqrt({text})"]
+            yield from (ast.BinOp(left, op, _expression(new)) for new in instead)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield operand
+        case ast.Call(func=f, args=[x]) if "sqrt" in ast.unparse(f):
+            yield x
         case ast.Name() | ast.Attribute() | ast.Subscript():
-            yield from _other_names(node, names, gradient)
-        case ast.AugAssign(op=ast.Add()):
-            yield _assigned
-        case ast.Assign(targets=[_]):
-            yield _added
+            yield from map(_expression, _other_names(node, names, gradient))
+        case ast.AugAssign(target=target, op=ast.Add(), value=value):
+            yield ast.Assign([target], value, lineno=node.lineno)
+        case ast.Assign(targets=[target], value=value):
+            yield ast.AugAssign(cast("ast.Name", target), ast.Add(), value)
         case _:
             return
 
 
-def _other_names(
-    node: ast.AST, names: dict[str, str], gradient: str
-) -> Iterator[Callable[[ast.AST], ast.AST]]:
-    text = ast.unparse(node)
-    if not isinstance(getattr(node, "ctx", None), ast.Load) or text not in names:
-        return
-    yield from (
-        partial(_named, text=n)
-        for n in names
-        if n not in (text, gradient) and names[n] == names[text]
-    )
-    if names[text] == "mean":
-        yield partial(_named, text=f"(1 - {text})")
-    if text == gradient:
-        yield partial(_named, text=f"{text} ** 2")
-
-
-def _left(node: Any) -> ast.AST:
-    return node.left
-
-
-def _right(node: Any) -> ast.AST:
-    return node.right
-
-
-def _operand(node: Any) -> ast.AST:
-    return node.operand
-
-
-def _argument(node: Any) -> ast.AST:
-    return node.args[0]
-
-
-def _assigned(node: Any) -> ast.AST:
-    return ast.Assign([node.target], node.value)
-
-
-def _added(node: Any) -> ast.AST:
-    return ast.AugAssign(node.targets[0], ast.Add(), node.value)
-
-
-def _named(_: ast.AST, text: str) -> ast.AST:
+def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _with_op(node: Any, op: ast.operator) -> ast.AST:
-    node.op = op
-    return node
-
-
-def _with_right(node: Any, text: str) -> ast.AST:
-    node.right = _named(node, text)
-    return node
+def _other_names(node: ast.expr, names: dict[str, str], gradient: str) -> Iterator[str]:
+    """What may stand in the place of a name: others of its kind, `1 - b`, `g ** 2`."""
+    text = ast.unparse(node)
+    if not isinstance(getattr(node, "ctx", None), ast.Load) or text not in names:
+        return
+    yield from (n for n in names if n not in (text, gradient) and names[n] == names[text])
+    if names[text] == "mean":
+        yield f"(1 - {text})"
+    if text == gradient:
+        yield f"{text} ** 2"
 
 
 def _finding(file: str, frame: FrameType, edit: _Edit, name: str) -> Finding:

@@ -32,8 +32,8 @@ class ScriptState:
         ]
         arrays = {id(x): x for x in map(_writeable_array, things) if x is not None}
         self._arrays = [(x, x.copy()) for x in arrays.values()]
-        streams = {id(x): x for x in things if _stream(x) is not None}
-        self._streams = list(map(_restorer, streams.values()))
+        streams = map(_restorer, {id(x): x for x in things}.values())
+        self._streams = [restore for restore in streams if restore is not None]
 
     def restore(self) -> None:
         """As it was."""
@@ -67,25 +67,18 @@ def _dict_of(x: Any) -> dict[Any, Any] | None:
     return own if is_object(x) and not is_tensor(x) else None
 
 
-def _stream(x: Any) -> tuple[str, str] | None:
-    """How the state of a generator of random numbers is asked and set; None of anything else."""
-    if isinstance(x, np.random.RandomState):
-        return "get_state", "set_state"
-    if isinstance(x, random.Random):
-        return "getstate", "setstate"
-    if type(x).__name__ == "Generator" and type(x).__module__.startswith("torch"):
-        return "get_state", "set_state"
-    return ("", "") if isinstance(x, np.random.Generator) else None
-
-
-def _restorer(x: Any) -> Callable[[], object]:
-    """What sets a generator back to where it is now."""
+def _restorer(x: Any) -> Callable[[], object] | None:
+    """What sets a generator of random numbers back to where it is now; None of anything else."""
     if isinstance(x, np.random.Generator):
         bits, state = x.bit_generator, copy.deepcopy(x.bit_generator.state)
         return lambda: setattr(bits, "state", state)
-    ask, put = cast("tuple[str, str]", _stream(x))
-    now = getattr(x, ask)()
-    return lambda: getattr(x, put)(now)
+    of_torch = type(x).__name__ == "Generator" and type(x).__module__.startswith("torch")
+    if not (of_torch or isinstance(x, np.random.RandomState | random.Random)):
+        return None
+    names = ("getstate", "setstate") if hasattr(x, "getstate") else ("get_state", "set_state")
+    ask, put = (getattr(x, name) for name in names)
+    now = ask()
+    return lambda: put(now)
 
 
 def is_tensor(x: Any) -> bool:

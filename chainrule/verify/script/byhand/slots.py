@@ -59,14 +59,9 @@ class Slots:
         """What gives numbers their memory."""
         self.moved: Slot | None = None
         """The parameter that its update changes all the same, by a number of no meaning."""
-        self.into: Array | None = None
-        """What its update makes of it, if that is to be something."""
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self._known.values()
-
-    def __len__(self) -> int:
-        return len(self._known)
 
     def _house(self, put: Callable[[], object]) -> None:
         self._housed.append(put)
@@ -112,12 +107,10 @@ class Slots:
 
     def at(self, written: str, x: Any, index: Any, gradient: Any) -> Any:
         """`np.subtract.at(x, index, gradient)`; what is there."""
-        whole = array_of(x)
-        if whole is None:
-            return x[index]
-        g = np.zeros(whole.shape)
-        np.add.at(g, _plain(index), _plain(gradient))
-        self._left(written, x, g)
+        if (whole := array_of(x)) is not None:
+            g = np.zeros(whole.shape)
+            np.add.at(g, _plain(index), _plain(gradient))
+            self._left(written, x, g)
         return x[index]
 
     def _slot(self, x: Any) -> Slot | None:
@@ -147,10 +140,7 @@ class Slots:
             says = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
             raise ShapeError(says) from None
         if slot is self.moved:
-            if self.into is not None:
-                slot.array[...] = self.into
-            else:
-                slot.array[...] += _MOVE * (1 + np.abs(slot.array))
+            slot.array[...] += _MOVE * (1 + np.abs(slot.array))
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:

@@ -26,7 +26,6 @@ from chainrule.verify.script.byhand.loss import (
     likeliest_step_with_rate,
     reproduced_steps,
 )
-from chainrule.verify.script.byhand.printed_expressions import expressions_behind
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, same_draws, widen
 from chainrule.verify.script.byhand.slots import MOST, ShapeError, Slot, Slots, named
 from chainrule.verify.script.byhand.step import (
@@ -36,7 +35,7 @@ from chainrule.verify.script.byhand.step import (
     number,
     steps_of,
 )
-from chainrule.verify.script.byhand.text import StepText, turn_text
+from chainrule.verify.script.byhand.text import StepText, expressions_behind, turn_text
 from chainrule.verify.script.byhand.updates import LEAVE, rewritten, updates_in
 from chainrule.verify.subject import Array, Input
 from chainrule.verify.trees import tree_of_file
@@ -133,15 +132,6 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     parameters = Updated(turn.slots, found)
     steps = steps_of(turn.text, turn.scope, tuple(inputs), parameters, list(losses))
     return reproduced_steps(steps, losses, claimed)
-
-
-def without_loss(turn: Turn) -> HandStep:
-    """A turn of which only the gradients are looked at."""
-    inputs = [
-        Input(n, s.array.copy(), wanted=True) for n, s in zip(turn.names, turn.found, strict=True)
-    ]
-    parameters = Updated(turn.slots, turn.found)
-    return steps_of(turn.text, turn.scope, tuple(inputs), parameters, ["0.0"])[0]
 
 
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.script.remedies.counts import one_mean
-from chainrule.verify.script.remedies.cuts import rejoin
-from chainrule.verify.script.remedies.domains import keep_in_domain
-from chainrule.verify.script.remedies.hooks import read_only, return_change
-from chainrule.verify.script.remedies.in_torch import write_in_torch
-from chainrule.verify.script.remedies.losses import along, expected
-from chainrule.verify.script.remedies.memory import copy_kept, copy_shared
+from chainrule.verify.script.remedies.cuts import rejoin, write_in_torch
+from chainrule.verify.script.remedies.losses import along, expected, keep_in_domain, one_mean
+from chainrule.verify.script.remedies.memory import copy_kept, copy_shared, read_only, return_change
 from chainrule.verify.script.remedies.order import (
     change_after_backward,
     clip_after_backward,
     detach_carried,
     drop_reset,
+    in_its_unit,
     reset_after_step,
     reset_after_use,
     schedule_after_step,
@@ -47,10 +44,10 @@ from chainrule.verify.script.remedies.rewrites import (
     WIDER,
     ZEROED,
 )
-from chainrule.verify.script.remedies.schedules import in_its_unit
 from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.source import Source
 
-_Remedy = Callable[[Finding], Iterator[Edit | None]]
+_Remedy = Callable[[Source, Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "detached": (rejoin, write_in_torch),
@@ -88,8 +85,10 @@ def remedies(finding: Finding) -> list[Correction]:
     """Corrections as changed code that may help, without repeats."""
     words = finding.correction.formula if finding.correction else ""
     found: dict[tuple[str, str], Correction] = {}
+    if (source := Source.at(finding.place)) is None:
+        return []
     for remedy in REMEDIES.get(finding.name.code, ()):
-        for edit in remedy(finding):
+        for edit in remedy(source, finding):
             if edit is not None and edit.after and len(found) < MOST:
                 change = Correction(words, edit.before, edit.after, edit.place)
                 found.setdefault((edit.before, edit.after), change)

@@ -1,4 +1,4 @@
-"""Values that share memory with what changes meanwhile: a copy of their own."""
+"""Values that share memory with what changes meanwhile get a copy; hooks only read gradients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from chainrule.verify.finding import Finding
 from chainrule.verify.repair.code.syntax import elements
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
+from chainrule.verify.training.text.hook_code import is_in_place
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 
-def copy_kept(finding: Finding) -> Iterator[Edit | None]:
+def copy_kept(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """A copy of what a forward keeps on its ctx: `ctx.mask = mask.clone()`."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if not isinstance(statement, ast.Assign):
         return
     pieces = list[Piece]()
@@ -44,11 +44,8 @@ _FILLS = ("fill", "sort", "put", "partition", "itemset", "copyto", "place", "put
 """Functions and methods of NumPy's that write to an array."""
 
 
-def copy_shared(finding: Finding) -> Iterator[Edit | None]:
+def copy_shared(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """`torch.from_numpy(buffer.copy())`, where the file writes to `buffer`: one, then all."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     pieces = [(x, f"{source.text(x)}.copy()") for x in _shared_arrays(source)]
     yield from (source.with_pieces([piece]) for piece in pieces)
     yield source.with_pieces(pieces)
@@ -81,3 +78,35 @@ def _base(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "T"):
         node = node.value
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def read_only(source: Source, finding: Finding) -> Iterator[Edit | None]:
+    """What only reads it: `g.abs()` in place of `g.abs_()`."""
+    meant = {id(e.value) for e in nodes(source.tree, ast.Expr)}
+    calls = [c for c in _in_place(source) if id(c) not in meant]
+    yield source.with_pieces([(c.func, _name(source, c)) for c in calls])
+
+
+def return_change(source: Source, finding: Finding) -> Iterator[Edit | None]:
+    """What changes it as its last statement: `return g.clamp(-1, 1)`, `return g * 2`."""
+    if (statement := source.statement()) is None:
+        return
+    if source.block(statement)[-1] is not statement or not source.around(ast.FunctionDef):
+        return
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        new = ast.BinOp(statement.target, statement.op, statement.value)
+        yield source.with_pieces([(statement, f"return {source.text(new)}")])
+    for call in _in_place(source):
+        if isinstance(statement, ast.Expr) and statement.value is call:
+            text = source.text(call).replace(source.text(call.func), _name(source, call), 1)
+            yield source.with_pieces([(statement, f"return {text}")])
+
+
+def _in_place(source: Source) -> list[ast.Call]:
+    """Calls on the line of methods that change their object."""
+    return nodes(source.tree, ast.Call, lambda c: c.lineno == source.place.line and is_in_place(c))
+
+
+def _name(source: Source, call: ast.Call) -> str:
+    """`g.abs` of `g.abs_()`."""
+    return source.text(call.func).removesuffix("_")

@@ -13,15 +13,13 @@ from chainrule.verify.training.text.source import (
     called_name,
     last,
     nodes,
-    statement_at,
 )
 
 
-def unscale_before_clip(finding: Finding) -> Iterator[Edit | None]:
+def unscale_before_clip(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """`scaler.unscale_(optimizer)` in front of the clipping, by the names of `scaler.step(...)`."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     for call in nodes(
         source.scope, ast.Call, lambda n: called_name(n) == "step" and len(n.args) == 1
     ):
@@ -31,30 +29,27 @@ def unscale_before_clip(finding: Finding) -> Iterator[Edit | None]:
             yield source.before(statement, f"{scaler}.unscale_({optimizer})")
 
 
-def schedule_after_step(finding: Finding) -> Iterator[Edit | None]:
+def schedule_after_step(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """A step of a schedule behind that of the optimizer, or behind the loop that has it."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     for other in _statements_behind(source, statement, "step"):
         yield source.moved(statement, other)
 
 
-def clip_after_backward(finding: Finding) -> Iterator[Edit | None]:
+def clip_after_backward(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Clipping behind the backward pass."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if len(source.block(statement)) > 1:
         for other in nodes(source.scope, ast.Expr, lambda s: called_name(s.value) == "backward"):
             yield source.moved(statement, other)
 
 
-def change_after_backward(finding: Finding) -> Iterator[Edit | None]:
+def change_after_backward(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """A change of a kept value behind the backward pass; or a copy that is changed instead."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if isinstance(statement, ast.Assign):
         for n in nodes(statement.value, ast.expr, _is_shared):
             copy = ".copy()" if called_name(n) == "numpy" else ".clone()"
@@ -74,32 +69,26 @@ def _is_shared(node: ast.expr) -> bool:
     return data or called_name(node) in ("numpy", "detach")
 
 
-def reset_after_step(finding: Finding) -> Iterator[Edit | None]:
+def reset_after_step(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """What resets gradients, by hand too, behind the step."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     for s in nodes(source.scope, ast.stmt, _resets):
         whole = source.outermost(s)
         for other in _statements_behind(source, whole, "step")[:1]:
             yield source.moved(whole, other)
 
 
-def drop_reset(finding: Finding) -> Iterator[Edit | None]:
+def drop_reset(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """The reset left out."""
-    if (found := statement_at(finding.place)) is None or not _resets(found[1]):
+    statement = source.statement()
+    if statement is None or not _resets(statement):
         return
-    source, statement = found
     whole = source.outermost(statement)
     if len(source.block(whole)) > 1:
         yield source.edited(source.without([whole]))
 
 
-def reset_after_use(finding: Finding) -> Iterator[Edit | None]:
+def reset_after_use(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Gradients that are dropped as soon as they were used, by whoever uses them by hand."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     last_use: dict[str, ast.stmt] = {}
     for s in nodes(source.scope, ast.stmt, lambda s: isinstance(s, SIMPLE)):
         for n in nodes(s, ast.Attribute, lambda n: n.attr == "grad"):
@@ -111,11 +100,8 @@ def reset_after_use(finding: Finding) -> Iterator[Edit | None]:
     yield source.edited(new)
 
 
-def detach_carried(finding: Finding) -> Iterator[Edit | None]:
+def detach_carried(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """What one turn of a loop, or one call, leaves to the next one, without its graph."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     forms = ("{0}.detach()", "tuple(s.detach() for s in {0})")
     for loop in source.around(ast.For, ast.While)[:1]:
         for text in [source.text(n) for n in _carried_values(source, loop)]:
@@ -156,3 +142,28 @@ def _statements_behind(source: Source, statement: ast.stmt, name: str) -> list[a
     nearest first."""
     below = [s for s in source.block(statement) if s.lineno > statement.lineno]
     return [s for s in below if any(called_name(n) == name for n in ast.walk(s))]
+
+
+def in_its_unit(source: Source, finding: Finding) -> Iterator[Edit | None]:
+    """The step behind the loop that it is in, or behind that of the optimizer in a loop within."""
+    if (statement := source.statement()) is None:
+        return
+    loops = source.around(ast.For, ast.While, line=statement.lineno)
+    if "every batch," in finding.name.because:
+        if len(loops) > 1:
+            yield _out_of(source, statement, loops[0])
+        return
+    for loop in loops[:1]:
+        steps = nodes(loop, ast.Expr, lambda e: source.text(e).endswith(".step()"))
+        inner = [s for s in steps if s is not statement and s.col_offset > statement.col_offset]
+        yield from (source.moved(statement, s) for s in inner[-1:])
+
+
+def _out_of(source: Source, statement: ast.stmt, loop: ast.For | ast.While) -> Edit | None:
+    """A statement behind the loop that it is in."""
+    rows = source.lines[statement.lineno - 1 : last(statement)]
+    new = source.without([statement])
+    at = max([i for i in range(last(loop)) if new[i] is not None])
+    by = " " * loop.col_offset
+    new[at] = "\n".join([str(new[at]), *[by + row[statement.col_offset :] for row in rows]])
+    return source.edited(new)

@@ -9,17 +9,16 @@ from typing import Any
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.training.text.source import Piece, Source, called_name, nodes, statement_at
+from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
 
 _PARAMETERS = ("parameters", "named_parameters")
 
 
-def build_after_parts(finding: Finding) -> Iterator[Edit | None]:
+def build_after_parts(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """The optimizer, made behind each later statement of its block, the last one before a loop
     first."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     block = [
         s
         for s in nodes(source.scope, ast.stmt)
@@ -31,12 +30,11 @@ def build_after_parts(finding: Finding) -> Iterator[Edit | None]:
         yield source.moved(statement, rows[-1])
 
 
-def add_group(finding: Finding) -> Iterator[Edit | None]:
+def add_group(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """What was put into a model after its optimizer was made, as one more group of it: behind the
     line that puts it there, or in front of the loop that makes the steps."""
-    if (found := statement_at(finding.place)) is None:
+    if (statement := source.statement()) is None:
         return
-    source, statement = found
     if not isinstance(statement, ast.Assign):
         return
     taken = source.text(statement.targets[0])
@@ -80,11 +78,9 @@ def _of_parameters(value: ast.AST) -> Iterator[Any]:
             yield call
 
 
-def give_all(finding: Finding) -> Iterator[Edit | None]:
+def give_all(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """All parameters of the models that it has some of; where it has groups, one group more."""
-    source = Source.at(finding.place)
-    call = _optimizer(source) if source else None
-    if source is None or call is None:
+    if (call := _optimizer(source)) is None:
         return
     first = call.args[0]
     made = source.made(first)
@@ -102,12 +98,11 @@ def give_all(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([(first, f"[{', '.join([f'*{a}' for a in all_of])}]")])
 
 
-def give_other_model(finding: Finding) -> Iterator[Edit | None]:
+def give_other_model(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """The parameters of another model: one that is called."""
-    source = Source.at(finding.place)
-    call = _optimizer(source) if source else None
+    call = _optimizer(source)
     first = call.args[0] if call else None
-    if source is None or not isinstance(first, ast.Call) or not _root(first):
+    if not isinstance(first, ast.Call) or not _root(first):
         return
     used = [c.func.id for c in nodes(source.scope, ast.Call) if isinstance(c.func, ast.Name)]
     calls = [c.func for c in nodes(source.tree, ast.Call)]
@@ -120,11 +115,8 @@ def give_other_model(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([(first, f"{name}.parameters()")])
 
 
-def bound_gradients(finding: Finding) -> Iterator[Edit | None]:
+def bound_gradients(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Gradients of a bounded norm for each step of an optimizer."""
-    source = Source.at(finding.place)
-    if source is None:
-        return
     for s in nodes(source.tree, ast.Assign, lambda s: isinstance(s.value, ast.Call)):
         assert isinstance(s.value, ast.Call)
         given = next(iter(s.value.args), s)
@@ -169,11 +161,9 @@ _LISTS = (ast.List, ast.ListComp)
 _DICTS = (ast.Dict, ast.DictComp)
 
 
-def register_parts(finding: Finding) -> Iterator[Edit | None]:
+def register_parts(source: Source, finding: Finding) -> Iterator[Edit | None]:
     """Lists and dicts of the class as `ModuleList` and `ModuleDict`; a tensor as a Parameter."""
-    source = Source.at(finding.place)
-    owners = source.around(ast.ClassDef) if source else []
-    if source is None or not owners:
+    if not (owners := source.around(ast.ClassDef)):
         return
     prefix = next((source.text(b)[: -len("Module")] for b in owners[0].bases
                    if source.text(b).endswith("Module")), "torch.nn.")  # fmt: skip

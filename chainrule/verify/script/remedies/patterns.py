@@ -10,6 +10,7 @@ stands for what it was made of.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import Piece, Source, called_name, nodes
+from chainrule.verify.trees import last_word
 
 Row = tuple[str, ...]
 """What stands there, then what may take its place."""
@@ -39,19 +41,18 @@ class Rewrite:
     but_last: bool = False
     """Whether all but the last are one, too."""
 
-    def __call__(self, finding: Finding) -> Iterator[Edit | None]:
+    def __call__(self, source: Source, finding: Finding) -> Iterator[Edit | None]:
         """The proposals for a finding."""
-        return self.edits(finding.place)
+        return self.edits(source)
 
     def at(self, place: Place | None) -> Edit | None:
         """The first of those for a place."""
-        return next((edit for edit in self.edits(place) if edit is not None), None)
-
-    def edits(self, place: Place | None) -> Iterator[Edit | None]:
-        """Those for a place."""
         source = Source.at(place)
-        if source is None:
-            return
+        edits = self.edits(source) if source is not None else ()
+        return next((edit for edit in edits if edit is not None), None)
+
+    def edits(self, source: Source) -> Iterator[Edit | None]:
+        """Those for the place of a source."""
         for some in self._scopes(source):
             pieces = list(fits_of_rows(source, some, self.rows))
             if self.each or self.within == "around":
@@ -96,12 +97,16 @@ class _Match:
     """What the letters of a row stand for."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
-        self._found: dict[str, ast.expr] = {}
+        self.source = source
+        self.found: dict[str, ast.expr] = {}
         self._rest: dict[str, list[ast.expr | ast.keyword]] = {}
-        self._calls: dict[str, ast.Call] = {}
+        self.calls: dict[str, ast.Call] = {}
         """By the letter that a call of the row begins with."""
-        self._module = ""
+        self.module = ""
+
+    def rest(self, star: ast.Starred) -> list[ast.expr | ast.keyword]:
+        """The other arguments that a letter stands for."""
+        return self._rest[ast.unparse(star.value)]
 
     # --- does it fit
 
@@ -109,14 +114,14 @@ class _Match:
         """Whether a node is what a row says."""
         match row:
             case ast.Name(id=letter) if letter in _LETTERS:
-                known = self._found.setdefault(letter, node)
+                known = self.found.setdefault(letter, node)
                 constant = letter != "C" or isinstance(node, ast.Constant)
                 return constant and ast.dump(known) == ast.dump(node)
             case ast.NamedExpr(target=ast.Name(id=letter), value=value):
-                self._found[letter] = node
+                self.found[letter] = node
                 return self.fits(value, node, top=top)
             case ast.Call():
-                node = node if top else self._source.made(node)
+                node = node if top else self.source.made(node)
                 return isinstance(node, ast.Call) and self._is_called(row, node)
             case ast.AST():
                 fields = [f for f in row._fields if f not in ("ctx", "kind")]
@@ -137,10 +142,10 @@ class _Match:
             text = "." + ast.unparse(node.func)
             if not text.endswith(f".{name}") or not isinstance(node.func, ast.Attribute):
                 return False
-            self._module = text[1 : -len(row.func.attr) - 1]
+            self.module = text[1 : -len(row.func.attr) - 1]
         elif not isinstance(row.func, ast.Name) or called_name(node) != row.func.id:
             return False
-        elif is_method(self._source, node) and not _is_whole(row):
+        elif is_method(self.source, node) and not _is_whole(row):
             given.insert(0, cast("ast.Attribute", node.func).value)
         return self._takes(row, node, given)
 
@@ -156,7 +161,7 @@ class _Match:
         for star in over:
             self._rest[ast.unparse(star.value)] = left
         first = (over if _is_whole(row) else plain or over)[:1]
-        self._calls |= {_letter(a): node for a in first}
+        self.calls |= {_letter(a): node for a in first}
         pairs = [*zip(plain, given, strict=False), *[(v, k.value) for v, k in words if k]]
         return all(self.fits(a, b, top=False) for a, b in pairs)
 
@@ -164,86 +169,61 @@ class _Match:
 
     def written(self, after: str, node: ast.AST) -> str:
         """The text of a row with what its letters stand for, in brackets where it needs them."""
-        tree = _tree(after)
-        text = self._text(after, tree)
-        return text if isinstance(tree, _PLAIN) or self._is_alone(node) else f"({text})"
+        made = _Filled(self, after).visit(copy.deepcopy(_tree(after)))
+        text = ast.unparse(made)
+        return text if isinstance(made, _PLAIN) or self._is_alone(node) else f"({text})"
 
     def _is_alone(self, node: ast.AST) -> bool:
         """Whether a node is all that a statement or an argument is."""
-        for n in ast.walk(self._source.tree):
+        for n in ast.walk(self.source.tree):
             held = [*getattr(n, "args", ())] if isinstance(n, ast.Call) else []
             held += [getattr(n, "value", None)] if isinstance(n, ast.stmt | ast.keyword) else []
             if any(x is node for x in held):
                 return True
         return False
 
-    def _text(self, after: str, node: ast.expr) -> str:
-        match node:
-            case ast.Name(id=letter) if letter in self._found:
-                return self._source.text(self._found[letter])
-            case ast.Call(args=[first, *_]) if _letter(first) in self._calls:
-                return self._called(after, node, self._calls[_letter(first)])
-            case _:
-                return self._splice(after, node)
 
-    def _splice(self, after: str, node: ast.expr) -> str:
-        """A node's own text, with those of the nodes within it."""
-        start, text = node.col_offset, after[node.col_offset : node.end_col_offset]
-        parts = [c for c in _parts(node) if isinstance(c, ast.expr)]
-        for c in sorted(parts, key=lambda c: -c.col_offset):
-            inner = self._text(after, c)
-            if isinstance(node, ast.Call) and c is node.func and isinstance(c, ast.Name):
-                known = [f for f in self._calls.values() if called_name(f) == c.id]
-                inner = self._source.text(known[0].func) if known else inner
-            value = self._found.get(c.id) if isinstance(c, ast.Name) else None
-            if value is not None and _is_loose(value, node, c):
-                inner = f"({inner})"
-            end = cast("int", c.end_col_offset)
-            text = text[: c.col_offset - start] + inner + text[end - start :]
-        if self._module:
-            text = text.replace("lib.", f"{self._module}.")
-        return text
+@final
+class _Filled(ast.NodeTransformer):
+    """A row's text with what was found in the places of its letters."""
 
-    def _called(self, after: str, row: ast.Call, found: ast.Call) -> str:
-        """A call of the row, of the kind that was found."""
-        first, *others = row.args
-        texts = [self._text(after, a) for a in others if not isinstance(a, ast.Starred)]
-        for star in [a for a in row.args if isinstance(a, ast.Starred)]:
-            rest = self._rest[ast.unparse(star.value)]
-            texts += [_argument_text(self._source, a) for a in rest]
-        texts += [f"{k.arg}={self._text(after, k.value)}" for k in row.keywords]
-        name = ast.unparse(row.func).rpartition(".")[2]
-        if isinstance(row.func, ast.Attribute):
-            head = ast.unparse(row.func)
-            own = ast.unparse(row.func.value)
-            if f".{self._module}".endswith(f".{own}") or own == "lib":
-                head = f"{self._module}.{name}"
-        else:
-            text = self._source.text(found.func)
-            head = text[: len(text) - len(called_name(found))] + name
-        if isinstance(first, ast.Starred):
-            return f"{head}({', '.join(texts)})"
-        subject = self._text(after, first)
-        if isinstance(row.func, ast.Name) and is_method(self._source, found):
-            plain = isinstance(self._found.get(_letter(first)), _PLAIN)
-            closed = subject if plain and isinstance(first, ast.Name) else f"({subject})"
-            if isinstance(first, ast.Call):
-                closed = subject
-            return f"{closed}.{name}({', '.join(texts)})"
-        return f"{head}({', '.join([subject, *texts])})"
+    def __init__(self, match: _Match, text: str) -> None:
+        self._match = match
+        self._text = text
 
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """As it is written there: `1e-8`, `"cpu"`."""
+        return ast.Name(ast.get_source_segment(self._text, node) or "", ast.Load())
 
-def _is_loose(value: ast.expr, around: ast.expr, part: ast.expr) -> bool:
-    """Whether a value needs brackets as a part of what is around it."""
-    if isinstance(value, _PLAIN) or not isinstance(around, ast.BinOp | ast.Attribute | ast.UnaryOp):
-        return False
-    sums = ast.Add | ast.Sub
-    if not (isinstance(around, ast.BinOp) and isinstance(around.op, sums)):
-        return True
-    product = isinstance(value, ast.Constant) or (
-        isinstance(value, ast.BinOp) and not isinstance(value.op, sums)
-    )
-    return not product and around.right is part
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A letter."""
+        return self._match.found.get(node.id, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call of the kind that was found: of a function of the same module, or of a method."""
+        match, name = self._match, last_word(node.func)
+        like = match.calls.get(_letter(node.args[0])) if node.args else None
+        like = like or next((c for c in match.calls.values() if called_name(c) == name), None)
+        rest = [r for a in node.args if isinstance(a, ast.Starred) for r in match.rest(a)]
+        plain = [self.visit(a) for a in node.args if not isinstance(a, ast.Starred)]
+        words = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        args = [*plain, *[r for r in rest if isinstance(r, ast.expr)]]
+        words = [*[r for r in rest if isinstance(r, ast.keyword)], *words]
+        if isinstance(node.func, ast.Attribute):
+            own = ast.unparse(node.func.value)
+            known = own == "lib" or f".{match.module}".endswith(f".{own}")
+            owner = (
+                ast.parse(match.module, mode="eval").body if known else self.visit(node.func.value)
+            )
+            return ast.Call(ast.Attribute(owner, name, ast.Load()), args, words)
+        if like is None:
+            return ast.Call(node.func, args, words)
+        if is_method(match.source, like) and not isinstance(node.args[0], ast.Starred):
+            return ast.Call(ast.Attribute(args[0], name, ast.Load()), args[1:], words)
+        head = copy.copy(like.func)
+        if isinstance(head, ast.Attribute):
+            head.attr = name
+        return ast.Call(head if isinstance(head, ast.Attribute) else node.func, args, words)
 
 
 def _letter(node: ast.expr) -> str:
@@ -255,20 +235,6 @@ def _letter(node: ast.expr) -> str:
 def _is_whole(row: ast.Call) -> bool:
     """Whether a row takes all arguments of a call together."""
     return bool(row.args) and isinstance(row.args[0], ast.Starred)
-
-
-def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    for c in ast.iter_child_nodes(node):
-        if isinstance(c, ast.keyword):
-            yield c.value
-        else:
-            yield c
-
-
-def _argument_text(source: Source, argument: ast.expr | ast.keyword) -> str:
-    if isinstance(argument, ast.keyword):
-        return f"{argument.arg}={source.text(argument.value)}"
-    return source.text(argument)
 
 
 def is_method(source: Source, call: ast.Call) -> bool:

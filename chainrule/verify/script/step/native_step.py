@@ -28,10 +28,8 @@ from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
-from chainrule.verify.script.step.costs import Step
-from chainrule.verify.script.step.cut_findings import cut_findings
-from chainrule.verify.script.step.native_tape import HOW, NativeTape
-from chainrule.verify.script.step.native_tensors import NativeTensors
+from chainrule.verify.script.step.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.native_tape import HOW, NativeTape, NativeTensors
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
 from chainrule.verify.training.facts.names import parameter_names

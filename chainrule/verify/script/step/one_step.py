@@ -19,17 +19,14 @@ from typing import Any, Generic, TypeVar, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
-from chainrule.verify.script.sandbox.branch import is_branch
-from chainrule.verify.script.sandbox.fork import LostError, in_copy
+from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
-from chainrule.verify.script.step.costs import Step, cost_of_cut
+from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.numbers import Moved, Site, Trial
+from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
 from chainrule.verify.script.step.rerun import measure_cuts
-from chainrule.verify.script.step.tape import NUMBER, Tape
-from chainrule.verify.script.step.tensors import Tensors
+from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.trials import Going, follow_numbers
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 

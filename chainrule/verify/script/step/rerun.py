@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.tape import GRAD, Entry
-from chainrule.verify.script.step.tensors import Tensors
+from chainrule.verify.script.step.tape import GRAD, Entry, Tensors
 
 _ALIKE = 1e-3
 """Relative difference that the loss of the step run again may have."""

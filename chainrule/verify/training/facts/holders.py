@@ -71,7 +71,8 @@ def _serial(node: Any) -> int:
     return serial if serial < _LEAF else 0
 
 
-def _below(node: Any) -> list[Any]:
+def nodes_below(node: Any) -> list[Any]:
+    """Nodes that a gradient goes on to from a node."""
     if isinstance(node, Node):
         return [n for n in node.inputs if n is not None and n.op is not None]
     return [n for n, _ in node.next_functions if n is not None]
@@ -84,7 +85,7 @@ def _oldest(tensor: Any) -> int:
         if node is None:
             break
         oldest = _serial(node) or oldest
-        node = min(_below(node), key=_order, default=None)
+        node = min(nodes_below(node), key=_order, default=None)
     return oldest
 
 
@@ -93,7 +94,7 @@ def ages(tensor: Any, most: int) -> set[int]:
     nodes = [node] if (node := node_of(tensor)) is not None else []
     found = dict.fromkeys(map(_serial, nodes))
     for node in nodes:  # which grows
-        for below in _below(node):
+        for below in nodes_below(node):
             if _serial(below) not in found and len(found) < most:
                 found[_serial(below)] = None
                 nodes.append(below)

@@ -1,16 +1,51 @@
 """What parameters and modules are called, and which modules have them.
 
 Names come from the models that are seen running. What no running model has is looked for among all
-objects that are alive.
+objects that are alive. What is known of a value while it lives is in an `IdentityTable`.
 """
 
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, Generic, TypeVar, final
 
 from chainrule.verify.training.record.engine import Engine
+
+_T = TypeVar("_T")
+
+
+@final
+class IdentityTable(Generic[_T]):
+    """Rows by value; one is gone when its value is. `changed` is called whenever any comes or
+    goes."""
+
+    def __init__(self, changed: Callable[[], object] = lambda: None) -> None:
+        self._rows: dict[int, tuple[weakref.ref[Any], _T]] = {}
+        self._changed = changed
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, value: Any, row: _T) -> None:
+        """Know something of a value, while it lives."""
+        key = id(value)
+        self._rows[key] = weakref.ref(value, lambda _: self._gone(key)), row
+        self._changed()
+
+    def of(self, value: Any) -> _T | None:
+        """What is known of it; None if nothing is."""
+        row = self._rows.get(id(value))
+        return row[1] if row is not None and row[0]() is value else None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._rows.clear()
+
+    def _gone(self, key: int) -> None:
+        self._rows.pop(key, None)
+        self._changed()
 
 
 @final

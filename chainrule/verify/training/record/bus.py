@@ -16,7 +16,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.facts.history import History
-from chainrule.verify.training.facts.ranges import Blame
+from chainrule.verify.training.facts.values import Blame
 from chainrule.verify.training.rules.finding import Row, checked
 
 F = TypeVar("F", bound=Callable[..., Any])

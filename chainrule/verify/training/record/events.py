@@ -19,8 +19,7 @@ import numpy as np
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import tensors
-from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.training.record.engine import Engine, Scale
 from chainrule.verify.where import Frames, Line
 
 

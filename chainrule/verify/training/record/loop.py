@@ -13,8 +13,7 @@ from typing import Any, final
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
-from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.training.record.engine import Engine, Scale
 from chainrule.verify.where import place, site
 
 

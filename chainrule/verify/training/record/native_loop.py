@@ -1,36 +1,179 @@
 """chainrule's own training loop as events, by its seams.
 
 What is compiled (`jit`) is not seen: it does not run in Python. While a step is traced its values
-are not known, and nothing is told.
+are not known, and nothing is told. Losses are known by the function that runs, ops by their nodes.
 """
 
 from __future__ import annotations
 
 import gc
+import math
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import wraps
+from types import FrameType
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.engine import watch
-from chainrule.engine.graph import is_recording, order, tracer
+from chainrule.engine.graph import is_recording, order, serial, tracer
+from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
+from chainrule.ops import losses
 from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
-from chainrule.verify.training.facts.units import ACTIVATIONS
-from chainrule.verify.training.record import events, native_loss_inputs
+from chainrule.verify.training.facts.layers import ACTIVATIONS
+from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus
+from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of
 from chainrule.verify.training.record.loop import LoopTap
-from chainrule.verify.training.record.loss_inputs import LossInput
-from chainrule.verify.training.record.native_engine import NativeEngine
-from chainrule.verify.training.record.native_graph import NativeNodes
-from chainrule.verify.training.record.op_names import COMPARE
-from chainrule.verify.training.record.scale import Scale
+from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
 from chainrule.verify.where import Line, here, place
+
+
+@final
+class NativeEngine(Engine):
+    """chainrule's tensors, whose arrays are never written to: another gradient is another one."""
+
+    def token(self, tensor: Any) -> tuple[int, ...]:
+        """Its object and its array."""
+        return (id(tensor), id(tensor.value))
+
+    def serial(self) -> int:
+        """One that no node gets."""
+        return serial()
+
+    def norms(self, tensors: Sequence[Any]) -> list[float]:
+        """In float64."""
+        return [_norm(t.value) for t in tensors]
+
+    def listen(self, tensor: Any, hear: Callable[[Sequence[Any]], None]) -> bool:
+        """By a hook of the tensor."""
+        if tensor.node is None or tensor.is_leaf:
+            return False
+
+        def heard(g: Any) -> None:
+            hear([g])
+
+        tensor.register_hook(heard)
+        return True
+
+    def copies(self, tensors: Sequence[Any]) -> list[Any]:
+        """Their arrays: who writes to a parameter gives it another one."""
+        return [t.value for t in tensors]
+
+    def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
+        """In float64."""
+        return [_norm(t.value - old) for t, old in zip(tensors, copies, strict=True)]
+
+    def array(self, values: Any) -> Array:
+        """Of a tensor, or its array itself."""
+        x = np.asarray(values.value if isinstance(values, Tensor) else values)
+        return x.astype(np.float32) if x.itemsize < 4 else x
+
+    def params(self, optimizer: Any) -> list[Any]:
+        """Those of all groups."""
+        return [p for group in optimizer.param_groups for p in group["params"]]
+
+    def own(self, module: Any) -> list[tuple[str, Any]]:
+        """Parameters that no child has."""
+        below = {id(t) for _, child in module.children() for _, t in child.named_tensors()}
+        return [(name, p) for name, p in module.named_parameters() if id(p) not in below]
+
+
+def _norm(x: Array) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(np.abs(x).astype(np.float64)))
+
+
+@final
+class NativeNodes(Nodes):
+    """Nodes of chainrule's."""
+
+    def name(self, node: Any) -> str:
+        """That of its op; a sum divided by the number of its elements is a mean."""
+        below = self.below(node) if node.name == "div" else []
+        is_sum = bool(below) and below[0].name == "sum"
+        return "mean" if is_sum and self.number(node) == _count(below[0]) else node.name
+
+    def below(self, node: Any) -> list[Any]:
+        """Those that need a gradient."""
+        return [n for n in node.inputs if n is not None and n.needs]
+
+    def number(self, node: Any) -> float | None:
+        """An argument that is no node, and one number."""
+        for n, x in zip(node.inputs, node.xs, strict=True):
+            value: Any = x
+            if n is None and isinstance(x, np.ndarray | np.generic | int | float):
+                return float(np.asarray(value).item()) or None if np.size(value) == 1 else None
+        return None
+
+    def reduced(self, node: Any, way: Way) -> Scale:
+        """By the name of its op."""
+        reduction = name if (name := self.name(node)) in ("sum", "mean") else ""
+        counts = counts_of(_shape_below(node)) if reduction == "sum" else frozenset[float]()
+        return Scale(abs(way.divisor), reduction, way.divided, counts=counts)
+
+
+def _count(node: Any) -> float:
+    """How many elements a sum has added up for each element of its result."""
+    return math.prod(_shape_below(node)) / max(math.prod(node.shape), 1)
+
+
+def _shape_below(node: Any) -> tuple[int, ...]:
+    """The shape of what a sum has added up."""
+    (inner,) = node.inputs
+    assert inner is not None
+    return inner.shape
+
+
+FIRST = frozenset({"take_along_axis", "logistic_loss", "logsumexp", "xlogy", "mul", "shift"})
+"""Ops by which losses begin to use a prediction."""
+_FOLDER = losses.__path__[0]
+_VIEWS = ("reshape", "transpose", "broadcast_to", "squeeze", "expand_dims", "take")
+_PREDICTIONS = ("logits", "logp", "x")
+_MOST = 12
+"""Frames, and views, that are looked through."""
+
+
+def maker(x: Any) -> Maker:
+    """The op that made a tensor, or that of which it is only a view."""
+    node = x.node if isinstance(x, Tensor) else None
+    for _ in range(_MOST):
+        if node is None or node.name not in _VIEWS:
+            break
+        node = node.inputs[0]
+    if node is None or node.op is None:
+        return Maker("", 0)
+    name = "softmax" if node.name == "exp_diff" else node.name
+    return Maker(name, node.serial)
+
+
+def tell(engine: Engine, name: str, xs: Sequence[Any], say: Callable[[Any], None]) -> None:
+    """Tell of the loss in which an op runs, if it is the first to use the prediction."""
+    found = _loss(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    if found is None or name not in FIRST:
+        return
+    own = found.f_locals
+    x = next((own[k] for k in _PREDICTIONS if k in own), None)
+    if isinstance(x, Tensor) and x.requires_grad and any(x is y for y in xs):
+        target = own.get("target")
+        say(LossInput(engine, found.f_code.co_name, x, maker(x), 0, target, dict(own)))
+
+
+def _loss(frame: FrameType | None) -> FrameType | None:
+    for _ in range(_MOST):
+        if frame is None:
+            break
+        code = frame.f_code
+        if code.co_name in LOSSES and code.co_filename.startswith(_FOLDER):
+            return frame
+        frame = frame.f_back
+    return None
 
 
 @final
@@ -124,8 +267,8 @@ class NativeTap(LoopTap):
             event = events.Compared.of(op.name, xs[0], xs[1], y)
             if event is not None:
                 self._bus.tell(event)
-        if op.name in native_loss_inputs.FIRST and self._on and self._bus.hears(LossInput):
-            native_loss_inputs.tell(self._engine, op.name, xs, self._bus.tell)
+        if op.name in FIRST and self._on and self._bus.hears(LossInput):
+            tell(self._engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 

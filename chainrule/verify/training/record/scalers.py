@@ -45,7 +45,7 @@ def native_library() -> Library:
     from chainrule.amp import GradScaler
     from chainrule.optim import clip
     from chainrule.optim.scheduler import Scheduler
-    from chainrule.verify.training.record.native_engine import NativeEngine
+    from chainrule.verify.training.record.native_loop import NativeEngine
 
     clips = [(o, name) for o in (optim, clip) for name in ("clip_grad_norm", "clip_grad_value")]
     return Library(NativeEngine(), GradScaler, clips, [Scheduler])

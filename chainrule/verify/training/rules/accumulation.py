@@ -11,12 +11,11 @@ from typing import Any, final
 from chainrule.engine.source_text import source_line
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.accumulated import Accumulated, Groups, Micro, near
 from chainrule.verify.training.facts.holders import age, node_of, tensors
-from chainrule.verify.training.facts.identity_table import IdentityTable
-from chainrule.verify.training.facts.micro import Groups, Micro
+from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.accumulated import Accumulated, near
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.training.text.edits import Edit

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.identity_table import IdentityTable
+from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row

@@ -19,7 +19,7 @@ from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.loss_inputs import SQUASH, LossInput, Selected
+from chainrule.verify.training.record.op_names import SQUASH, LossInput, Selected
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.where import Line, here, placed
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.identity_table import IdentityTable
-from chainrule.verify.training.facts.names import join_names
+from chainrule.verify.training.facts.names import IdentityTable, join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom

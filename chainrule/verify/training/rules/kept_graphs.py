@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
-from chainrule.verify.training.facts.hand_steps import HandSteps
+from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.gradients import Pass
-from chainrule.verify.training.facts.history import Trainer
+from chainrule.verify.training.facts.history import Pass, Trainer
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row

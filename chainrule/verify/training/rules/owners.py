@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.iterations import loops_here
+from chainrule.verify.training.facts.loops import loops_here
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on

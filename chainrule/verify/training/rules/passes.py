@@ -10,8 +10,7 @@ from typing import NamedTuple, final
 
 from chainrule.engine.source_text import file_lines, source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.gradients import Pass
-from chainrule.verify.training.facts.history import Trainer, Use
+from chainrule.verify.training.facts.history import Pass, Trainer, Use
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine

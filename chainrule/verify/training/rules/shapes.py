@@ -14,13 +14,55 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.loss_differences import adds_up, is_view, key_of, node_of
+from chainrule.verify.training.facts.holders import node_of, nodes_below
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.record.op_names import LOSSES
+from chainrule.verify.training.record.op_names import PAIRED_LOSSES
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Line, here, placed
+
+_NUMBERS = frozenset(
+    {"pow", "square", "mul", "abs", "div", "neg", "mean", "sum", "add", "sqrt", "huber", "sub"}
+)
+"""Ops, number by number, that make a loss of differences, by the beginning of their names."""
+_MOST = 40
+"""Nodes that are looked at."""
+
+
+def is_view(x: Any) -> bool:
+    """Whether a tensor is another one with other axes, which somebody gave it."""
+    name = _name(node_of(x))
+    return name.startswith(("unsqueeze", "view", "reshape", "index", "expand", "slice", "getitem"))
+
+
+def adds_up(root: Any, key: int, of: int) -> bool:
+    """Whether a loss is made of a difference so that all its numbers are added: that of a node's
+    key, or, where results get their nodes later, one that is taken of the node of another key."""
+    stack, seen = [node_of(root)], set[int]()
+    while stack and len(seen) < _MOST:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        taken = key < 0 and _name(node) == "sub" and of in map(key_of, nodes_below(node))
+        if key_of(node) == key or taken:
+            return True
+        if _name(node).startswith(tuple(_NUMBERS)):
+            stack += nodes_below(node)
+    return False
+
+
+def key_of(node: Any) -> int:
+    """What tells a node from all others."""
+    serial = getattr(node, "_sequence_nr", None)
+    return int(serial() if serial is not None else getattr(node, "serial", -1))
+
+
+def _name(node: Any) -> str:
+    """The op's name, in small letters."""
+    name: Any = getattr(node, "name", "")
+    return str(name() if callable(name) else name).lower()
 
 
 class _Spread(NamedTuple):
@@ -37,7 +79,7 @@ class _Spread(NamedTuple):
     @property
     def is_loss(self) -> bool:
         """Whether a loss of PyTorch's compares them, or one that the program makes itself."""
-        return self.name in LOSSES or self.added > 1
+        return self.name in PAIRED_LOSSES or self.added > 1
 
 
 @final
@@ -111,7 +153,7 @@ class _Rows:
 def _unmade(e: events.Compared) -> Any:
     """The prediction, if it has the axes that the model gave it, and is none of its parameters, as
     centres are."""
-    if e.name in LOSSES or e.linked[0] == e.linked[1]:
+    if e.name in PAIRED_LOSSES or e.linked[0] == e.linked[1]:
         return None
     prediction = e.sides[0 if e.linked[0] else 1]
     longer = len(prediction.shape) > min(map(len, e.shapes))
@@ -124,7 +166,7 @@ def _is_accident(e: events.Compared) -> bool:
     a, b = e.shapes
     if len(a) == len(b):
         return False
-    return e.name in LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
+    return e.name in PAIRED_LOSSES or (math.prod(a) == math.prod(b) and e.linked[0] != e.linked[1])
 
 
 def _squeezed(node: ast.stmt, a: tuple[int, ...], b: tuple[int, ...]) -> bool:

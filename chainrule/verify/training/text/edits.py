@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.source import Edit, Source, statement_at
+from chainrule.verify.trees import blocks, tree_of_file
 from chainrule.verify.where import user_frame
 
 
@@ -98,56 +99,46 @@ def move_behind(first: Place | None, second: Place | None) -> Edit | None:
 def give_all(place: Place | None, model: str) -> Edit | None:
     """`optimizer = SGD(head.parameters(), ...)` with all parameters of the model."""
 
-    def change(node: ast.stmt) -> bool:
-        call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args or not model:
-            return False
-        given = ast.unparse(call.args[0])
-        if not given.endswith(".parameters()") or given == f"{model}.parameters()":
-            return False  # groups with settings of their own, a list, or all that there was then
-        call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
-        return True
+    def given(old: ast.expr) -> str:
+        text, new = ast.unparse(old), f"{model}.parameters()"
+        # not groups with settings of their own, a list, or all that there was then
+        return new if model and text.endswith(".parameters()") and text != new else ""
 
-    return change_line(place, change)
+    return _give(place, given)
 
 
 def give_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with the parameters of other models, too."""
-
-    def change(node: ast.stmt) -> bool:
-        call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args or not models:
-            return False
-        given = call.args[0]
-        if isinstance(given, ast.List) and all(isinstance(e, ast.Dict) for e in given.elts):
-            more = [f'{{"params": {model}.parameters()}}' for model in models]
-            given.elts += [ast.parse(text, mode="eval").body for text in more]
-            return True
-        kept = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
-        more = [ast.parse(f"[*{model}.parameters()]", mode="eval").body for model in models]
-        new = [e for part in more if isinstance(part, ast.List) for e in part.elts]
-        call.args[0] = ast.List([*kept, *new], ast.Load())
-        return True
-
-    return change_line(place, change)
+    more = [f"{model}.parameters()" for model in models]
+    groups = [f'{{"params": {text}}}' for text in more]
+    return _give(place, lambda old: _longer(old, [f"*{text}" for text in more], groups))
 
 
 def give_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
     """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
+    groups = [f'{{"params": [{", ".join(names)}]}}']
+    return _give(place, lambda old: _longer(old, names, groups))
+
+
+def _give(place: Place | None, given: Callable[[ast.expr], str]) -> Edit | None:
+    """The optimizer on the line, given something else; nothing if that is empty."""
 
     def change(node: ast.stmt) -> bool:
         call = node.value if isinstance(node, ast.Assign) else None
-        if not isinstance(call, ast.Call) or not call.args:
+        if not isinstance(call, ast.Call) or not (text := "".join(map(given, call.args[:1]))):
             return False
-        given = call.args[0]
-        more: list[ast.expr] = [ast.parse(name, mode="eval").body for name in names]
-        if isinstance(given, ast.List) and any(isinstance(e, ast.Dict) for e in given.elts):
-            more = [ast.Dict([ast.Constant("params")], [ast.List(more, ast.Load())])]
-        first = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
-        call.args[0] = ast.List([*first, *more], ast.Load())
+        call.args[0] = ast.parse(text, mode="eval").body
         return True
 
     return change_line(place, change)
+
+
+def _longer(old: ast.expr, more: Sequence[str], groups: Sequence[str]) -> str:
+    """What an optimizer is given as a list, with more in it; with groups more if it has some."""
+    listed = old.elts if isinstance(old, ast.List) else [ast.Starred(old, ast.Load())]
+    grouped = isinstance(old, ast.List) and any(isinstance(e, ast.Dict) for e in old.elts)
+    texts = [*map(ast.unparse, listed), *(groups if grouped else more)]
+    return f"[{', '.join(texts)}]" if more else ""
 
 
 def add_group(place: Place | None, models: Sequence[str]) -> Edit | None:
@@ -209,3 +200,77 @@ def _statement_at(place: Place | None) -> tuple[Source, ast.stmt] | None:
     except SyntaxError:
         return None
     return found if alone else None
+
+
+def divide_loss(place: Place | None, by: int) -> Edit | None:
+    """`loss.backward()` as `(loss / by).backward()`."""
+
+    def change(node: ast.stmt) -> bool:
+        call = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr != "backward":
+            return False
+        call.func.value = ast.BinOp(call.func.value, ast.Div(), ast.Constant(by))
+        return True
+
+    return change_line(place, change)
+
+
+def change_divisor(place: Place | None, by: float, to: int) -> Edit | None:
+    """The division of a loss with another divisor: the only one by `by` in the file, as in
+    `loss = mean / 8`; else the last one of what is differentiated at `place`, as in
+    `loss = loss / len(loader)`."""
+    if place is None:
+        return None
+    tree = tree_of_file(place.file)
+    found = [node.lineno for node in ast.walk(tree) if _divides(node, by)]
+    if len(found) != 1:
+        found = _divisions(tree, place.line)[-1:]
+
+    def change(node: ast.stmt) -> bool:
+        if isinstance(node, ast.AugAssign):
+            node.value = ast.Constant(to)
+            return True
+        some = [p for p in ast.walk(node) if isinstance(p, ast.BinOp) and isinstance(p.op, ast.Div)]
+        of_number = [p for p in some if _divides(p, by)]
+        for part in of_number or some[:1]:
+            part.right = ast.Constant(to)
+        return bool(some)
+
+    return change_line(Place(place.file, found[0], place.function), change) if found else None
+
+
+def _divisions(tree: ast.AST, line: int) -> list[int]:
+    """Lines, up to this one, that divide the loss of which it calls `backward`."""
+    found: list[int] = []
+    for block in [b for b in blocks(tree) if any(s.lineno == line for s in b)]:
+        for statement in [s for s in block if s.lineno <= line]:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.Div())):
+                    pass
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Div()):
+                    pass
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Div())))):
+                    found.append(statement.lineno)
+                    continue
+                case _:
+                    continue
+            found += [statement.lineno] if name in _differentiated_name(block, line) else []
+    return sorted(found)
+
+
+def _differentiated_name(block: list[ast.stmt], line: int) -> list[str]:
+    """The name of what a line calls a method of."""
+    calls = [n for s in block if s.lineno == line for n in ast.walk(s) if isinstance(n, ast.Call)]
+    owners = [c.func.value for c in calls if isinstance(c.func, ast.Attribute)]
+    return [x.id for x in owners if isinstance(x, ast.Name)]
+
+
+def _divides(node: ast.AST, by: float) -> TypeGuard[ast.BinOp]:
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Div)
+        and isinstance(node.right, ast.Constant)
+        and node.right.value == by
+    )

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.freshness import are_fresh
 from chainrule.verify.training.facts.holders import tensors
 from chainrule.verify.training.facts.names import Names, join_names, owners
+from chainrule.verify.training.facts.values import are_fresh
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.torch_graph import graph_of
+from chainrule.verify.training.record.torch_engine import graph_of
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file

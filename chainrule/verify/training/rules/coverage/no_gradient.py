@@ -126,16 +126,6 @@ _WORDS = (
 )
 
 
-def _is_cut(case: _Bare) -> bool:
-    """Whether the loss begins at a leaf that was made of what they gave."""
-    return case.cut is not None
-
-
-def _is_whole(case: _Bare) -> bool:
-    """The other way round."""
-    return case.cut is None
-
-
 ROWS = (
     Row(
         "no_gradient",
@@ -158,23 +148,21 @@ ROWS = (
     ),
     Row(
         "detached",
-        _bare,
+        lambda part: (c for c in _bare(part) if c.cut is not None),
         f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
         "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
         "error",
-        (_is_whole,),
         place=lambda c: c.cut,
         subject="{names}",
         kind="parameters",
     ),
     Row(
         "no_gradient",
-        _bare,
+        lambda part: (c for c in _bare(part) if c.cut is None),
         _WORDS,
         "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",
-        (_is_cut,),
         place=lambda c: c.steps.place,
         subject="{names}",
         kind="parameters",

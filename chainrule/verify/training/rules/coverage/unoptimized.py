@@ -205,16 +205,6 @@ def _rank(seen: Seen, p: Any) -> int:
     return seen.ran.get(id(owner), (owner, -1, None))[1]
 
 
-def _are_copies(case: _Replaced) -> bool:
-    """Whether those that get gradients are copies, changed through `.data`."""
-    return case.is_copied
-
-
-def _are_no_copies(case: _Replaced) -> bool:
-    """The other way round."""
-    return not case.is_copied
-
-
 ROWS = (
     Row(
         "not_optimized",
@@ -238,14 +228,13 @@ ROWS = (
     ),
     Row(
         "not_optimized",
-        _replaced,
+        lambda part: (c for c in _replaced(part) if not c.is_copied),
         "{steps.kind} holds {counts[0]} parameters that no model that ran has (and that get no "
         "gradient); {counts[1]} parameters that get gradients are in no optimizer",
         "build the optimizer after the last change of the model: optimizer = "
         "{steps.kind}(model.parameters(), ...); or give it what is new: "
         "optimizer.add_param_group({{'params': ...}})",
         lambda c: "error" if c.fits else "warning",
-        (_are_copies,),
         place=lambda c: c.steps.place,
         detail="never updated: {names}",
         subject="{names}",
@@ -253,14 +242,13 @@ ROWS = (
     ),
     Row(
         "detached",
-        _replaced,
+        lambda part: (c for c in _replaced(part) if c.is_copied),
         "{counts[1]} parameters of copies get gradients and were changed through `.data`, which "
         "leaves no graph back to those that {steps.kind} holds: these get no gradient at all",
         "update the copies with a graph: torch.func.functional_call(model, {{name: p - rate * g}}, "
         "x) with g of create_graph=True; or hand the copies' gradients on to the model (first "
         "order)",
         "error",
-        (_are_no_copies,),
         place=lambda c: c.written_at,
         subject="{names}",
         kind="parameters",

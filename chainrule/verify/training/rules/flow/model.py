@@ -14,8 +14,7 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import final
 
-from chainrule.verify.training.facts.layers import Row
-from chainrule.verify.training.facts.units import Units
+from chainrule.verify.training.facts.layers import Row, Units
 
 SMALL = 1e-3
 """A gradient below this share of the largest one has vanished; above its inverse, exploded."""

@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
-from chainrule.verify.training.facts import units
-from chainrule.verify.training.facts.groups import Group, group_modules
 from chainrule.verify.training.facts.holders import age, ages, tensors
-from chainrule.verify.training.facts.identity_table import IdentityTable
 from chainrule.verify.training.facts.layers import (
     ADDS,
+    Group,
     Layer,
     Row,
+    Units,
     Weights,
     bias_of,
+    group_modules,
     in_order,
+    measure_units,
     split_by_weight,
 )
-from chainrule.verify.training.facts.units import Units
+from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
@@ -142,7 +143,7 @@ class Flow(Part):
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
         if order is not None:
-            self._units.append(units.measure_units(e.name, e.engine.array(e.y), order, self._steps))
+            self._units.append(measure_units(e.name, e.engine.array(e.y), order, self._steps))
 
     def _behind(self, x: Any) -> int | None:
         """The number of the last layer that a value was made by, a few calls ago at most."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import layers
+from chainrule.verify.training.facts.layers import Units
 from chainrule.verify.training.facts.names import join_names
-from chainrule.verify.training.facts.units import Units
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.rules.flow.model import Model, finite
 from chainrule.verify.training.text import origins

@@ -1,15 +1,21 @@
-"""Micro-batches: backward passes that are added up for one step, as one optimizer sees them.
+"""Backward passes that are added up for one step, and which mistake that is.
 
-Means over different numbers of elements (padding, `ignore_index`), divided by their number, give
-each pass the same weight, however few elements it has. What that changes is measured: the gradient
-of a step is made again of what each pass brought, weighted by their counts.
+Passes are one accumulation only if they come from one line, each with a forward pass of its own. A
+loss that is a sum needs no division. Means over different numbers of elements (padding,
+`ignore_index`), divided by their number, give each pass the same weight, however few elements it
+has. What that changes is measured: the gradient of a step is made again of what each pass brought,
+weighted by their counts.
 """
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -17,8 +23,10 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
-from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.scale import Scale, Share
+from chainrule.verify.training.record.engine import Engine, Scale, Share
+from chainrule.verify.training.text import edits
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames
 
 _ELEMENTS = 5_000_000
@@ -186,3 +194,166 @@ class Groups:
             found = {round(m.scale.divisor, 6) for m in some if m.scale is not None}
             rows.append((len(some), found.pop() if len(found) == 1 else -1.0))
         return rows
+
+
+@final
+class Accumulated:
+    """An accumulation, in numbers: k passes for each step, whose losses are divided by d."""
+
+    def __init__(self, row: Groups) -> None:
+        self.row = row
+        self.place = row.place
+        used = row.divisors(used=True)
+        self.sizes = [k for k, _ in used]
+        self.k = Counter(self.sizes).most_common(1)[0][0]
+        self.divisors = {d for _, d in used}
+        self.d = next(iter(self.divisors)) if len(self.divisors) == 1 else -1.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+    # --- which of the mistakes it is; at most one
+
+    @cached_property
+    def kind(self) -> str:
+        """The first one that it is."""
+        kinds: dict[str, Callable[[], object]] = {
+            "clipped often": lambda: all(self.row.often),
+            "dropped": lambda: all(m.first for m in self.row.passes),
+            "mean of means": lambda: self.counts and self.first_size > 1 and len(self.offs) > 1,
+            "": lambda: -1.0 in self.divisors,
+            "left over": lambda: all(near(d, k) for k, d in self.row.divisors(used=True)),
+            " ": lambda: len(self.divisors) > 1 or self.k < 2,
+            "early": lambda: near(self.d, self.k) and self.is_early,
+            "uneven": lambda: near(self.d, self.k),
+            "divisor": lambda: not (self.is_of_sums or self.is_sequence),
+        }
+        return next((name for name, is_it in kinds.items() if is_it()), "")
+
+    @property
+    def first_size(self) -> int:
+        """Of its first group."""
+        return len(self.row.groups[0])
+
+    @property
+    def offs(self) -> list[float]:
+        """How far gradients are from those of the mean over all elements."""
+        return self.row.weighed.off
+
+    @cached_property
+    def counts(self) -> list[float]:
+        """How many elements each loss of the first group is a mean over; empty if that is not known
+        of all, or if each is one over all elements."""
+        shares = [m.share(len(group)) for group in self.row.groups for m in group]
+        known = [s for s in shares if s is not None]
+        partial = len(known) == len(shares) and any(s.count < s.elements for s in known)
+        return [s.count for s in known[: self.first_size]] if partial else []
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the first of three steps or more had one backward pass, and the next ones all."""
+        sizes = self.sizes
+        return len(sizes) >= 3 and sizes[0] == 1 and all(k == self.k for k in sizes[1:3])
+
+    @property
+    def is_own_mean(self) -> bool:
+        """Whether each loss is a sum that is divided by the number of its own examples."""
+        scales = [m.scale for m in self.row.passes]
+        return all(s is not None and s.reduction == "sum" and self.d in s.counts for s in scales)
+
+    @property
+    def is_of_sums(self) -> bool:
+        """Whether losses are sums: over their elements, or over the steps of a sequence."""
+        scale = self.row.passes[0].scale
+        mean = self.is_own_mean or (scale is not None and scale.reduction == "mean")
+        terms = {m.scale.terms for m in self.row.passes if m.scale is not None}
+        return not mean or (min(terms) > 1 and any(self.d in (1.0, n) for n in terms))
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the passes for a step are pieces of one sequence (truncated backpropagation)."""
+        return all(m.chained for group in self.row.groups for m in group[1:])
+
+    # --- what is said of it
+
+    @property
+    def largest(self) -> int:
+        """Passes of a step that is more than usual, or of one that is less."""
+        return next((k for k in self.sizes if k > self.k), min(self.sizes))
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether some step has more passes than usual."""
+        return self.largest > self.k
+
+    @property
+    def listed(self) -> str:
+        """Passes of each step."""
+        return ", ".join(map(str, self.sizes))
+
+    @property
+    def by(self) -> float:
+        """What losses are divided by, but for their own examples."""
+        return 1.0 if self.is_own_mean else self.d
+
+    @property
+    def is_surely_wrong(self) -> bool:
+        """Whether a divisor that was written has nothing to do with the number of passes."""
+        scale, d = self.row.passes[0].scale, self.by
+        divided = scale is not None and scale.by_division
+        return divided and d >= 2 and near(d, round(d)) and round(d) % self.k != 0
+
+    @cached_property
+    def divided(self) -> Edit | None:
+        """The right division."""
+        if near(self.by, 1):
+            return edits.divide_loss(self.place, self.k)
+        return edits.change_divisor(self.place, self.by, self.k)
+
+    @property
+    def usual_drop(self) -> tuple[int, float]:
+        """Size and divisor of most groups that are reset within."""
+        return Counter(self.row.divisors(used=False)).most_common(1)[0][0]
+
+    @cached_property
+    def left_over(self) -> list[int]:
+        """How many passes each reset between whole groups has dropped; none if the reset could be
+        meant for the batch itself."""
+        if self.k < 2 or len(set(self.sizes)) > 1 or len(self.row.dropped_at) != 1:
+            return []
+        starts = [[i for i, m in enumerate(group) if m.first] for group in self.row.groups]
+        dropped = [b - a for some in starts for a, b in pairwise(some)]
+        outside = _is_outside(self.reset_at, self.place)
+        return dropped if outside and all(n < self.k for n in dropped) else []
+
+    @property
+    def reset_at(self) -> Place | None:
+        """Where they were dropped."""
+        return next(iter(self.row.dropped_at))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each pass is of one example."""
+        return all(m.single for m in self.row.passes)
+
+
+def near(a: float, b: float) -> bool:
+    """Whether they are one number."""
+    return abs(a - b) < 1e-6
+
+
+def _is_outside(reset: Place | None, passes: Place | None) -> bool:
+    """Whether the loop around the reset is one around the loop of the passes."""
+    if reset is None or passes is None:
+        return False
+    if reset.file != passes.file or reset.function != passes.function:
+        return False
+    outer, inner = _loops(reset), _loops(passes)
+    return bool(outer) and len(outer) < len(inner) and inner[: len(outer)] == outer
+
+
+def _loops(at: Place) -> Sequence[int]:
+    """Lines of the loops around a line, the outermost first."""
+    kinds = (ast.For, ast.While, ast.AsyncFor)
+    loops = [n for n in ast.walk(tree_of_file(at.file)) if isinstance(n, kinds)]
+    return sorted([n.lineno for n in loops if n.lineno < at.line <= (n.end_lineno or 0)])
