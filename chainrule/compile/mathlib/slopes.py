@@ -49,13 +49,13 @@ def _density(v: Real, factor: float = 1.0) -> Real:
 
 def logistic_density(x: Real) -> Real:
     """e / (1 + e)^2, v = |x|: the derivative of the logistic function."""
-    q: Real | None = x.at.beside("sigmoid", x)
+    q: Real | None = x.at.shared_value("sigmoid", x)
     return _density(abs(x)) if q is None or x.at.bits == 64 else (-q).fma(q, q)
 
 
 def sech_square(x: Real) -> Real:
     """4 e / (1 + e)^2, v = 2 |x|: the derivative of tanh."""
-    y: TanhF32 | None = x.at.beside("tanh", x)
+    y: TanhF32 | None = x.at.shared_value("tanh", x)
     return _density(abs(x + x), 4.0) if y is None else y.slope()
 
 

@@ -38,7 +38,7 @@ class Masked:
 
     rows: Rows
     column: Var | None
-    held: Mapping[Buffer, Known]
+    buffers: Mapping[Buffer, Known]
     facts: Mapping[Local, Known]
 
     def of(self, e: Expr) -> Known:
@@ -51,7 +51,7 @@ class Masked:
             case "load":
                 buffer, at, when = e.of
                 mine = self.column is not None and at.coefficient(self.column) == 1
-                return self.held.get(buffer) if mine and when is None else None
+                return self.buffers.get(buffer) if mine and when is None else None
             case "index":
                 return None
             case "fn":
