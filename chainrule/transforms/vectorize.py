@@ -184,7 +184,7 @@ def _one_by_one(op: Call, xs: Sequence[Any], batched: Sequence[bool], size: int)
     rows: list[Any] = []
     for i in range(size):
         args = list(op.static)
-        for place, x, b in zip(op.places, xs, batched, strict=True):
+        for place, x, b in zip(op.tensor_positions, xs, batched, strict=True):
             args[place] = x[i] if b else x
         rows.append(op.function.apply(*args))
     if op.many:
