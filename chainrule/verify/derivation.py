@@ -44,7 +44,7 @@ class _Whole:
     def _inside(self, op: UserCall, xs: Sequence[Any]) -> Any:
         """What the user's forward computes, op by op instead of as one."""
         args = list(op.static)
-        for index, x in zip(op.places, xs, strict=True):
+        for index, x in zip(op.tensor_positions, xs, strict=True):
             args[index] = x if isinstance(x, Variable) else variable(x)
         with intercept_ops(self), recording(True):
             return op.function.forward(Context(op.ctx.needs_input_grad), *args)

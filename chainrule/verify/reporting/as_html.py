@@ -42,7 +42,7 @@ def report_html(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger
     studio: Any = import_module("chainrule.studio.report")  # which stands above this file
     first = 1  # the heading
     for i in sorted(traces, reverse=True):
-        parts.insert(first + i + 1, studio.player_place(i))
+        parts.insert(first + i + 1, studio.player_id(i))
     return str(studio.report_page(head, parts, traces))
 
 
