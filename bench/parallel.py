@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 from bench.pairs import Row, row
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CHAINRULE_NUM_THREADS")
 

@@ -24,7 +24,7 @@ from chainrule.data import Batch, CharTokenizer, Corpus
 from chainrule.errors import ConfigError, NonFiniteError
 from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw
 from chainrule.parallel.group import Group
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 
 EVALUATION = 256
 """Documents that are evaluated at a time."""

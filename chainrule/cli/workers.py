@@ -19,7 +19,7 @@ from chainrule.errors import ConfigError
 from chainrule.optional import is_installed, require
 from chainrule.parallel.group import Group
 from chainrule.parallel.launcher import launch
-from chainrule.parallel.place import membership
+from chainrule.parallel.membership import membership
 
 KEPT = ("steps", "data", "engine", "save_every")
 """Settings that a run may be resumed with other values of."""

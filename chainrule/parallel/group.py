@@ -24,7 +24,7 @@ from chainrule.nn.base.module import Module
 from chainrule.parallel import checkpoint, faults, shards, tree
 from chainrule.parallel.calls import Call, Part, describe_arrays
 from chainrule.parallel.gradients import Layout, Subtree, all_of, finite_weight
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.tree import flatten
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chainrule.errors import ConfigError
 from chainrule.parallel import faults, meeting, threads
 from chainrule.parallel.group import Group
-from chainrule.parallel.place import membership
+from chainrule.parallel.membership import membership
 
 
 def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, final
 
 from chainrule.errors import OtherWorkerError, ParallelError
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 
 PATIENCE = 10.0
 """Seconds that workers have to end by themselves when one of them has failed."""

@@ -16,7 +16,7 @@ from typing import Any
 from chainrule.errors import ParallelError
 from chainrule.optional import require
 from chainrule.parallel.faults import Board
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.version import __version__
 

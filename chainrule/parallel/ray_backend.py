@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.optional import require
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 
 _train: Any = require("ray.train.backend", "parallel.RayConfig")
 _BackendConfig: Any = _train.BackendConfig

@@ -182,7 +182,7 @@ def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:
         if found is None:
             raise NotCheckedError(f"no gradient flows through {op.name}")
         return found, range(len(xs))
-    from chainrule.traces.pytorch.again import subject_of_torch_call
+    from chainrule.traces.pytorch.call_subject import subject_of_torch_call
 
     return subject_of_torch_call(op), range(len(xs))
 

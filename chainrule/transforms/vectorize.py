@@ -23,7 +23,7 @@ from chainrule.engine.graph import (
 from chainrule.engine.op import Pick, Spec
 from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
-from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from chainrule.ops import batching_windows as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shapes.shaping import moveaxis, normalize_axis, stack

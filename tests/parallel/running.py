@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chainrule.parallel.place import Membership
+from chainrule.parallel.membership import Membership
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.errors import ConfigError
-from chainrule.parallel.place import Membership, membership
+from chainrule.parallel.membership import Membership, membership
 from parallel.running import Nursery
 from tests.sampling import sampled
 

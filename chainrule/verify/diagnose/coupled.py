@@ -25,7 +25,11 @@ _FEW = 6
 
 def coupling(case: Case) -> Iterator[Guess]:
     """A guess for a factor, or a sign, of what couples elements."""
-    if not case.whole or case.found.y_shape != case.found.x_shape or np.iscomplexobj(case.A):
+    if (
+        not case.has_all_elements
+        or case.jacobians.y_shape != case.jacobians.x_shape
+        or np.iscomplexobj(case.A)
+    ):
         return
     between = ~np.eye(*case.N.shape, dtype=bool)
     off = between & ~case.tiny_N
@@ -57,7 +61,7 @@ def coupling(case: Case) -> Iterator[Guess]:
 
 def _factor_at(case: Case, xs: Sequence[Any]) -> float:
     """The same factor at another point."""
-    o, ys = case.found.output, measure.outputs(case.subject, xs)
+    o, ys = case.jacobians.output, measure.outputs(case.subject, xs)
     units = np.eye(ys[o].size).reshape(-1, *ys[o].shape)
     said = [measure.pull(case.subject, xs, measure.one_output(ys, o, g), case.k) for g in units]
     true = measure.jacobian(case.subject, xs, case.k, o)

@@ -42,11 +42,11 @@ def _list_points(points: list[str]) -> str:
 
 def _difference(case: Case) -> Iterator[str]:
     i, j = np.unravel_index(int(np.argmax(np.abs(case.D))), case.D.shape)
-    if not case.whole:
+    if not case.has_all_elements:
         yield f"the backward says {case.A[i, j]:.6g} where {case.N[i, j]:.6g} is true"
         return
-    y_at = [int(n) for n in np.unravel_index(int(i), case.found.y_shape)]
-    x_at = [int(n) for n in np.unravel_index(int(j), case.found.x_shape)]
+    y_at = [int(n) for n in np.unravel_index(int(i), case.jacobians.y_shape)]
+    x_at = [int(n) for n in np.unravel_index(int(j), case.jacobians.x_shape)]
     yield (
         f"d y{y_at} / d {case.input}{x_at}: the backward says {case.A[i, j]:.6g}, "
         f"true is {case.N[i, j]:.6g}"

@@ -15,11 +15,11 @@ from chainrule.verify.diagnose.coupled import coupling
 from chainrule.verify.diagnose.describe import sentences
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchange
-from chainrule.verify.diagnose.lost import lost_summands
+from chainrule.verify.diagnose.lost_summands import lost_summands
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scale
+from chainrule.verify.diagnose.text.cached_values import value_of_first_call
 from chainrule.verify.diagnose.text.forward import later_change
-from chainrule.verify.diagnose.text.once import value_of_first_call
 from chainrule.verify.diagnose.text.source import line_of
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
@@ -180,13 +180,13 @@ def _wrongness(evidence: Evidence, k: int | None) -> tuple[float | None, float |
 
 
 def _heat(case: Case | None) -> Heat | None:
-    if case is None or not case.whole:
+    if case is None or not case.has_all_elements:
         return None
     point: list[tuple[str, Any]] = [
         (x.name, value if is_array(value) else repr(value))
         for x, value in zip(case.subject.inputs, case.xs, strict=False)
     ]
-    found = case.found
+    found = case.jacobians
     return Heat(case.A, case.N, found.y_shape, found.x_shape, found.bound, tuple(point), case.k)
 
 

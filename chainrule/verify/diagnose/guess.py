@@ -23,7 +23,7 @@ class Guess:
     name: Name
     rank: float
     """How plain an explanation it is: of two that fit, that of the smaller rank is likelier."""
-    left: float = 0.0
+    unexplained: float = 0.0
     """Share of the difference of both Jacobians that it does not explain."""
     formula: str = ""
     """What to do, in words and numbers."""

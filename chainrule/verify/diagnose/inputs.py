@@ -18,20 +18,24 @@ def exchange(case: Case) -> Iterator[Guess]:
     """Guesses for a gradient that is another input's."""
     for other in case.others():
         x = np.asarray(case.xs[other])
-        if x.shape != case.found.x_shape or x.size > _MOST or not case.subject.inputs[other].wanted:
+        if (
+            x.shape != case.jacobians.x_shape
+            or x.size > _MOST
+            or not case.subject.inputs[other].wanted
+        ):
             continue
         theirs = _jacobian_of_other(case, other)
         if theirs.shape == case.A.shape and case.explains(theirs):
-            yield _exchange(case, other, case.left(theirs))
+            yield _exchange(case, other, case.unexplained(theirs))
             return
 
 
 def _jacobian_of_other(case: Case, other: int) -> Array:
     for j in case.evidence.jacobians:
         same = len(j.xs) == len(case.xs) and all(a is b for a, b in zip(j.xs, case.xs, strict=True))
-        if j.input == other and j.output == case.found.output and same:
+        if j.input == other and j.output == case.jacobians.output and same:
             return j.numeric
-    return measure.jacobian(case.subject, case.xs, other, case.found.output)
+    return measure.jacobian(case.subject, case.xs, other, case.jacobians.output)
 
 
 def _exchange(case: Case, other: int, left: float) -> Guess:

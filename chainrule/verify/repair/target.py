@@ -41,11 +41,11 @@ class Expected:
     """Size below which a difference means nothing."""
 
     @property
-    def whole(self) -> Array | None:
+    def gradient(self) -> Array | None:
         """The gradient itself, if it is known."""
         return self.values.reshape(self.shape) if self.directions is None else None
 
-    def seen(self, x_bar: Array | None) -> Array | None:
+    def comparable(self, x_bar: Array | None) -> Array | None:
         """What of a gradient is compared; None if it has another shape or is not finite."""
         x_bar = np.zeros(self.shape) if x_bar is None else x_bar
         if x_bar.shape != self.shape or x_bar.dtype.kind not in "fciu":
@@ -62,7 +62,7 @@ class Expected:
 
     def error(self, x_bar: Array | None) -> float:
         """Relative error of a gradient; infinite if it has another shape or is not finite."""
-        got = self.seen(x_bar)
+        got = self.comparable(x_bar)
         if got is None:
             return np.inf
         wrong = np.linalg.norm(got - self.right)

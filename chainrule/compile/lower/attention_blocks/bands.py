@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.attention_blocks import finding
-from chainrule.compile.lower.attention_blocks.parts import Call, Rows, Uses
-from chainrule.compile.lower.attention_blocks.places import fit_band
+from chainrule.compile.lower.attention_blocks.band_types import Call, Rows, Uses
+from chainrule.compile.lower.attention_blocks.row_addresses import fit_band
 from chainrule.compile.lower.attention_blocks.writing import Writer
 
 

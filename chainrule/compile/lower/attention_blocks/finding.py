@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chainrule.compile.loops.expressions import Buffer, Var
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, statements
-from chainrule.compile.lower.attention_blocks.parts import (
+from chainrule.compile.lower.attention_blocks.band_types import (
     Call,
     Rows,
     Uses,

@@ -10,7 +10,7 @@ from typing import Literal, final
 import numpy as np
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
-from chainrule.compile.lower.attention_blocks.parts import Rows
+from chainrule.compile.lower.attention_blocks.band_types import Rows
 
 _COMPUTED = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "exp": np.exp,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, final
 from chainrule.compile.loops.expressions import Affine, Buffer, Local
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Gemm, Into, Let, Stmt, Store
+from chainrule.compile.lower.attention_blocks.band_types import Band, Call, Rows, offsets
 from chainrule.compile.lower.attention_blocks.masked import Known, Masked, ZeroTimes
-from chainrule.compile.lower.attention_blocks.parts import Band, Call, Rows, offsets
 
 if TYPE_CHECKING:
     from chainrule.compile.lower.attention_blocks.writing import Writer

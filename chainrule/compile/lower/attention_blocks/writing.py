@@ -19,7 +19,7 @@ from chainrule.compile.loops.statements import (
     statements,
 )
 from chainrule.compile.lower.attention_blocks import triangles
-from chainrule.compile.lower.attention_blocks.parts import (
+from chainrule.compile.lower.attention_blocks.band_types import (
     Band,
     Call,
     RowAddress,

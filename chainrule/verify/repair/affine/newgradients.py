@@ -25,7 +25,7 @@ from chainrule.verify.repair.values.watch import plain
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
     """Edits that give an expression to an input that gets None or zeros."""
-    there = lab.elsewhere
+    there = lab.at_other_sizes
     scene, numbers = lab.scene, scalars(lab.scene, None if there is None else there.scene)
     if not scene.returned:
         return

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import MUL, UNARY, as_part, called, needs, replacement
+from chainrule.verify.repair.code.fit import (
+    MUL,
+    UNARY,
+    as_operand,
+    called,
+    needs,
+    replacement,
+)
 from chainrule.verify.repair.code.syntax import (
     are_parts,
     is_literal,
@@ -192,7 +199,7 @@ def _text(draft: Draft, changed: Draft, maker: _Maker, name: ast.Name, new: ast.
         return None  # It would be computed twice.
     for n in sorted(inside, key=lambda n: -changed.span(n)[0]):
         first, last = (i - start for i in changed.span(n))
-        value = as_part(draft, maker.value, needs(changed.parents[n], n) if n is not new else -1)
+        value = as_operand(draft, maker.value, needs(changed.parents[n], n) if n is not new else -1)
         text = text[:first] + value + text[last:]
     return text
 
@@ -206,8 +213,8 @@ def _factor(
             kept == name.id and name.id not in names_in(right)
         ):
             sign = "*" if isinstance(op, ast.Mult) else "/"
-            return f"{as_part(draft, value, MUL)} {sign} {as_part(changed, right, MUL + 1)}"
+            return f"{as_operand(draft, value, MUL)} {sign} {as_operand(changed, right, MUL + 1)}"
         case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id=kept)) if kept == name.id:
-            return f"-{as_part(draft, value, UNARY)}"
+            return f"-{as_operand(draft, value, UNARY)}"
         case _:
             return None

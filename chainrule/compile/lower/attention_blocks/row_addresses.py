@@ -8,7 +8,7 @@ from dataclasses import replace
 from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Affine, Buffer, Var
 from chainrule.compile.loops.statements import Gemm, Kernel, Matrix
-from chainrule.compile.lower.attention_blocks.parts import (
+from chainrule.compile.lower.attention_blocks.band_types import (
     Band,
     Call,
     RowAddress,
