@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 from bench.pairs import Row, row
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CHAINRULE_NUM_THREADS")
 
@@ -18,7 +18,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CHAINRULE_NUM_THREADS")
 def workers(size: int, case: str) -> Any:
     """What worker 0 of so many says, each of one thread."""
     with tempfile.TemporaryDirectory() as folder:
-        places = [Place(rank, size, size, f"file:{folder}/store") for rank in range(size)]
+        places = [Membership(rank, size, size, f"file:{folder}/store") for rank in range(size)]
         started = [
             subprocess.Popen(
                 [sys.executable, "-m", "bench.parallel_worker", case],

@@ -30,7 +30,7 @@ MANY, SIDE_BY_SIDE, BLOCKS, CALLS = 4000, 250, 5, 5
 def trained() -> GPT:
     """The model after the steps of the reference run, on the names in the package."""
     run = Run.begin(new_settings({"preset": "microgpt", "dtype": "float32"}), load_names())
-    while not run.done:
+    while not run.is_complete:
         run.advance()
     state = run.engine.state()
     engine = TensorEngine(run.settings, run.settings.model(27), lambda shape, std: np.zeros(shape))

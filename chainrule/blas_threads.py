@@ -16,7 +16,7 @@ _SETTERS = (
 )
 
 
-def chosen() -> bool:
+def is_set_by_user() -> bool:
     """Whether the user has said in the environment how many."""
     return any(name in os.environ for name in _VARIABLES)
 

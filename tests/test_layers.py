@@ -230,8 +230,8 @@ def test_a_summary_counts_operations_and_bytes():
     assert layers["0"].operations == conv + 5 * 4 * 36  # and the bias
     assert linear <= layers["3"].operations <= linear + 100
     assert layers[""].operations == sum([layers[n].operations for n in "0123"])
-    assert layers[""].kept == sum([layers[n].kept for n in "0123"])
-    assert layers[""].kept > 4 * 5 * 4 * 36
+    assert layers[""].saved_bytes == sum([layers[n].saved_bytes for n in "0123"])
+    assert layers[""].saved_bytes > 4 * 5 * 4 * 36
     lines = str(found).splitlines()
     assert lines[0].split() == ["layer", "result", "parameters", "operations", "bytes"]
     assert lines[1].startswith("Sequential") and lines[-1].startswith("    0: Linear")

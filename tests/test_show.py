@@ -114,7 +114,7 @@ def test_a_foreign_scalar_is_read_by_its_attributes():
     a = Plain(1.5)
     picture = show.graph(Plain(3.0, (a, a)), names={"a": a}).picture
     assert [c.name for c in picture.cards] == ["op", "a"]
-    assert [(e.source, e.target, e.place) for e in picture.edges] == [(1, 0, 0), (1, 0, 1)]
+    assert [(e.source, e.target, e.input_index) for e in picture.edges] == [(1, 0, 0), (1, 0, 1)]
 
 
 def test_the_wrong_order_can_be_drawn():

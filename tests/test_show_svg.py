@@ -12,7 +12,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import show
-from chainrule.page.graph.as_svg import place
+from chainrule.page.graph.as_svg import layout_sheets
 from chainrule.page.graph.cards import measure, sheet
 from chainrule.page.graph.layout import Gaps, Layout, arrange, depths
 from chainrule.page.graph.picture import Card, Edge, Facts, Picture
@@ -39,7 +39,7 @@ def random_picture(seed: int, count: int) -> Picture:
         Card(i, Facts("op", "f" * rng.randrange(1, 9), value="1" * rng.randrange(1, 30)))
         for i in range(count)
     ]
-    return Picture(tuple(cards), tuple(sorted(edges, key=lambda e: (e.target, e.place))))
+    return Picture(tuple(cards), tuple(sorted(edges, key=lambda e: (e.target, e.input_index))))
 
 
 @pytest.mark.parametrize("direction", ["right", "down"])
@@ -50,7 +50,7 @@ def test_well_formed_and_complete(direction: str, flow: bool):
     ids = [g.get("id") for g in root.iter(f"{SVG}g") if g.get("id")]
     assert len(ids) == len(set(ids)) == len(d.picture.cards) + len(d.picture.edges)
     assert {f"n{c.id}" for c in d.picture.cards} <= set(ids)
-    assert {f"e{e.source}-{e.target}-{e.place}" for e in d.picture.edges} <= set(ids)
+    assert {f"e{e.source}-{e.target}-{e.input_index}" for e in d.picture.edges} <= set(ids)
 
 
 def test_everything_from_outside_is_escaped():
@@ -69,7 +69,7 @@ def test_everything_from_outside_is_escaped():
 
 def boxes(picture: Picture, direction: str) -> list[tuple[float, float, float, float]]:
     sheets = [sheet(c) for c in picture.cards]
-    centers = place(picture, sheets, direction).centers
+    centers = layout_sheets(picture, sheets, direction).centers
     return [
         (x - s.wide / 2, y - s.tall / 2, x + s.wide / 2, y + s.tall / 2)
         for s, (x, y) in zip(sheets, centers, strict=True)
@@ -92,7 +92,7 @@ def test_no_boxes_overlap(seed: int, direction: str):
 def test_no_edge_meets_a_box_on_its_way(seed: int):
     picture = random_picture(seed, 60)
     sheets = [sheet(c) for c in picture.cards]
-    layout = place(picture, sheets, "right")
+    layout = layout_sheets(picture, sheets, "right")
     found = boxes(picture, "right")
     for bends in layout.bends:
         for (x0, y0), (x1, y1) in zip(bends[::2], bends[1::2], strict=True):
@@ -184,7 +184,7 @@ def test_large_gradients_get_wide_edges():
         if (g.get("id") or "").startswith("e")
     }
     name = {c.name: c.id for c in d.picture.cards}
-    of = {e.source: wide[f"e{e.source}-{e.target}-{e.place}"] for e in d.picture.edges}
+    of = {e.source: wide[f"e{e.source}-{e.target}-{e.input_index}"] for e in d.picture.edges}
     assert of[name["a"]] == 5 > of[name["b"]] == 2
 
 

@@ -32,7 +32,7 @@ _LOG = logging.getLogger("chainrule.amp")
 
 
 @dataclass
-class _Seen:
+class _OptimizerState:
     """What has been done with one optimizer since the last update."""
 
     optimizer: Optimizer
@@ -70,7 +70,7 @@ class GradScaler:
         self.message = ""
         self._good = 0
         self._steps = 0
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _OptimizerState] = {}
         self._pending: list[Node] = []
         self._check()
         scalers.add(self)
@@ -156,7 +156,7 @@ class GradScaler:
         optimizer.step()
         return True
 
-    def _tell(self, seen: _Seen) -> None:
+    def _tell(self, seen: _OptimizerState) -> None:
         params = _params(seen.optimizer)
         first = params[seen.bad[0]]
         self.skipped += 1
@@ -201,8 +201,8 @@ class GradScaler:
         reached: set[Any] = set(order(self._pending)) if open_ else set()
         return [p for p in open_ if p.node in reached]
 
-    def _of(self, optimizer: Optimizer) -> _Seen:
-        return self._seen.setdefault(id(optimizer), _Seen(optimizer))
+    def _of(self, optimizer: Optimizer) -> _OptimizerState:
+        return self._seen.setdefault(id(optimizer), _OptimizerState(optimizer))
 
     def state_dict(self) -> dict[str, Any]:
         """Scale, factors and the length of the present run of good steps: PyTorch's names."""

@@ -81,7 +81,7 @@ def shared_gradients(
     `gradients(part)` computes those of a part's mean loss.
     """
     for i in group.numbers:
-        part = batch.part(group.micro_batches, i)
+        part = batch.chunk(group.micro_batches, i)
         group.add_gradients(model, weight=part.positions, loss=gradients(part))
     return group.average_gradients(model)
 

@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
         raise CommandError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
 
-def whole(text: str) -> int:
+def integer(text: str) -> int:
     """A whole number."""
     try:
         return int(text)

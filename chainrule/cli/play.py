@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli.files import CommandError
-from chainrule.cli.options import whole
+from chainrule.cli.options import integer
 
 EXAMPLES = """examples:
   chainrule play                                 the studio: expressions, training, slips, lessons
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--save", metavar="FILE", help="write the page to this file")
     add("--no-browser", action="store_true", help="do not open a browser")
-    add("--step", type=whole, default=1, metavar="K", help="which step of a script, from 1")
+    add("--step", type=integer, default=1, metavar="K", help="which step of a script, from 1")
     add("what", nargs="?", metavar="WHAT", help="`expr`, a script, or a trace; else the studio")
     add("args", nargs=argparse.REMAINDER, metavar="...", help="of the expression or the script")
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.files import CommandError
-from chainrule.cli.options import number, whole
+from chainrule.cli.options import integer, number
 from chainrule.cli.settings import Settings
 from chainrule.cli.trainer import draw_documents, restored_engine
 from chainrule.data import CharTokenizer
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the folder of a run (its newest checkpoint is taken), or a checkpoint in it",
     )
-    parser.add_argument("--count", type=whole, default=20, metavar="N", help="default: 20")
+    parser.add_argument("--count", type=integer, default=20, metavar="N", help="default: 20")
     parser.add_argument(
         "--temperature",
         type=number,
@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="0: always the most probable character; 1: as probable as in the data (default: 0.5)",
     )
     parser.add_argument("--prompt", default="", metavar="TEXT", help="how each begins")
-    parser.add_argument("--seed", type=whole, metavar="N", help="for the same ones every time")
+    parser.add_argument("--seed", type=integer, metavar="N", help="for the same ones every time")
 
 
 def command(asked: Mapping[str, Any], console: Console) -> int:

@@ -7,7 +7,7 @@ Where other programs want the cores it costs a multiple: `chainrule train` on tw
 
 from __future__ import annotations
 
-from chainrule.blas_threads import chosen, set_threads
+from chainrule.blas_threads import is_set_by_user, set_threads
 from chainrule.cli.settings import Settings
 
 SMALL = 1 << 26
@@ -17,6 +17,6 @@ SMALL = 1 << 26
 def limit(settings: Settings) -> bool:
     """Use one thread if the model is small and the user has not chosen; whether it now does."""
     largest = settings.batch * settings.block_size * settings.n_embd * 4 * settings.n_embd
-    if largest >= SMALL or chosen():
+    if largest >= SMALL or is_set_by_user():
         return False
     return set_threads(1)

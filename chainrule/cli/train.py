@@ -21,7 +21,7 @@ from rich.console import Console
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli import ray_cluster, report, threads, workers
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
-from chainrule.cli.options import number, whole
+from chainrule.cli.options import integer, number
 from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, new_settings, option
 from chainrule.cli.trainer import Run
@@ -55,11 +55,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="compiled steps (default), tensors op by op, or single numbers: slow, all visible",
     )
     parser.add_argument("--dtype", choices=DTYPES, help="default: the preset's")
-    parser.add_argument("--steps", type=whole, metavar="N", help="how many steps (default: 1000)")
-    parser.add_argument("--batch", type=whole, metavar="N", help="documents a step")
+    parser.add_argument("--steps", type=integer, metavar="N", help="how many steps (default: 1000)")
+    parser.add_argument("--batch", type=integer, metavar="N", help="documents a step")
     parser.add_argument("--lr", type=number, metavar="X", help="the highest learning rate")
     parser.add_argument(
-        "--seed", type=whole, metavar="N", help="of all random numbers (default: 42)"
+        "--seed", type=integer, metavar="N", help="of all random numbers (default: 42)"
     )
     parser.add_argument(
         "--holdout",
@@ -74,18 +74,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add_groups(parser: argparse.ArgumentParser) -> None:
     """The model's sizes, and what is kept."""
     sizes = parser.add_argument_group("the model's sizes (default: the preset's)")
-    sizes.add_argument("--n-layer", type=whole, metavar="N", help="blocks")
-    sizes.add_argument("--n-head", type=whole, metavar="N", help="heads of attention in each")
-    sizes.add_argument("--n-embd", type=whole, metavar="N", help="channels; heads divide them")
-    sizes.add_argument("--block-size", type=whole, metavar="N", help="characters that it can see")
+    sizes.add_argument("--n-layer", type=integer, metavar="N", help="blocks")
+    sizes.add_argument("--n-head", type=integer, metavar="N", help="heads of attention in each")
+    sizes.add_argument("--n-embd", type=integer, metavar="N", help="channels; heads divide them")
+    sizes.add_argument("--block-size", type=integer, metavar="N", help="characters that it can see")
     kept = parser.add_argument_group("what is kept")
     kept.add_argument(
         "--out",
         metavar="DIR",
         help="the run's folder, new or empty (default: a fresh one in runs/)",
     )
-    kept.add_argument("--save-every", type=whole, metavar="N", help="steps (default: a tenth)")
-    kept.add_argument("--eval-every", type=whole, metavar="N", help="steps (default: a twentieth)")
+    kept.add_argument("--save-every", type=integer, metavar="N", help="steps (default: a tenth)")
+    kept.add_argument(
+        "--eval-every", type=integer, metavar="N", help="steps (default: a twentieth)"
+    )
     kept.add_argument(
         "--resume",
         metavar="DIR",
@@ -126,9 +128,9 @@ def _take_steps(run: Run, folder: Path, console: Console) -> int:
         workers.agree(run, folder, together)
         stopped = _advance(run, folder, console, caught)
     if together.is_first():
-        ending = report.conclude if run.done else report.report_interruption
+        ending = report.conclude if run.is_complete else report.report_interruption
         ending(run, folder, console)
-    return 0 if run.done else 128 + stopped
+    return 0 if run.is_complete else 128 + stopped
 
 
 def _new_run(asked: Mapping[str, Any], out: str | None, count: int) -> tuple[Run, Path]:
@@ -202,7 +204,7 @@ def _advance(run: Run, folder: Path, console: Console, caught: Sequence[int]) ->
     """
     saved, stopped = run.step, 0
     with progress(console, run.step, run.settings.steps) as shown:
-        while not run.done and not stopped:
+        while not run.is_complete and not stopped:
             loss = run.advance()
             measured = bool(run.held_out) and run.held_out[-1][0] == run.step
             shown.step(run.step, loss, run.held_out[-1][1] if measured else None)

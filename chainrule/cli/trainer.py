@@ -24,7 +24,7 @@ from chainrule.data import Batch, CharTokenizer, Corpus
 from chainrule.errors import ConfigError, NonFiniteError
 from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw
 from chainrule.parallel.group import Group
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 
 EVALUATION = 256
 """Documents that are evaluated at a time."""
@@ -47,7 +47,7 @@ class Run:
         self.settings, self.corpus, self.engine, self.rng = settings, corpus, engine, rng
         self.losses: list[float] = []
         self.held_out: list[tuple[int, float]] = []
-        self.group = Group(Place(), settings.micro_batches)
+        self.group = Group(Membership(), settings.micro_batches)
         """Who computes: this process, or it and other workers."""
 
     @classmethod
@@ -86,7 +86,7 @@ class Run:
         return len(self.losses)
 
     @property
-    def done(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all steps are taken."""
         return self.step >= self.settings.steps
 
@@ -104,7 +104,7 @@ class Run:
                 f"rate {s.lr:g} is likely too high, try a smaller --lr"
             )
         self.losses.append(loss)
-        if self.corpus.held_out and (self._due(s.eval_every, 20) or self.done):
+        if self.corpus.held_out and (self._due(s.eval_every, 20) or self.is_complete):
             self.held_out.append((self.step, self.held_out_loss()))
         return loss
 
@@ -117,7 +117,7 @@ class Run:
     @property
     def save_due(self) -> bool:
         """Whether the run should be saved after this step."""
-        return self._due(self.settings.save_every, 10) or self.done
+        return self._due(self.settings.save_every, 10) or self.is_complete
 
     def _due(self, every: int, parts: int) -> bool:
         """Whether `every` steps (0: a `parts`-th of all) have passed."""

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli.files import CommandError
-from chainrule.cli.options import whole
+from chainrule.cli.options import integer
 from chainrule.verify.reporting.report import Report, joined
 
 STEPS = 3
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options. What follows the script is the script's."""
     add = parser.add_argument
     help = f"training steps to observe (3, and up to {WINDOW} for what shows late)"
-    add("--steps", type=whole, metavar="N", help=help)
+    add("--steps", type=integer, metavar="N", help=help)
     add("--stop", action="store_true", help="end the script after the report")
     add("--json", metavar="FILE", help="write the report as JSON; - is stdout")
     add("--sarif", metavar="FILE", help="write the report as SARIF, for code review")

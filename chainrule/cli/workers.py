@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.cli.files import CommandError
-from chainrule.cli.options import whole
+from chainrule.cli.options import integer
 from chainrule.cli.settings import Settings, option
 from chainrule.cli.trainer import Run
 from chainrule.errors import ConfigError
 from chainrule.optional import is_installed, require
 from chainrule.parallel.group import Group
 from chainrule.parallel.launcher import launch
-from chainrule.parallel.place import here
+from chainrule.parallel.membership import membership
 
 KEPT = ("steps", "data", "engine", "save_every")
 """Settings that a run may be resumed with other values of."""
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("several workers (needs chainrule[parallel])")
     group.add_argument(
         "--workers",
-        type=whole,
+        type=integer,
         metavar="N",
         help="processes on this machine that share each step; 1, 2 and 4 train to the same bits",
     )
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--micro-batches",
-        type=whole,
+        type=integer,
         metavar="N",
         help="parts of a step, added in a fixed tree (default: 1; with --workers 4, or as many as "
         "workers)",
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def is_worker() -> bool:
     """Whether this process is one of several workers."""
-    return here().size > 1
+    return membership().size > 1
 
 
 def implied_settings(workers: int | None) -> dict[str, int]:

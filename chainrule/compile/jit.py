@@ -259,9 +259,9 @@ class Jitted:
         return Words(source_of(native_of(self._variant(args, kwargs)[0]), kernel, language))
 
     def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation | str:
-        """What a call does, kernel by kernel: ops and lines that were fused, bytes moved,
-        operations, measured time, and the fraction of what this machine can do at best. `str()` is
-        a table, `.rows` are its numbers.
+        """What a call does, kernel by kernel. Each row has the ops and lines that were fused, bytes
+        moved, operations, measured time, and the fraction of this machine's peak. `str()` is a
+        table, `.rows` are its numbers.
 
         The arguments are those of a call; without any, those that the function was traced with
         last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises

@@ -37,7 +37,7 @@ class Batch:
         """Number of real positions: each predicts one token."""
         return sum([len(d) - 1 for d in self.documents])
 
-    def part(self, count: int, i: int) -> Batch:
+    def chunk(self, count: int, i: int) -> Batch:
         """The i-th of `count` nearly equal parts: some of the documents."""
         n = len(self.documents)
         return Batch(self.documents[i * n // count : (i + 1) * n // count])

@@ -79,9 +79,9 @@ def border(
 
     When a call fails, its arguments are compared with what the signature declares. So one mechanism
     answers a wrong name, number or kind of argument, for every function. What code of the user's
-    raises is left as it is. `when`: where a wrong argument would be noticed only later, look at
-    each call, too, before it or after it; functions of arrays are looked at when they have failed,
-    so that others cost nothing. `admits`: it computes with arrays, so arrays of other libraries are
+    raises is left as it is. Functions of arrays are checked when they have failed, so that right
+    calls cost nothing. `when` checks every call, before or after it, where a wrong argument would
+    be noticed only later. `admits`: it computes with arrays, so arrays of other libraries are
     refused; conversions, and functions that make tensors of arrays, read them.
     """
     public = Public(f, name or f.__name__, arrays, renames)

@@ -42,10 +42,10 @@ def pullback_nodes(
 ) -> dict[Node, Any]:
     """Carry the cotangents `seeds` back along `walk`; return those that arrive at leaves and `wrt`.
 
-    With `record`, cotangents are variables and what is done to them is recorded; otherwise they are
-    arrays, or, where the seeds stand for values that are not known yet, placeholders without one.
-    With `wrt`, only the paths that lead to it are walked. With `free`, kept values are let go.
-    On the way cotangents of complex values are conjugated, so that rules need not conjugate.
+    With `record`, cotangents are variables, and what is done to them is recorded. Otherwise they
+    are arrays; placeholders where the seeds stand for values that are not known yet. With `wrt`,
+    only the paths that lead to it are walked. With `free`, kept values are let go. On the way
+    cotangents of complex values are conjugated, so that rules need not conjugate.
     """
     active = None if wrt is None else _leading_to(walk, wrt)
     freed = Freed() if free else None

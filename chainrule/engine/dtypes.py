@@ -81,9 +81,9 @@ def check_device(device: Any) -> None:
 
 @dataclass(frozen=True)
 class Finfo:
-    """Limits of a floating-point dtype: `bits` of a real number, `eps` the distance from 1 to the
-    next larger one, the largest and smallest (`min`, negative) and the smallest positive number
-    that is not subnormal. `dtype` is real: float32 for complex64.
+    """Limits of a floating-point dtype: `bits` is the size of a real number, `eps` the distance
+    from 1 to the next larger one. `max` and `min` (negative) are the extremes, `smallest_normal` is
+    the smallest positive normal number. `dtype` is real: float32 for complex64.
     """
 
     bits: int

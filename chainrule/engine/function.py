@@ -1,9 +1,8 @@
 """Ops that users define: a class with `forward`, `backward` and, if they like, `jvp`.
 
-What `save_for_backward` is given is kept by the engine like any op's values: arguments and results
-stay linked to the graph, so a backward that is written in tensor operations can be differentiated
-again. What a backward returns is checked; a second derivative that would silently be wrong is an
-error.
+The engine keeps what `save_for_backward` gets like any op's values: arguments and results stay
+linked to the graph. So a backward that is written in tensor operations can be differentiated again.
+What a backward returns is checked; a second derivative that would silently be wrong is an error.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ class Call(Op):
 
     function: type[Function]
     ctx: Context
-    places: tuple[int, ...]
+    tensor_positions: tuple[int, ...]
     static: tuple[Any, ...]
 
     quiet: ClassVar[bool] = False
@@ -164,7 +163,7 @@ class Call(Op):
         """Results of forward on `xs`; notes which of them and of the arguments were saved."""
         inputs = [placeholder(x.shape, x.dtype) if isinstance(x, Spec) else variable(x) for x in xs]
         args = list(self.static)
-        for i, x in zip(self.places, inputs, strict=True):
+        for i, x in zip(self.tensor_positions, inputs, strict=True):
             args[i] = x
         with recording(False):
             result = self.function.forward(self.ctx, *args)
@@ -219,9 +218,11 @@ class Call(Op):
         if not wrapped:
             return [b if b is None else b.value for b in bars]
         if recorded and left:  # what it took off the graph may come from its cotangents too
-            return [b if b is None else _once(self.name, left[0], b, [*full, *xs]) for b in bars]
+            return [
+                b if b is None else _unrecorded(self.name, left[0], b, [*full, *xs]) for b in bars
+            ]
         if recorded and (why := _outside(self.ctx)):
-            return [b if b is None else _once(self.name, why, b, xs) for b in bars]
+            return [b if b is None else _unrecorded(self.name, why, b, xs) for b in bars]
         return bars
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
@@ -229,7 +230,7 @@ class Call(Op):
         self._restore(y, xs)
         wrapped = any(isinstance(t, Variable) for t in ts)
         args: list[Any] = [None] * len(self.static)
-        for i, t in zip(self.places, ts, strict=True):
+        for i, t in zip(self.tensor_positions, ts, strict=True):
             args[i] = t if t is None or isinstance(t, Variable) else variable(t)
         out = [asarray(d) for d in _as_list(self.function.jvp(self.ctx, *args))]
         plain = out if wrapped else [d.value for d in out]
@@ -244,7 +245,7 @@ class Call(Op):
                 "arguments: return one for each, None where none is needed"
             )
         out: list[Any] = []
-        for i, needed, x in zip(self.places, need, xs, strict=True):
+        for i, needed, x in zip(self.tensor_positions, need, xs, strict=True):
             bar = bars[i]
             if not needed:
                 out.append(None)
@@ -309,7 +310,7 @@ def _outside(ctx: Context) -> str:
     return ""
 
 
-class Once(Unchanged):
+class Unrecorded(Unchanged):
     """The first input, which depends on the others in a way that was not recorded."""
 
     passes: ClassVar[bool] = False
@@ -346,11 +347,11 @@ class Once(Unchanged):
         )
 
 
-def _once(name: str, why: str, bar: Any, depends: Sequence[Any]) -> Any:
+def _unrecorded(name: str, why: str, bar: Any, depends: Sequence[Any]) -> Any:
     """`bar`, linked to the arguments that it could depend on, so that differentiating it fails."""
     links: list[Any] = []
     for d in depends:
         node = d.node if isinstance(d, Variable) else d if isinstance(d, Node) else None
         if node is not None and node.needs:
             links.append(variable(np.zeros(0), node))
-    return apply(Once(name, why), bar, *links)
+    return apply(Unrecorded(name, why), bar, *links)

@@ -205,7 +205,7 @@ def variable(value: Any, node: Node | None = None) -> Any:
     v.value = np.asarray(value) if isinstance(value, np.generic) else value  # pyright: ignore
     v.node = node
     if tracers and (t := _tracer.get()) is not None:
-        t.made(v)
+        t.add_variable(v)
     return v
 
 

@@ -2,8 +2,8 @@
 
 A node holds the op, the nodes of its inputs, and just those values that the op's rules read. A
 variable (in practice its only subclass, `tensor.Tensor`) holds a value and the node that made it.
-So a value that nobody holds and no rule reads is freed at once, and a variable may be given a new
-value without touching the graphs that were built from its old one.
+So a value that nobody holds and no rule reads is freed at once. And a variable can get a new value
+without changing the graphs that were built from its old one.
 """
 
 from __future__ import annotations

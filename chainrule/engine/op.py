@@ -84,8 +84,9 @@ def new_op(cls: type[_T], *args: Any) -> _T:
 class _Interned(ABCMeta):
     """Makes equal ops the same object, so that an op compares, hashes and caches by identity.
 
-    The fields of an op are what its class annotates, in order, as in a frozen dataclass; those take
-    long to make, and there are a hundred. `typed`: 1, 1.0 and True are different fields.
+    The fields of an op are what its class annotates, in order, as in a frozen dataclass.
+    Dataclasses take long to make, and there are a hundred ops. `typed`: 1, 1.0 and True are
+    different fields.
     """
 
     fields: tuple[str, ...]

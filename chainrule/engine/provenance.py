@@ -1,7 +1,7 @@
 """Which line of the user's made this: cheap to note for every node, resolved only when asked.
 
-A place is kept as a code object and an instruction offset, which costs two attribute reads; file
-and line are looked up when a message or a picture needs them.
+A source location is kept as a code object and an instruction offset, which costs two attribute
+reads. File and line are looked up when a message or a picture needs them.
 """
 
 from __future__ import annotations

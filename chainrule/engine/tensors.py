@@ -1,8 +1,7 @@
 """Tensor: an array that remembers how it was computed. Its operators and methods are ops.
 
-A tensor's array is never written to by anyone: what comes in is copied, what goes out is a
-read-only view, an assignment gives the tensor another array. So a graph keeps what it saw, whatever
-happens later.
+Nobody ever writes to a tensor's array. What comes in is copied, what goes out is a read-only view,
+an assignment gives the tensor another array. So a graph keeps what it saw, whatever happens later.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from chainrule.errors import (
     TraceError,
     describe,
 )
-from chainrule.names.spellings import Elsewhere, put_elsewhere
+from chainrule.names.spellings import MissingName, put_elsewhere
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import selection
 from chainrule.ops.indexing.scattering import index_put
@@ -63,7 +62,7 @@ class _Shown(type):
 def _is_shown(cls: type, name: str) -> bool:
     """Whether a name of the class is neither private nor there for the sake of an error."""
     private = name.startswith("_") and not name.startswith("__")
-    return not (private or isinstance(vars(cls).get(name), Elsewhere))
+    return not (private or isinstance(vars(cls).get(name), MissingName))
 
 
 @final
@@ -242,8 +241,8 @@ class Tensor(Variable, metaclass=_Shown):
         """Add the derivative of this tensor to `grad` of every leaf that it depends on.
 
         `gradient` is the cotangent, of this tensor's shape; it may be left out for one number. The
-        graph is freed unless `retain_graph`, or unless this number is not finite, so that
-        `first_bad` can tell why; with `create_graph` the gradients can themselves be
+        graph is freed, except with `retain_graph`. It also stays if this number is not finite, so
+        that `first_bad` can tell why. With `create_graph` the gradients can themselves be
         differentiated.
         """
         if gradient is None:
@@ -304,7 +303,7 @@ class Tensor(Variable, metaclass=_Shown):
 
     def _concrete(self, what: str) -> Array:
         if graph.tracers and (t := graph.tracer()) is not None:
-            return t.known(self, what)
+            return t.constant_array(self, what)
         if type(self.value) is Spec:
             where = self.node.where if self.node is not None else "an unknown line"
             raise TraceError(
@@ -491,7 +490,7 @@ class Tensor(Variable, metaclass=_Shown):
 
     def _assign_result(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
-        parameter is itself with new values, since others than this name know it; so is a tensor
+        parameter stays itself and gets new values, since other names refer to it. So does a tensor
         that stands for a NumPy array while a function is compiled."""
         if graph.tracers and (t := graph.tracer()) is not None and t.arrays.changes(self, new):
             self[...] = new

@@ -1,8 +1,8 @@
 """Who looks on while ops run: nobody, which costs one test of an empty tuple, or some `Watch`es.
 
-A watch is told of every op that ran, every rule that carried a cotangent back or a tangent forward
-and every value that left the graph. Whether the arithmetic raised a floating-point flag comes with
-the first two, which the processor notices for free: so looking for the first NaN is cheap.
+A watch hears of every op that ran, of every rule that propagated a cotangent or a tangent, and of
+every value that left the graph. The first two come with the floating-point flags that the
+arithmetic raised. The processor sets these for free, so looking for the first NaN is cheap.
 
 Besides, `cuts` remembers, always, where an array that is alive was taken off its graph.
 """

@@ -15,7 +15,7 @@ from chainrule.engine.graph import order
 from chainrule.engine.node import Freed, Node, Variable
 from chainrule.errors import GradientError
 from chainrule.explain.modules import owners
-from chainrule.explain.words import is_array, parts_of, plural, quote
+from chainrule.explain.words import is_array, outputs_of, plural, quote
 from chainrule.page.html import table, to_html
 from chainrule.page.readable import Tabled
 
@@ -68,7 +68,7 @@ class Saved(Tabled):
         modules = [f"{kept:>10}  {name}" for kept, name in self._by_module()]
         return "\n".join([self._head(), *lines, *(["By module:", *modules] if modules else [])])
 
-    def parts(self) -> list[str]:
+    def html_pieces(self) -> list[str]:
         """The sum, the table by line and op, and that by module."""
         places = [("kept", "op", "arrays", "line"), *self._by_place()]
         modules = [("kept", "module"), *self._by_module()]
@@ -126,10 +126,10 @@ def owner(array: Any) -> Any:
         array = below  # of an array, or of the read-only buffer that `numpy()` is a view of
 
 
-def arrays_kept(node: Node) -> Iterator[tuple[Any, bool]]:
+def saved_arrays(node: Node) -> Iterator[tuple[Any, bool]]:
     """The arrays that a node keeps, each with whether it is the value of a leaf."""
     xs = () if node.xs.__class__ is Freed else node.xs
-    pairs: list[tuple[Any, bool]] = [(y, node.op is None) for y in parts_of(node.y)]
+    pairs: list[tuple[Any, bool]] = [(y, node.op is None) for y in outputs_of(node.y)]
     pairs += [(x, n is not None and n.op is None) for n, x in zip(node.inputs, xs, strict=False)]
     for x, of_leaf in pairs:
         if is_array(x):
@@ -159,7 +159,7 @@ def of_nodes(walk: list[Node], modules: Mapping[Node, str]) -> Saved:
     mine: dict[int, int] = {}
     held: Counter[tuple[str, str, str]] = Counter()
     arrays: Counter[tuple[str, str, str]] = Counter()
-    pairs = [(n, x, of_leaf) for n in reversed(walk) for x, of_leaf in arrays_kept(n)]
+    pairs = [(n, x, of_leaf) for n in reversed(walk) for x, of_leaf in saved_arrays(n)]
     for _, x, of_leaf in pairs:
         if of_leaf:
             leaves[id(owner(x))] = owner_bytes(x)

@@ -49,17 +49,17 @@ class Leak(Readable):
 class Leaks(Readable):
     """Every graph that was found alive, largest first; false if there is none."""
 
-    found: tuple[Leak, ...]
+    graphs: tuple[Leak, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.found)
+        return bool(self.graphs)
 
     def __str__(self) -> str:
-        if not self.found:
+        if not self.graphs:
             return "No graph outlived its step."
-        count = plural(len(self.found), "graph")
+        count = plural(len(self.graphs), "graph")
         advice = "Keep the number (loss.item()) or the values (x.detach()) in its place."
-        return "\n".join([f"{count} alive:", *[str(leak) for leak in self.found], advice])
+        return "\n".join([f"{count} alive:", *[str(leak) for leak in self.graphs], advice])
 
 
 def leaks(step: Callable[[], Any] | None = None, *, steps: int = 3) -> Leaks:
@@ -102,7 +102,7 @@ def _holders(node: Node) -> Iterator[str]:
     Looked for level by level: the collector's list of who refers to what is long, and one look at
     it tells of all objects of a level.
     """
-    level = [_Held(x, "") for x in gc.get_referrers(node) if isinstance(x, Variable)]
+    level = [_Referrer(x, "") for x in gc.get_referrers(node) if isinstance(x, Variable)]
     seen = {id(held.x) for held in level}
     for _ in range(_DEPTH):
         yield from [name for held in level for name in _locals(held.x, held.path)]
@@ -111,7 +111,7 @@ def _holders(node: Node) -> Iterator[str]:
     yield from [name for held in level for name in _locals(held.x, held.path)]
 
 
-def _above(level: list[_Held], seen: set[int]) -> tuple[list[str], list[_Held]]:
+def _above(level: list[_Referrer], seen: set[int]) -> tuple[list[str], list[_Referrer]]:
     """The globals that hold objects of a level, and what else holds them and was not `seen`.
 
     A function of its own: what it notes on its way is gone before the next look.
@@ -122,7 +122,7 @@ def _above(level: list[_Held], seen: set[int]) -> tuple[list[str], list[_Held]]:
     seen |= {id(h) for h in found}
     owners = _owners([h for h in found if isinstance(h, dict)])
     names: list[str] = []
-    above: list[_Held] = []
+    above: list[_Referrer] = []
     for holder in found:
         module = _module_of(holder)
         for held in level:
@@ -130,11 +130,11 @@ def _above(level: list[_Held], seen: set[int]) -> tuple[list[str], list[_Held]]:
                 names += _globals(holder, held, module)
             else:
                 steps = _steps(holder, held.x, owners)
-                above += [_Held(up, step + held.path) for step, up in steps]
+                above += [_Referrer(up, step + held.path) for step, up in steps]
     return names, list({id(held.x): held for held in reversed(above)}.values())
 
 
-class _Held:
+class _Referrer:
     """Something that holds the tensor, and what follows its name there ("[3].loss")."""
 
     __slots__ = ("path", "x")
@@ -144,7 +144,7 @@ class _Held:
         self.path = path
 
 
-def _globals(names: dict[str, Any], held: _Held, module: str) -> Iterator[str]:
+def _globals(names: dict[str, Any], held: _Referrer, module: str) -> Iterator[str]:
     for name, value in names.items():
         if value is held.x:
             yield f"the global '{name}{held.path}' of module {module}"
@@ -201,7 +201,7 @@ def _is_ours(holder: Any) -> bool:
     if isinstance(holder, FrameType):
         return True
     ours = ("list_iterator", "generator", "dict_itemiterator")
-    return isinstance(holder, _Held) or type(holder).__name__ in ours
+    return isinstance(holder, _Referrer) or type(holder).__name__ in ours
 
 
 def _module_of(holder: Any) -> str | None:

@@ -26,7 +26,7 @@ from chainrule.explain.badop import (
     value_of,
 )
 from chainrule.explain.search import explain_loss, first_bad, infinite_inputs
-from chainrule.explain.words import bad, is_array, parts_of
+from chainrule.explain.words import bad, is_array, outputs_of
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise, Multilinear
 
@@ -35,10 +35,10 @@ __all__ = ["BadOp", "Trap", "first_bad", "trap_nan"]
 
 @dataclass
 class Trap:
-    """What `trap_nan` gives: `found` is the op that made the first NaN, None before."""
+    """What `trap_nan` gives: `bad_op` is the op that made the first NaN, None before."""
 
     inf: bool
-    found: BadOp | None = None
+    bad_op: BadOp | None = None
 
     def on_op(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         """Look at a result, if there is a reason to."""
@@ -47,7 +47,7 @@ class Trap:
         if not (alarm or _sets_no_flag(op, y) or _single_nan(y)) or not _on_variables(xs):
             return
         values = [value_of(x) for x in xs]
-        for part in parts_of(y):
+        for part in outputs_of(y):
             if not bad(part, inf=self.inf).any():
                 continue
             mask = made_here(values, part, inf=self.inf)
@@ -68,7 +68,7 @@ class Trap:
 
     def on_jvp(self, node: Node, ts: Sequence[Any], y_dot: Any) -> None:
         """Look at a tangent: forward mode sees all of them, for it has no flags to go by."""
-        for part in parts_of(y_dot):
+        for part in outputs_of(y_dot):
             if (
                 part is not None
                 and (found := tangent_bad(node, ts, part, inf=self.inf)) is not None
@@ -76,13 +76,13 @@ class Trap:
                 self._spring(found)
 
     def _spring(self, found: BadOp) -> Never:
-        self.found = found
+        self.bad_op = found
         raise NonFiniteError(str(found))
 
 
 def backward_found(node: Node, g: Any, bars: Sequence[Any], *, inf: bool) -> BadOp | None:
     """The description of the rule of `node` if a gradient that it made is bad."""
-    came = any(bad(value_of(c), inf=inf).any() for c in parts_of(g) if c is not None)
+    came = any(bad(value_of(c), inf=inf).any() for c in outputs_of(g) if c is not None)
     for i, bar in enumerate(bars):
         if bar is None or isinstance(bar, tuple) or not bad(value_of(bar), inf=inf).any():
             continue
@@ -120,7 +120,7 @@ def trap_nan(inf: bool = False) -> Generator[Trap]:
     """Within it, the first op that makes a NaN raises `NonFiniteError`, forward and backward.
 
     In forward mode (`jvp`), too. With `inf`, also the first that makes an infinity. The error names
-    the op, the user's line, the ranges of its inputs and the element; `Trap.found` has the same as
+    the op, the user's line, the ranges of its inputs and the element; `Trap.bad_op` has the same as
     fields. Every thread is watched; compiled steps are not. Ops on plain arrays are not looked at.
 
     >>> import chainrule as cr

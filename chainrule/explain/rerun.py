@@ -37,7 +37,7 @@ class _Event:
     keys: list[int]
     ys: tuple[Any, ...]
     recording: bool
-    made: list[int] = field(default_factory=list[int])
+    output_keys: list[int] = field(default_factory=list[int])
 
 
 def _key(x: Any) -> int:
@@ -66,7 +66,7 @@ class Rerun:
     def _on_op(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         ys = tuple(y) if op.many else (y,)
         event = _Event(op, location(*user_line()), xs, [_key(x) for x in xs], ys, is_recording())
-        event.made = [id(part) for part in ys]
+        event.output_keys = [id(part) for part in ys]
         self.events.append(event)
 
     def _on_leave(self, x: Variable, how: str) -> None:
@@ -85,7 +85,10 @@ class Rerun:
                 advice="Is p the tensor that the function uses, or a copy, or an old one?",
             )  # fmt: skip
         for e in uses:
-            if not on_way.isdisjoint(e.made) and (found := self._cut_at(e, alive)) is not None:
+            if (
+                not on_way.isdisjoint(e.output_keys)
+                and (found := self._cut_at(e, alive)) is not None
+            ):
                 return found
         return self._explain_number(touched) or self._loose_end(uses[-1])
 
@@ -94,7 +97,7 @@ class Rerun:
         touched, alive = {id(self.p.value)}, {id(self.p.value)}
         for e in self.events:
             if any(k in touched for k in e.keys):
-                touched.update(e.made)
+                touched.update(e.output_keys)
                 if e.recording and any(self._flows(e, i, alive) for i in range(len(e.xs))):
                     alive.update([id(y) for y in e.ys if np.asarray(y).dtype.kind in INEXACT])
         return touched, alive
@@ -109,7 +112,7 @@ class Rerun:
         """The arrays from which the loss was computed, whether that was recorded or not."""
         wanted = {id(self.loss.value)}
         for e in reversed(self.events):
-            if not wanted.isdisjoint(e.made):
+            if not wanted.isdisjoint(e.output_keys):
                 wanted.update(e.keys)
         return wanted
 
@@ -154,7 +157,7 @@ class Rerun:
 
     def _path(self, end: _Event) -> tuple[str, ...]:
         """The ops from p to `end`, along the first inputs that come of p."""
-        maker = {k: e for e in self.events for k in e.made}
+        maker = {k: e for e in self.events for k in e.output_keys}
         touched, _ = self._spread()
         path = [end]
         while True:

@@ -42,7 +42,7 @@ def is_array(x: Any) -> TypeGuard[Array]:
     return isinstance(x, np.ndarray)
 
 
-def parts_of(x: Any) -> tuple[Any, ...]:
+def outputs_of(x: Any) -> tuple[Any, ...]:
     """The outputs of an op that has several, or the only one, in a tuple."""
     return cast(tuple[Any, ...], x) if isinstance(x, tuple) else (x,)
 

@@ -19,7 +19,7 @@ from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Array
 from chainrule.engine.source_text import source_line
 from chainrule.errors import DtypeError, describe
-from chainrule.explain.keeps import arrays_kept, owner
+from chainrule.explain.keeps import owner, saved_arrays
 from chainrule.explain.words import every_node, is_array, quote
 from chainrule.page.readable import Readable
 
@@ -79,7 +79,7 @@ def who_keeps(x: Variable | Array) -> Keepers:
     if not is_array(array):
         raise DtypeError(f"who_keeps takes a tensor or an array, not {describe(x)}")
     base = owner(array)
-    keepers = [n for n in every_node() if any(owner(y) is base for y, _ in arrays_kept(n))]
+    keepers = [n for n in every_node() if any(owner(y) is base for y, _ in saved_arrays(n))]
     ops = [n for n in sorted(keepers, key=lambda n: n.serial) if n.op is not None]
     leaves, others = _holders(base)
     return Keepers(

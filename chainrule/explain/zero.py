@@ -19,7 +19,7 @@ from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.explain.answer import Why, path_between, step, steps
 from chainrule.explain.badop import value_of
-from chainrule.explain.words import Range, is_array, parts_of, plural, quote
+from chainrule.explain.words import Range, is_array, outputs_of, plural, quote
 
 
 def explain_flow(loss: Variable, p: Variable) -> Why:
@@ -85,7 +85,7 @@ def _leading(walk: Sequence[Node], end: Node) -> set[Node]:
 
 
 def _nonzero(g: Any) -> bool:
-    return any(part is not None and bool(np.any(value_of(part))) for part in parts_of(g))
+    return any(part is not None and bool(np.any(value_of(part))) for part in outputs_of(g))
 
 
 def _explain_zero(trail: _Trail, path: tuple[str, ...]) -> Why:

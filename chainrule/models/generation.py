@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, DtypeError, IndexingError, NonFiniteError, describe
-from chainrule.models.generation_loop import Done, Sizes, Work, loop
+from chainrule.models.generation_loop import Generated, Sizes, Work, loop
 from chainrule.models.uniforms import Uniforms, uniforms
 from chainrule.random import Generator
 
@@ -48,7 +48,7 @@ class CompiledLoops:
     """The compiled loops of a model, by their sizes. A copy of the model has none yet."""
 
     def __init__(self) -> None:
-        self._made: dict[Sizes, tuple[GPT, Callable[..., Done]]] = {}
+        self._made: dict[Sizes, tuple[GPT, Callable[..., Generated]]] = {}
 
     def __deepcopy__(self, memo: Any) -> CompiledLoops:
         return CompiledLoops()
@@ -56,7 +56,7 @@ class CompiledLoops:
     def __reduce__(self) -> Any:
         return CompiledLoops, ()
 
-    def get(self, model: GPT, sizes: Sizes) -> Callable[..., Done]:
+    def get(self, model: GPT, sizes: Sizes) -> Callable[..., Generated]:
         """The loop of `model`, traced when it is first called."""
         from chainrule.compile.jit import jit
 
@@ -108,7 +108,7 @@ def generate(
 
 
 def _run_piece(
-    run: Callable[..., Done], block_size: int, room: int, request: Request, stream: Uniforms,
+    run: Callable[..., Generated], block_size: int, room: int, request: Request, stream: Uniforms,
     as_used: bool,
 ) -> list[list[int]]:  # fmt: skip
     """As many documents as there is room for."""

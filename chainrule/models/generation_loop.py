@@ -71,7 +71,7 @@ class State(NamedTuple):
     cache: Any
 
 
-class Done(NamedTuple):
+class Generated(NamedTuple):
     """Rows of tokens and their lengths; numbers that were used; whether all logits were finite."""
 
     tokens: Any
@@ -89,10 +89,10 @@ class Sizes(NamedTuple):
     prefill: int
 
 
-def loop(model: GPT, sizes: Sizes) -> Callable[..., Done]:
+def loop(model: GPT, sizes: Sizes) -> Callable[..., Generated]:
     """The function that does all the work, whose arguments are the fields of a `Work`."""
 
-    def run(*fields: Any) -> Done:
+    def run(*fields: Any) -> Generated:
         work = Work(*fields)
         with no_grad():
             s: State = while_loop(
@@ -100,7 +100,7 @@ def loop(model: GPT, sizes: Sizes) -> Callable[..., Done]:
                 lambda s: _advance(model, work, s),
                 _begin(model, work, sizes),
             )
-        return Done(s.tokens, s.lengths, s.used, s.finite)
+        return Generated(s.tokens, s.lengths, s.used, s.finite)
 
     return run
 

@@ -147,7 +147,7 @@ def no_attribute(x: Any, name: str) -> AttributeError:
     return AttributeError(f"{said}: {hint}")
 
 
-class Elsewhere:
+class MissingName:
     """What a class holds under a name that it lacks: asking for it raises, with what to write.
 
     A `__getattr__` would do the same for every name, and make each look at any attribute slower,
@@ -173,7 +173,7 @@ class Hint:
         raise AttributeError(f"{said}: {self.hint}")
 
 
-def no_part(module: str) -> Callable[[str], Any]:
+def missing_name_getter(module: str) -> Callable[[str], Any]:
     """A `__getattr__` for a part of the package, such as `chainrule.nn`."""
 
     def no_name(name: str) -> Any:
@@ -210,7 +210,7 @@ def put_elsewhere(cls: type) -> None:
             continue  # a module or a class
         for spelling in (name, f"{name}_"):
             if not any(spelling in vars(c) for c in cls.__mro__):
-                setattr(cls, spelling, Elsewhere(spelling))
+                setattr(cls, spelling, MissingName(spelling))
 
 
 def no_function(name: str) -> AttributeError:

@@ -1,7 +1,7 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
 from chainrule.engine.border import with_border as _with_border
-from chainrule.names.spellings import no_part as _no_part
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.nn import activations, functional, init, losses
 from chainrule.nn.activations import PReLU
 from chainrule.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
@@ -310,5 +310,5 @@ __all__ = [
     "spectral_norm",
     "weight_norm",
 ]
-__getattr__ = _no_part(__name__)
+__getattr__ = _missing_name_getter(__name__)
 _with_border(globals())

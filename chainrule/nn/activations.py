@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.tensors import Tensor
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
+from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops import elementwise as ew
@@ -95,7 +95,7 @@ ROWS: dict[str, Row] = {
     "Softmin": Row(_along(functional.softmin), {"dim": None}, doc="The `Softmax` of -x."),
     "Softmax2d": Row(_of_channels, doc="The softmax over the channels of (N, C, H, W)."),
 }  # fmt: skip
-CLASSES: dict[str, type[Made]] = {
+CLASSES: dict[str, type[FunctionModule]] = {
     name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
 }
 

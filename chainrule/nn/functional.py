@@ -144,7 +144,7 @@ from chainrule.ops.windows.unpooling import (
     max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d,
 )
-from chainrule.names.spellings import no_part as _no_part
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 
-__getattr__ = _no_part(__name__)
+__getattr__ = _missing_name_getter(__name__)
 _with_border(globals())

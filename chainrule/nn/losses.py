@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
+from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
 
 PAIR = ("x", "target")
 EQUAL = '(*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s)'
@@ -148,6 +148,6 @@ ROWS: dict[str, Row] = {
         doc="The norm of a - b + eps along the last axis.", shapes=ANY,
     ),
 }  # fmt: skip
-CLASSES: dict[str, type[Made]] = {
+CLASSES: dict[str, type[FunctionModule]] = {
     name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
 }

@@ -1,8 +1,8 @@
 """Shapes that broadcast by accident in a loss: (N, 1) with (N,) gives (N, N), and no error.
 
-The losses of this package refuse it. In one that is written out, `((p - target) ** 2).mean()`, it
-is recognised where all is summed up: every pair of a difference between something that is trained
-and something that is not, which lack an axis to be of one shape.
+The losses of this package refuse it. In a loss that is written out, `((p - target) ** 2).mean()`,
+it is recognised where all is summed up. Then every difference between a trained array and an
+untrained one is examined: does one of them lack an axis of the other's shape?
 """
 
 from __future__ import annotations

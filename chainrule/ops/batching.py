@@ -1,8 +1,8 @@
 """How an op works on many examples at once: `batch(op, xs, batched, size)`.
 
 Each x that is batched has one more axis in front than the op knows of, of size `size`; so has the
-result. A family needs one rule; an op without one is applied to the examples one after the other,
-so that everything works, and what has a rule is fast.
+result. A family needs one rule. An op without a rule is applied to the examples one after the
+other: everything works, and what has a rule is fast.
 """
 
 from __future__ import annotations

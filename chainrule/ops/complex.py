@@ -2,8 +2,8 @@
 
 A vjp here is the transpose of that real-linear map in the form in which the sweeps work: with `g`
 the (unconjugated) cotangent, a change dz of the input changes the loss by Re(sum(x_bar * dz)). For
-holomorphic ops that is g times the derivative, and nothing needs to be said; the ops of this file
-are those for which something does.
+holomorphic ops that is g times the derivative, so they need no rule here. This file has the ops
+that are not holomorphic.
 
 Conventions at 0: the gradients of |z|, angle(z) and z / |z| are 0.
 """

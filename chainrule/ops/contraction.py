@@ -36,8 +36,8 @@ class MatMul(Multilinear):
     and so no rule ever needs a transposition of its own.
     """
 
-    turn_a: bool = False
-    turn_b: bool = False
+    transpose_a: bool = False
+    transpose_b: bool = False
     count = 2
 
     @property
@@ -50,17 +50,17 @@ class MatMul(Multilinear):
         a, b = xs
         if (narrow := a.dtype.char) in NARROW and b.dtype.char == narrow:  # BLAS has none of these
             return self.eval(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-        if b.ndim == 2 and a.ndim > 2 and not self.turn_a:
+        if b.ndim == 2 and a.ndim > 2 and not self.transpose_a:
             rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-            y = np.matmul(rows, _t(b, self.turn_b))
+            y = np.matmul(rows, _t(b, self.transpose_b))
             return y.reshape(*a.shape[:-1], y.shape[-1])
-        return np.matmul(_t(a, self.turn_a), _t(b, self.turn_b))
+        return np.matmul(_t(a, self.transpose_a), _t(b, self.transpose_b))
 
     def spec(self, *xs: Any) -> Spec:
         """(..., m, n)."""
         a, b = xs
-        m, k = a.shape[-2:][:: -1 if self.turn_a else 1]
-        l, n = b.shape[-2:][:: -1 if self.turn_b else 1]
+        m, k = a.shape[-2:][:: -1 if self.transpose_a else 1]
+        l, n = b.shape[-2:][:: -1 if self.transpose_b else 1]
         if k != l:
             raise ShapeError(f"matmul: the inner sizes of {a.shape} and {b.shape} differ: {k}, {l}")
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -75,18 +75,18 @@ class MatMul(Multilinear):
         )
 
     def _left(self, g: Any, b: Any) -> Any:
-        if self.turn_a:
-            return apply(MatMul(self.turn_b, True), b, g)
-        return apply(MatMul(False, not self.turn_b), g, b)
+        if self.transpose_a:
+            return apply(MatMul(self.transpose_b, True), b, g)
+        return apply(MatMul(False, not self.transpose_b), g, b)
 
     def _right(self, g: Any, a: Any, shape: Shape) -> Any:
-        if len(shape) == 2 and a.ndim > 2 and not self.turn_a and a.shape[:-1] == g.shape[:-1]:
+        if len(shape) == 2 and a.ndim > 2 and not self.transpose_a and a.shape[:-1] == g.shape[:-1]:
             # all rows at once, instead of a product for each leading index, summed afterwards
             rows = math.prod(a.shape[:-1])  # not -1: an array without elements has no answer to it
             a, g = reshape(a, (rows, a.shape[-1])), reshape(g, (rows, g.shape[-1]))
-        if self.turn_b:
-            return apply(MatMul(True, self.turn_a), g, a)
-        return apply(MatMul(not self.turn_a, False), a, g)
+        if self.transpose_b:
+            return apply(MatMul(True, self.transpose_a), g, a)
+        return apply(MatMul(not self.transpose_a, False), a, g)
 
 
 def matmul(a: Any, b: Any) -> Any:

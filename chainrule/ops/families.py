@@ -25,7 +25,7 @@ from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec, derived
 from chainrule.ops.rows import Elementwise as Elementwise
-from chainrule.ops.rows import Named, NotOffered, Rule, equip_with
+from chainrule.ops.rows import LazyFunction, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial
 from chainrule.ops.rows import elementwise as elementwise
 from chainrule.ops.rows import rows as rows
@@ -146,8 +146,8 @@ def _arity(fn: Any, partials: int) -> int:
 def _equip(row: Elementwise) -> None:
     """Put into `row` what computes with arrays."""
     fn: Any = row.fn
-    if isinstance(fn, Named):
-        fn = fn.found(row.label)
+    if isinstance(fn, LazyFunction):
+        fn = fn.load(row.label)
     rules = [_rule_of(p) for p in row.partials]
     parts: dict[str, Any] = {
         "fn": fn,

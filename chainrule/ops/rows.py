@@ -30,30 +30,30 @@ Rule = Callable[[Any, Any, Sequence[Any]], Any]
 
 @final
 @dataclass(frozen=True)
-class Named:
+class LazyFunction:
     """A function by its name, of a module that may not be loaded yet."""
 
     module: str
     __name__: str
 
-    def found(self, wanted: str) -> Callable[..., Any]:
+    def load(self, wanted: str) -> Callable[..., Any]:
         """The function; `wanted` is what needs it, for the error where a package is missing."""
         return getattr(require(self.module, wanted), self.__name__)
 
     def __call__(self, *args: Any) -> Any:
         """Call it: for values that a row writes out, `lambda x: np.cos(x) * x`."""
-        return self.found(self.__name__)(*args)
+        return self.load(self.__name__)(*args)
 
 
 @final
 class Functions:
-    """Stands for a module in a table: its attributes are names of functions (`Named`)."""
+    """Stands for a module in a table: its attributes are names of functions (`LazyFunction`)."""
 
     def __init__(self, module: str) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        return Named(self._module, name)
+        return LazyFunction(self._module, name)
 
 
 # --- Rows ----------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _from_array(label: str, fn: Any) -> Callable[..., float]:
             raise TypeError(f"{label} of numbers is computed by NumPy, and cannot be written down")
         wanted = f"{label} of a Value"
         np = require("numpy", wanted)
-        of_arrays = fn.found(wanted) if isinstance(fn, Named) else fn
+        of_arrays = fn.load(wanted) if isinstance(fn, LazyFunction) else fn
         with np.errstate(all="ignore"):
             return np.asarray(of_arrays(*xs)).item()
 

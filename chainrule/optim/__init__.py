@@ -1,14 +1,14 @@
 """Optimizers, learning-rate schedules, clipping. PyTorch's words, defaults and numbers."""
 
 from chainrule.engine.border import with_border as _with_border
-from chainrule.names.spellings import no_part as _no_part
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.optim.accumulate import Accumulation, Micro, accumulate
 from chainrule.optim.adaptive import Adadelta, Adagrad, Lion, RMSprop, Rprop
 from chainrule.optim.averaging import AveragedModel, get_ema_avg_fn, get_swa_avg_fn
 from chainrule.optim.clip import clip_grad_norm, clip_grad_value
 from chainrule.optim.decays import CosineRestarts, Exponential, MultiStep, OneCycle, Step
 from chainrule.optim.lbfgs import LBFGS
-from chainrule.optim.lr_find import Found, lr_find
+from chainrule.optim.lr_find import RateSearch, lr_find
 from chainrule.optim.matrix_rules import Adafactor, Muon
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.rules import SGD, Adam, Adamax, AdamW, NAdam, RAdam
@@ -39,7 +39,6 @@ __all__ = [
     "Cosine",
     "CosineRestarts",
     "Exponential",
-    "Found",
     "Linear",
     "Lion",
     "Micro",
@@ -51,6 +50,7 @@ __all__ = [
     "Product",
     "RAdam",
     "RMSprop",
+    "RateSearch",
     "ReduceLROnPlateau",
     "Rprop",
     "Schedule",
@@ -66,5 +66,5 @@ __all__ = [
     "get_swa_avg_fn",
     "lr_find",
 ]
-__getattr__ = _no_part(__name__)
+__getattr__ = _missing_name_getter(__name__)
 _with_border(globals())

@@ -167,7 +167,7 @@ class Bucket:
         """How many hold the views or the vector (which every view of a view holds, too)."""
         return getrefcount(self._vector) + sum([getrefcount(v) for v in self._views])
 
-    def part(self, name: str, i: int) -> Array:
+    def state_of(self, name: str, i: int) -> Array:
         """A copy of what is remembered under `name` about parameter i, in its shape."""
         flat = _array_of(self.state[name])[self.slice(name, i)]
         return flat.reshape(self.shape(name, i)).copy()
@@ -193,7 +193,7 @@ class Bucket:
         new.steps = self.steps
         for name in self.state:
             for j, i in enumerate(indices):
-                new.put(name, j, self.part(name, i))
+                new.put(name, j, self.state_of(name, i))
         return new
 
     def flush(self) -> None:

@@ -23,7 +23,7 @@ _FLUSH_EVERY = 16
 class Bucketed(Optimizer):
     """A rule that changes vectors of parameters, and of what is remembered of them."""
 
-    whole: ClassVar[bool] = False
+    needs_whole_parameters: ClassVar[bool] = False
     """Whether the rule needs each parameter by itself, in its shape."""
 
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Bucketed(Optimizer):
         All are written in place; `g` may be used as scratch. `step` counts from 1. While a step is
         traced (see `jit`) they are `Vector`s, which only know in-place operators and NumPy's
         ufuncs. So are `step` and the numbers in `group`: nothing can branch on those, but on
-        whether a setting is 0. Of a rule for `whole` parameters they are always `Vector`s.
+        whether a setting is 0. Of a rule that `needs_whole_parameters` they are always `Vector`s.
         """
 
     def joined(self, group: Group) -> None:
@@ -63,7 +63,7 @@ class Bucketed(Optimizer):
         numbers = self.first_numbers()
         return [
             Bucket(same, self.memory(group, same[0].shape), numbers)
-            for same in together(params, alone=self.whole)
+            for same in together(params, alone=self.needs_whole_parameters)
         ]
 
     def advance(self, closure: Callable[[], Any] | None) -> Any:
@@ -78,7 +78,7 @@ class Bucketed(Optimizer):
                     bucket.remember(memory)
                 if by is not None:
                     traced_step(by, bucket, group, partial(self.check, group), self)
-                elif self.whole:
+                elif self.needs_whole_parameters:
                     whole_step(bucket, group, self)
                 else:
                     self._step(group, bucket)
@@ -111,7 +111,7 @@ class Bucketed(Optimizer):
         state: dict[int, dict[str, Any]] = {}
         for bucket in [b for buckets in self._buckets for b in buckets if b.steps]:
             for i, p in enumerate(bucket.params):
-                parts = {name: bucket.part(name, i) for name in bucket.state}
+                parts = {name: bucket.state_of(name, i) for name in bucket.state}
                 scalars = {name: bucket.number(name) for name in bucket.numbers}
                 state[numbers[id(p)]] = {"step": bucket.steps, **scalars, **parts}
         return state

@@ -16,7 +16,7 @@ _DIVERGED = 4.0
 _SMOOTH = 0.9
 
 
-class Found(NamedTuple):
+class RateSearch(NamedTuple):
     """The rate that is proposed, and the rates that were tried with their smoothed losses."""
 
     lr: float
@@ -32,7 +32,7 @@ def lr_find(
     high: float = 1.0,
     steps: int = 100,
     model: Module | None = None,
-) -> Found:
+) -> RateSearch:
     """Train for `steps` steps while the rate rises from `low` to `high`, and put everything back.
 
     `step()` is one step of training, compiled or not, and returns its loss. The rate is the one at
@@ -62,7 +62,7 @@ def lr_find(
     if len(losses) < 3:
         raise ConfigError(f"lr_find: the loss diverged at once, at {rates[0]:g}: begin lower")
     falls = [(losses[i + 1] - losses[i - 1], rates[i]) for i in range(1, len(losses) - 1)]
-    return Found(min(falls)[1], rates[: len(losses)], losses)
+    return RateSearch(min(falls)[1], rates[: len(losses)], losses)
 
 
 def _losses(

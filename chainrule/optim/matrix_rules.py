@@ -62,7 +62,7 @@ class Adafactor(UpdateRule):
     d: Annotated[float, _AT_LEAST_1] = 1.0
     weight_decay: NotNegative = 0.0
 
-    whole: ClassVar[bool] = True
+    needs_whole_parameters: ClassVar[bool] = True
     decay: ClassVar[Any] = "own"
 
     def memory(self, group: Group, shape: tuple[int, ...]) -> Mapping[str, Memory]:
@@ -113,7 +113,7 @@ class Muon(UpdateRule):
     ns_steps: Annotated[int, _STEPS] = 5
     adjust_lr_fn: Annotated[str | None, choice("original", "match_rms_adamw")] = None
 
-    whole: ClassVar[bool] = True
+    needs_whole_parameters: ClassVar[bool] = True
     decay: ClassVar[Any] = "parameter"
     state_names: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
 

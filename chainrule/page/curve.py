@@ -89,17 +89,17 @@ def terminal(curve: Curve, *, width: int = 76, height: int = 12, unicode: bool =
     losses = [(i + 1.0, y) for i, y in enumerate(curve.smooth)]
     last = max(len(curve.losses), 2)
 
-    def place(point: Point, across: int, down: int) -> tuple[int, int]:
+    def to_pixels(point: Point, across: int, down: int) -> tuple[int, int]:
         x = (point[0] - 1) / (last - 1) * (across - 1)
         y = (high - min(max(point[1], low), high)) / (high - low) * (down - 1)
         return round(x), round(y)
 
     if unicode:
-        grid = _braille([place(p, 2 * columns, 4 * height) for p in losses], columns, height)
+        grid = _braille([to_pixels(p, 2 * columns, 4 * height) for p in losses], columns, height)
     else:
-        grid = _mark_grid([place(p, columns, height) for p in losses], columns, height, "*")
+        grid = _mark_grid([to_pixels(p, columns, height) for p in losses], columns, height, "*")
     for point in curve.held_out:
-        x, y = place(point, columns, height)
+        x, y = to_pixels(point, columns, height)
         grid[y][x] = "o"
     side = _side(low, high, height)
     rows = [f"{label:>6} |{''.join(row).rstrip()}" for label, row in zip(side, grid, strict=True)]

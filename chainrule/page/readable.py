@@ -35,19 +35,19 @@ class Readable(_Printed):
 
 
 class Tabled(_Printed):
-    """An answer with tables: `parts` are pieces of HTML that say the same as its `str()`."""
+    """An answer with tables: `html_pieces` are pieces of HTML that say the same as its `str()`."""
 
     __slots__ = ()
 
     @abstractmethod
-    def parts(self) -> Sequence[str]:
+    def html_pieces(self) -> Sequence[str]:
         """Pieces of HTML, one after the other."""
 
     @final
     def _repr_html_(self) -> str:
         from chainrule.page.html import fragment
 
-        return fragment(self.parts())
+        return fragment(self.html_pieces())
 
 
 @final

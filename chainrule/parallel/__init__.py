@@ -4,7 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from chainrule.engine.border import with_border as _with_border
-from chainrule.names.spellings import no_part as _no_part
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.parallel.checkpoint import load, save
 from chainrule.parallel.group import Group
 from chainrule.parallel.joining import group
@@ -18,7 +18,7 @@ __all__ = ["Group", "RayConfig", "group", "load", "save"]
 def __getattr__(name: str) -> Any:
     if name == "RayConfig":  # it needs Ray
         return _import_module("chainrule.parallel.ray_backend").RayConfig
-    return _no_part(__name__)(name)
+    return _missing_name_getter(__name__)(name)
 
 
 _with_border(globals())

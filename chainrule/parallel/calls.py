@@ -30,7 +30,7 @@ class Call:
     number: int
     name: str
     line: str
-    parts: tuple[Part, ...] = ()
+    arrays: tuple[Part, ...] = ()
     anywhere: bool = False
     """Whether workers may do so at different lines."""
 
@@ -43,15 +43,15 @@ class Call:
     def digest(self) -> Array:
         """(32,) uint8, the same for the same call wherever the program lies."""
         line = "" if self.anywhere else self.line.replace("\\", "/").rpartition("/")[2]
-        same = json.dumps([self.number, self.name, line, self.parts])
+        same = json.dumps([self.number, self.name, line, self.arrays])
         return np.frombuffer(hashlib.sha256(same.encode()).digest(), np.uint8).copy()
 
     @classmethod
     def from_text(cls, text: str) -> Call:
         """The call that another worker described."""
         fields = json.loads(text)
-        parts = tuple([(n, tuple(shape), dtype) for n, shape, dtype in fields.pop("parts")])
-        return cls(**fields, parts=parts)
+        arrays = tuple([(n, tuple(shape), dtype) for n, shape, dtype in fields.pop("arrays")])
+        return cls(**fields, arrays=arrays)
 
 
 def difference(mine: Call, rank: int, theirs: Call, peer: int) -> str:
@@ -62,15 +62,15 @@ def difference(mine: Call, rank: int, theirs: Call, peer: int) -> str:
             f"workers do not call the same: {a} is in {mine.name} (call {mine.number}), {b} in "
             f"{theirs.name} (call {theirs.number})"
         )
-    for one, other in zip(mine.parts, theirs.parts, strict=False):
+    for one, other in zip(mine.arrays, theirs.arrays, strict=False):
         if one != other:
             return f"{mine.name}: {_part(one)} for {a}, but {_part(other)} for {b}"
-    if len(mine.parts) != len(theirs.parts):
-        longer, whose = max((mine.parts, a), (theirs.parts, b), key=lambda x: len(x[0]))
-        extra = longer[min(len(mine.parts), len(theirs.parts))]
+    if len(mine.arrays) != len(theirs.arrays):
+        longer, whose = max((mine.arrays, a), (theirs.arrays, b), key=lambda x: len(x[0]))
+        extra = longer[min(len(mine.arrays), len(theirs.arrays))]
         return (
-            f"{mine.name}: {_part(extra)} only for {whose}; there are {len(mine.parts)} for {a}, "
-            f"{len(theirs.parts)} for {b}"
+            f"{mine.name}: {_part(extra)} only for {whose}; there are {len(mine.arrays)} for {a}, "
+            f"{len(theirs.arrays)} for {b}"
         )
     return f"workers call {mine.name} at two lines: {a}, {b}"
 
@@ -80,6 +80,6 @@ def _part(part: Part) -> str:
     return f"{name} is {dtype} {shape}"
 
 
-def parts_of(named: Sequence[tuple[str, Any]]) -> tuple[Part, ...]:
+def describe_arrays(named: Sequence[tuple[str, Any]]) -> tuple[Part, ...]:
     """The descriptions of arrays or tensors by name."""
     return tuple([(name, tuple(x.shape), str(x.dtype)) for name, x in named])

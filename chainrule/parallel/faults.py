@@ -48,7 +48,7 @@ class Board:
             return _text(self._store.get("fault"))
         return ""
 
-    def lost(self, call: Call, error: LostError) -> ParallelError:
+    def lost_worker_error(self, call: Call, error: LostError) -> ParallelError:
         """The error of a call in which another worker did not answer."""
         with suppress(RuntimeError, OSError):
             self._store.set(f"calls/{self._rank}", call.text)

@@ -22,9 +22,9 @@ from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ParallelError, TraceError
 from chainrule.nn.base.module import Module
 from chainrule.parallel import checkpoint, faults, shards, tree
-from chainrule.parallel.calls import Call, Part, parts_of
+from chainrule.parallel.calls import Call, Part, describe_arrays
 from chainrule.parallel.gradients import Layout, Subtree, all_of, finite_weight
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.tree import flatten
 
@@ -37,7 +37,7 @@ class Group:
 
     def __init__(
         self,
-        place: Place,
+        place: Membership,
         micro_batches: int,
         wire: Wire | None = None,
         board: faults.Board | None = None,
@@ -131,7 +131,7 @@ class Group:
                 "were added: call add_gradients after the backward pass of each"
             )
         sums = self._subtree.total()
-        call = self._call("average_gradients", parts_of([*layout.named.items()]))
+        call = self._call("average_gradients", describe_arrays([*layout.named.items()]))
         self._reduce(call, sums.arrays, scale=sums.scale)
         weight, loss = sums.facts[:2]
         if not weight:
@@ -165,7 +165,7 @@ class Group:
             raise ConfigError(f"all_reduce: numbers and arrays of them are reduced, not {odd[0]!r}")
         if self.size == 1:
             return x
-        parts = parts_of([(f"value {i}", a) for i, a in enumerate(arrays)])
+        parts = describe_arrays([(f"value {i}", a) for i, a in enumerate(arrays)])
         flat = [a.reshape(-1) for a in arrays]
         self._reduce(self._call(f"all_reduce {op}", parts), flat, _COMBINE[op])
         return structure.unflatten([_as(a, leaf) for a, leaf in zip(arrays, leaves, strict=True)])
@@ -180,7 +180,7 @@ class Group:
         if self.size == 1:
             return
         modules = [x.state_dict() for x in things if isinstance(x, Module)]
-        parts = parts_of([item for state in modules for item in state.items()])
+        parts = describe_arrays([item for state in modules for item in state.items()])
         call = self._call("broadcast", parts)
         self._reduce(call, [])
         named = {str(i): x for i, x in enumerate(things)}
@@ -277,7 +277,7 @@ class Group:
 
     def _failure(self, call: Call, error: LostError) -> ParallelError:
         assert self._board is not None
-        return self._board.lost(call, error)
+        return self._board.lost_worker_error(call, error)
 
     # --- the end
 

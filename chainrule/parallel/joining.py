@@ -5,7 +5,7 @@ from __future__ import annotations
 from chainrule.errors import ConfigError
 from chainrule.parallel import faults, meeting, threads
 from chainrule.parallel.group import Group
-from chainrule.parallel.place import here
+from chainrule.parallel.membership import membership
 
 
 def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:
@@ -20,7 +20,7 @@ def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:
     ...     alone
     Group(worker 0 of 1, 1 micro-batch a step)
     """
-    place = here()
+    place = membership()
     count = place.size if micro_batches is None else micro_batches
     if isinstance(count, bool) or not isinstance(count, int) or count < place.size:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, final
 
 from chainrule.errors import OtherWorkerError, ParallelError
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 
 PATIENCE = 10.0
 """Seconds that workers have to end by themselves when one of them has failed."""
@@ -128,7 +128,9 @@ def _crew(command: Sequence[str], workers: int, attempt: int) -> Generator[Crew]
         stack.callback(crew.kill)
         stack.enter_context(_handing_on(crew))
         for rank in range(workers):
-            place = Place(rank, workers, workers, store, attempt=str(attempt), parent=os.getpid())
+            place = Membership(
+                rank, workers, workers, store, attempt=str(attempt), parent=os.getpid()
+            )
             out = None if rank == 0 else subprocess.DEVNULL
             with errors[rank].open("wb") as err:
                 started = subprocess.Popen(

@@ -16,7 +16,7 @@ from typing import Any
 from chainrule.errors import ParallelError
 from chainrule.optional import require
 from chainrule.parallel.faults import Board
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 from chainrule.parallel.wire import LostError, Wire
 from chainrule.version import __version__
 
@@ -24,7 +24,7 @@ _FINE = "fine"
 _NAMES = {"chainrule": "chainrule", "torch": "PyTorch", "numpy": "NumPy"}
 
 
-def meet(place: Place, settings: Mapping[str, Any], timeout: float) -> tuple[Wire, Board]:
+def meet(place: Membership, settings: Mapping[str, Any], timeout: float) -> tuple[Wire, Board]:
     """Connect with the other workers; raises `ParallelError` on all if they do not fit together.
 
     `settings` have to be the same everywhere.
@@ -52,7 +52,7 @@ def meet(place: Place, settings: Mapping[str, Any], timeout: float) -> tuple[Wir
         raise ParallelError(found) from cause
 
 
-def _store(place: Place, timeout: float) -> Any:
+def _store(place: Membership, timeout: float) -> Any:
     dist = require("torch.distributed", f"training on {place.size} workers")
     kind, _, where = place.store.partition(":")
     if kind == "file":
@@ -63,7 +63,7 @@ def _store(place: Place, timeout: float) -> Any:
     return dist.TCPStore(host, int(port), is_master=serves, timeout=wait, wait_for_workers=False)
 
 
-def _own_part(store: Any, place: Place) -> Any:
+def _own_part(store: Any, place: Membership) -> Any:
     """The part of this attempt; an attempt in which all had come is followed by a new one."""
     dist = require("torch.distributed", f"training on {place.size} workers")
     base = dist.PrefixStore(f"chainrule/{place.attempt}/{place.size}", store)
@@ -71,7 +71,7 @@ def _own_part(store: Any, place: Place) -> Any:
     return dist.PrefixStore(str(generation), base)
 
 
-def _compare(store: Any, place: Place, settings: Mapping[str, Any], timeout: float) -> None:
+def _compare(store: Any, place: Membership, settings: Mapping[str, Any], timeout: float) -> None:
     versions = {
         "chainrule": __version__,
         "torch": str(require("torch", "training on several workers").__version__),
@@ -88,7 +88,7 @@ def _compare(store: Any, place: Place, settings: Mapping[str, Any], timeout: flo
         raise ParallelError(verdict)
 
 
-def _verdict(store: Any, place: Place, mine: Mapping[str, Any], wait: timedelta) -> str:
+def _verdict(store: Any, place: Membership, mine: Mapping[str, Any], wait: timedelta) -> str:
     for rank in range(1, place.size):
         try:
             store.wait([f"is/{rank}"], wait)

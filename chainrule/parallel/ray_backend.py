@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.optional import require
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 
 _train: Any = require("ray.train.backend", "parallel.RayConfig")
 _BackendConfig: Any = _train.BackendConfig
@@ -54,8 +54,8 @@ class GroupBackend(_Backend):  # pyright: ignore[reportUntypedBaseClass]
         require("ray", "parallel.RayConfig").get(done)
 
 
-def _place(context: Any, store: str, attempt: str) -> Place:
-    return Place(
+def _place(context: Any, store: str, attempt: str) -> Membership:
+    return Membership(
         context.world_rank, context.world_size, context.local_world_size, store, attempt=attempt
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from chainrule.blas_threads import chosen, set_threads
+from chainrule.blas_threads import is_set_by_user, set_threads
 from chainrule.optional import is_installed
 
 
@@ -17,7 +17,7 @@ def share(workers: int) -> None:
     affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     mine = max(1, cores // workers)
-    if not chosen():
+    if not is_set_by_user():
         set_threads(mine)
     if is_installed("llvmlite"):
         from chainrule.compile.runtime import threads

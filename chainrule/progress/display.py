@@ -14,7 +14,7 @@ from typing import Any, final
 from chainrule.optional import require
 
 
-class Shown(ABC):
+class ProgressLoop(ABC):
     """A loop as a display shows it."""
 
     title: str
@@ -40,15 +40,15 @@ class Display(ABC):
     """Shows loops; `add` and `remove` are called in the order of a stack."""
 
     @abstractmethod
-    def add(self, loop: Shown) -> None:
+    def add(self, loop: ProgressLoop) -> None:
         """Show one more loop."""
 
     @abstractmethod
-    def change(self, loop: Shown) -> None:
+    def change(self, loop: ProgressLoop) -> None:
         """Show how far a loop is."""
 
     @abstractmethod
-    def remove(self, loop: Shown) -> None:
+    def remove(self, loop: ProgressLoop) -> None:
         """Show a loop for the last time."""
 
 
@@ -56,13 +56,13 @@ class Display(ABC):
 class Nothing(Display):
     """For a pipe or a log."""
 
-    def add(self, loop: Shown) -> None:
+    def add(self, loop: ProgressLoop) -> None:
         """Show nothing."""
 
-    def change(self, loop: Shown) -> None:
+    def change(self, loop: ProgressLoop) -> None:
         """Show nothing."""
 
-    def remove(self, loop: Shown) -> None:
+    def remove(self, loop: ProgressLoop) -> None:
         """Show nothing."""
 
 
@@ -75,7 +75,7 @@ class Bars(Display):
         self._bars: Any = None
         self._tasks: dict[int, Any] = {}
 
-    def add(self, loop: Shown) -> None:
+    def add(self, loop: ProgressLoop) -> None:
         """Add a bar."""
         if not self._tasks:
             self._bars = _bars(self._console)
@@ -84,13 +84,13 @@ class Bars(Display):
             loop.title, total=loop.total, numbers="", rate="-"
         )
 
-    def change(self, loop: Shown) -> None:
+    def change(self, loop: ProgressLoop) -> None:
         """Move its bar."""
         self._bars.update(
             self._tasks[id(loop)], completed=loop.step, numbers=loop.numbers, rate=loop.rate
         )
 
-    def remove(self, loop: Shown) -> None:
+    def remove(self, loop: ProgressLoop) -> None:
         """Leave the bar of the outermost loop where it is; an inner one goes."""
         self.change(loop)
         task = self._tasks.pop(id(loop))
@@ -119,17 +119,17 @@ class NotebookLines(Display):
     """One output of a notebook's cell that changes: a line for each loop."""
 
     def __init__(self) -> None:
-        self._loops: list[Shown] = []
+        self._loops: list[ProgressLoop] = []
         self._output: Any = None
 
-    def add(self, loop: Shown) -> None:
+    def add(self, loop: ProgressLoop) -> None:
         """Add a line."""
         if not self._loops:
             self._output = None
         self._loops.append(loop)
         self.change(loop)
 
-    def change(self, loop: Shown) -> None:
+    def change(self, loop: ProgressLoop) -> None:
         """Write the lines anew."""
         shown = {"text/plain": "\n".join([_line(each) for each in self._loops])}
         if self._output is None:
@@ -138,13 +138,13 @@ class NotebookLines(Display):
         else:
             self._output.update(shown, raw=True)
 
-    def remove(self, loop: Shown) -> None:
+    def remove(self, loop: ProgressLoop) -> None:
         """Leave the line of the outermost loop; an inner one goes."""
         self.change(loop)
         self._loops.remove(loop)
 
 
-def _line(loop: Shown) -> str:
+def _line(loop: ProgressLoop) -> str:
     total = "" if loop.total is None else f"/{loop.total}"
     words = [loop.title, f"{loop.step}{total}", loop.numbers, f"{loop.rate}/s"]
     return "  ".join([word for word in words if word])
@@ -174,14 +174,14 @@ class Stage:
         self._loops = 0
         self.display: Display = Nothing()
 
-    def enter(self, loop: Shown) -> None:
+    def enter(self, loop: ProgressLoop) -> None:
         """Show a loop from now on; the outermost one decides where."""
         if not self._loops:
             self.display = display()
         self._loops += 1
         self.display.add(loop)
 
-    def leave(self, loop: Shown) -> None:
+    def leave(self, loop: ProgressLoop) -> None:
         """Show a loop for the last time."""
         self._loops -= 1
         self.display.remove(loop)

@@ -10,7 +10,7 @@ from chainrule.engine.border import with_border
 from chainrule.errors import ConfigError, DtypeError, describe
 from chainrule.page.curve import Curve
 from chainrule.page.curve_svg import svg
-from chainrule.progress.display import STAGE, Shown
+from chainrule.progress.display import STAGE, ProgressLoop
 from chainrule.progress.recent import Mean, Rate
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def track(
 
 
 @final
-class Track(Generic[T], Shown):
+class Track(Generic[T], ProgressLoop):
     """A loop that shows how far it is; made by `track`."""
 
     def __init__(

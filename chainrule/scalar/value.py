@@ -262,7 +262,7 @@ def _data(x: Value | float) -> Any:
 
 
 @final
-class _Written(dict[str, tuple[Callable[..., Any], Callable[..., Any]]]):
+class _RowFunctions(dict[str, tuple[Callable[..., Any], Callable[..., Any]]]):
     """By row, its functions of a Value and of a number before one; written when first needed."""
 
     def __missing__(self, label: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -271,7 +271,7 @@ class _Written(dict[str, tuple[Callable[..., Any], Callable[..., Any]]]):
         return made
 
 
-_written = _Written()
+_written = _RowFunctions()
 
 
 def _apply(op: Op, *xs: Any) -> Any:

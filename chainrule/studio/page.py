@@ -93,12 +93,12 @@ def page(
     body = [
         '<div id="studio"></div>',
         "<noscript>This page computes with JavaScript, which is switched off here.</noscript>",
-        *script_parts(entry, data, binaries or {}),
+        *page_scripts(entry, data, binaries or {}),
     ]
     return document(title, style_sheet(styles), body, POLICY)
 
 
-def script_parts(
+def page_scripts(
     entry: str, data: Mapping[str, Any], binaries: Mapping[str, bytes]
 ) -> tuple[str, str]:
     """What a page carries, and the code of the module `entry`."""

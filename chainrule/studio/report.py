@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chainrule.page.html import SCOPE, STYLE
-from chainrule.studio.page import POLICY, document, script_parts, style_sheet
+from chainrule.studio.page import POLICY, document, page_scripts, style_sheet
 from chainrule.traces.files import to_dict
 from chainrule.traces.trace import Trace
 
 
-def player_place(number: int) -> str:
+def player_id(number: int) -> str:
     """Where the player of a finding goes."""
     return (
         f'<details class="play" data-trace="{number}"{" open" if number == 0 else ""}>'
@@ -32,4 +32,4 @@ def report_page(title: str, parts: Sequence[str], traces: Mapping[int, Trace]) -
     data = {"traces": {str(i): to_dict(t) for i, t in traces.items()}}
     styles = f"{style_sheet(['studio.css', 'report.css'])}\n{STYLE}"
     body = ["<main>", *[_in_scope(part) for part in parts], "</main>"]
-    return document(title, styles, [*body, *script_parts("report_document.mjs", data, {})], POLICY)
+    return document(title, styles, [*body, *page_scripts("report_document.mjs", data, {})], POLICY)

@@ -57,7 +57,7 @@ def contribution_certificate(
 def _contribution(sweep: Sweep, m: Message, probe: Probe, each: bool) -> Certificate:
     bar = _finite_array(m.contribution, "the contribution")
     gs = [_upstream(sweep, i, y) for i, y in zip(probe.outputs, probe.base.ys, strict=True)]
-    if m.place not in probe.wanted:
+    if m.place not in probe.expected_inputs:
         raise NotCheckedError("the op states no gradient for this input")
     k = probe.at[m.place]
     x = np.asarray(probe.base.xs[k])
@@ -240,7 +240,9 @@ class _Downstream(Subject):
             self._flows[i] = [
                 k
                 for k, n in enumerate(inputs)
-                if n in self._moved and k in probe.wanted and ((i, k) in sent or probe.is_users)
+                if n in self._moved
+                and k in probe.expected_inputs
+                and ((i, k) in sent or probe.is_users)
             ]
             if self._flows[i]:
                 self._moved.add(i)
@@ -254,7 +256,7 @@ class _Downstream(Subject):
             probe = self._probes.of(i)
             inputs = self._trace.nodes[i].inputs
             changed = {k: values[inputs[k]] for k in self._flows[i]}
-            for output, y in zip(probe.outputs, probe.again(changed), strict=True):
+            for output, y in zip(probe.outputs, probe.rerun(changed), strict=True):
                 if output is not None:
                     values[output] = y
             values.setdefault(i, None)

@@ -24,7 +24,7 @@ def formula_of(op: Op, count: int) -> str:
     if isinstance(op, Elementwise) and op.name in _SIGNS:
         return _SIGNS[op.name]
     if isinstance(op, MatMul):
-        return f"{'aᵀ' if op.turn_a else 'a'} @ {'bᵀ' if op.turn_b else 'b'}"
+        return f"{'aᵀ' if op.transpose_a else 'a'} @ {'bᵀ' if op.transpose_b else 'b'}"
     if isinstance(op, Einsum):
         return f"einsum('{','.join(op.terms)}->{op.out}')"
     if isinstance(op, Pick):

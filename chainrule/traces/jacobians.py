@@ -116,18 +116,18 @@ def letters_of(op: Op, xs: Sequence[Any]) -> tuple[tuple[str, ...], str] | None:
         return None
     a, b = [len(x.shape) - 2 for x in xs]
     lead = _LETTERS[3 : 3 + max(a, b)]
-    left = ("ab", "ba")[op.turn_a]
-    right = ("bc", "cb")[op.turn_b]
+    left = ("ab", "ba")[op.transpose_a]
+    right = ("bc", "cb")[op.transpose_b]
     return (lead[len(lead) - a :] + left, lead[len(lead) - b :] + right), f"{lead}ac"
 
 
 def _product_rule(op: Op, place: int, letters: tuple[tuple[str, ...], str]) -> str:
     """`g @ bᵀ`, say."""
     if isinstance(op, MatMul):
-        a, b = ("aᵀ" if op.turn_a else "a"), ("bᵀ" if op.turn_b else "b")
+        a, b = ("aᵀ" if op.transpose_a else "a"), ("bᵀ" if op.transpose_b else "b")
         if place == 0:
-            return f"{b} @ gᵀ" if op.turn_a else f"g @ {_transpose_name(b)}"
-        return f"gᵀ @ {a}" if op.turn_b else f"{_transpose_name(a)} @ g"
+            return f"{b} @ gᵀ" if op.transpose_a else f"g @ {_transpose_name(b)}"
+        return f"gᵀ @ {a}" if op.transpose_b else f"{_transpose_name(a)} @ g"
     terms, out = letters
     others = [t for i, t in enumerate(terms) if i != place]
     return f"einsum('{','.join([out, *others])}->{terms[place]}', g, ...)"

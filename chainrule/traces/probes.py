@@ -36,7 +36,7 @@ class NotCheckedError(Exception):
 
 @final
 @dataclass(frozen=True, eq=False)
-class OwnCall:
+class CustomFunctionCall:
     """A user's function of PyTorch's that ran, and what it was applied to."""
 
     function: Any
@@ -66,11 +66,11 @@ class Probe:
         return _CLOSE[min(max(self.bytes, 2), 8)]
 
     @cached_property
-    def wanted(self) -> frozenset[int]:
+    def expected_inputs(self) -> frozenset[int]:
         """The inputs of the node for which a gradient is expected."""
         return frozenset([i for i, k in enumerate(self.at) if k in self.run.wanted])
 
-    def again(self, changed: Mapping[int, Any]) -> Sequence[Any]:
+    def rerun(self, changed: Mapping[int, Any]) -> Sequence[Any]:
         """Its outputs where these inputs of the node are others."""
         xs = list(self.base.xs)
         for i, x in changed.items():
@@ -115,7 +115,7 @@ class Probes:
         if op is None or isinstance(op, Pick):
             raise NotCheckedError(f"what made {node.op} is not known, so it cannot be run again")
         xs: list[Any] = [self._trace.nodes[i].value for i in node.inputs]
-        if not isinstance(op, OwnCall) and not all(is_array(x) for x in xs):
+        if not isinstance(op, CustomFunctionCall) and not all(is_array(x) for x in xs):
             raise NotCheckedError(f"not all that {node.op} was computed from is kept")
         try:
             subject, at = _subject(op, xs)
@@ -134,7 +134,7 @@ class Probes:
         narrow = min([x.dtype.itemsize for x in (*xs, *self._values(outputs)) if _is_float(x)],
                      default=8)  # fmt: skip
         own = op.eval if isinstance(op, Op) and not isinstance(op, UserCall) else None
-        users = isinstance(op, UserCall | OwnCall)
+        users = isinstance(op, UserCall | CustomFunctionCall)
         probe = Probe(run, base, at, outputs, narrow, own, users)
         self._compare(probe, node.op)
         return probe
@@ -163,7 +163,7 @@ def _is_float(x: Any) -> bool:
 
 def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:
     """What the verifier sees of an op, and where each of its inputs stands there."""
-    if isinstance(op, OwnCall):
+    if isinstance(op, CustomFunctionCall):
         from chainrule.verify.pytorch import functions
 
         subject = functions.subject_of_function(op.function, op.args)
@@ -172,9 +172,9 @@ def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:
         from chainrule.verify.own.function import subject_of_function
 
         needs, args = [False] * len(op.static), list(op.static)
-        for i, x in zip(op.places, xs, strict=True):
+        for i, x in zip(op.tensor_positions, xs, strict=True):
             needs[i], args[i] = True, _wide(x)
-        return subject_of_function(op.function, args, needs=needs), op.places
+        return subject_of_function(op.function, args, needs=needs), op.tensor_positions
     if isinstance(op, Op):
         from chainrule.verify.own.call import subject_of_op
 
@@ -182,7 +182,7 @@ def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:
         if found is None:
             raise NotCheckedError(f"no gradient flows through {op.name}")
         return found, range(len(xs))
-    from chainrule.traces.pytorch.again import subject_of_torch_call
+    from chainrule.traces.pytorch.call_subject import subject_of_torch_call
 
     return subject_of_torch_call(op), range(len(xs))
 

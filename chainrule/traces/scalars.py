@@ -20,7 +20,7 @@ from chainrule.scalar.rules import MARKS
 from chainrule.traces.formulas import formula_of
 from chainrule.traces.jacobians import rule_of
 from chainrule.traces.trace import Array, Factor, Message, Node, Sweep
-from chainrule.traces.values import Edge, Key, Number, Place, ValueGraph
+from chainrule.traces.values import Edge, Key, Number, SumPosition, ValueGraph
 
 _NAMES = {mark: label for label, mark in MARKS.items()}
 """By micrograd's word for an op, ours."""
@@ -64,7 +64,7 @@ class ScalarRecorder:
         return Node("op", name, inputs, "float64", (), value, label, formula=formula)
 
     def _op(self, key: Key) -> str:
-        if isinstance(key, Place):
+        if isinstance(key, SumPosition):
             return "mul" if key.inline else "add"
         return op_of(self._graph.value(key))
 
@@ -88,11 +88,11 @@ class ScalarRecorder:
         d, sender = float(edge.partial), self._number[edge.source]
         row = rows.get(self._op(edge.source))
         strong = row is not None and any(p.singular for p in row.partials)
-        rule = "" if row is None else rule_of(row.partials[edge.place], len(row.partials))
+        rule = "" if row is None else rule_of(row.partials[edge.input_index], len(row.partials))
         g = gradients[sender]
         part = 0.0 if strong and g == 0 else g * d
         local = Factor(_array(d), rule, strong)
-        return Message(sender, edge.place, self._number[edge.target], local, _array(part))
+        return Message(sender, edge.input_index, self._number[edge.target], local, _array(part))
 
 
 def op_of(v: Value) -> str:

@@ -31,7 +31,7 @@ from chainrule.traces.modules import RunningModules
 from chainrule.traces.sweeps import SweepRecorder
 from chainrule.traces.trace import Kept, Kind, Node, Sweep
 
-Place = tuple[CodeType, int]
+SourceLine = tuple[CodeType, int]
 
 
 @final
@@ -45,7 +45,7 @@ class Event:
     kept: Kept
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    place: Place | None = None
+    source: SourceLine | None = None
     node: GraphNode | None = None
     label: str = ""
     spelled: str = ""
@@ -95,7 +95,7 @@ class TensorRecorder:
             self._add(self._event("op", op, inputs, plain(y), place), y)
             return
         module = self._modules.innermost
-        parent = self._add(Event("op", op, inputs, None, place=place, module=module), None)
+        parent = self._add(Event("op", op, inputs, None, source=place, module=module), None)
         parts: Any = tuple(y)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         for i, part in enumerate(parts):
             self._add(self._event("op", Pick(i), (parent,), plain(part), place), part)
@@ -105,7 +105,12 @@ class TensorRecorder:
                 self._of_node[above] = [parent]
 
     def _event(
-        self, kind: Kind, op: Op | None, inputs: tuple[int, ...], value: Any, place: Place | None
+        self,
+        kind: Kind,
+        op: Op | None,
+        inputs: tuple[int, ...],
+        value: Any,
+        place: SourceLine | None,
     ) -> Event:
         array = np.asarray(value)
         kept, module = self._keeper.keep(array), self._modules.innermost
@@ -173,7 +178,7 @@ class TensorRecorder:
         known = value if is_array(value) else node.y
         kept = self._keeper.keep(known) if is_array(known) else None
         kind: Kind = "op" if node.op is not None else "input" if node.needs else "constant"
-        event = Event(kind, node.op, tuple(inputs), kept, place=(node.code, node.at), node=node)
+        event = Event(kind, node.op, tuple(inputs), kept, source=(node.code, node.at), node=node)
         if not isinstance(node.dtype, tuple):
             event.dtype, event.shape = str(node.dtype), tuple(node.shape)
         self._of_node[node] = [len(self.events)]
@@ -188,7 +193,7 @@ class TensorRecorder:
 
     def lines(self) -> dict[str, str]:
         """The texts of the program's lines, by `file:line`."""
-        places = {line_of(e.place): e.place for e in self.events if e.place is not None}
+        places = {line_of(e.source): e.source for e in self.events if e.source is not None}
         return {
             line: source_line(code.co_filename, number_of_line(code, at)).strip()
             for line, (code, at) in places.items()
@@ -236,7 +241,7 @@ class TensorRecorder:
                 e.shape,
                 e.kept,
                 e.label or e.spelled,
-                line_of(e.place),
+                line_of(e.source),
                 (modules.get(e.node, "") if e.node is not None else "")
                 if e.module is None
                 else e.module,
@@ -244,7 +249,7 @@ class TensorRecorder:
             )
 
 
-def line_of(place: Place | None) -> str:
+def line_of(place: SourceLine | None) -> str:
     """A place as `file:line`, without folders."""
     return short_line(location(*place)) if place is not None else ""
 

@@ -23,7 +23,7 @@ from chainrule.scalar.views import LINK
 from chainrule.scalar.walk import SUMMED, Sum
 
 
-class Place(NamedTuple):
+class SumPosition(NamedTuple):
     """The sum of the entries of a `Sum` before `at`, or, `inline`, the product written there."""
 
     sum: int
@@ -42,16 +42,16 @@ class Number:
 
 
 Key = Any
-"""A `Value` by its id, a `Place`, or the id of a `Number`."""
+"""A `Value` by its id, a `SumPosition`, or the id of a `Number`."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The rule of `source` sends to its input number `place`, with a local derivative."""
+    """The rule of `source` sends to its input number `input_index`, with a local derivative."""
 
     source: Key
-    place: int
+    input_index: int
     target: Key
     partial: Any
 
@@ -79,24 +79,24 @@ class ValueGraph:
         self._values[id(x)] = x
         return id(x)
 
-    def _place(self, s: Sum, at: int, inline: bool) -> Place:
+    def _place(self, s: Sum, at: int, inline: bool) -> SumPosition:
         self._sums[id(s)] = s
-        return Place(id(s), at, inline)
+        return SumPosition(id(s), at, inline)
 
     def label_key(self, x: Value) -> Key:
         """The node to which the name of a Value belongs that no op uses but a sum."""
         chain: Any = x._chain
         if x._made is SUMMED or not isinstance(chain, Sum) or id(chain) not in self._sums:
             return self.key(x)
-        return Place(id(chain), x._at, True)
+        return SumPosition(id(chain), x._at, True)
 
     def value(self, key: Key) -> Any:
         """The Value or `Number` of a key; None for a place in a sum."""
-        return None if isinstance(key, Place) else self._values[key]
+        return None if isinstance(key, SumPosition) else self._values[key]
 
     def data(self, key: Key) -> Any:
         """The number that a node holds."""
-        if not isinstance(key, Place):
+        if not isinstance(key, SumPosition):
             return self._values[key].data
         if key.inline:
             _, d_a, _, d_b = self._sums[key.sum][key.at : key.at + 4]
@@ -118,7 +118,7 @@ class ValueGraph:
         return self._inputs[key]
 
     def _operands(self, key: Key) -> tuple[Key, ...]:
-        if not isinstance(key, Place):
+        if not isinstance(key, SumPosition):
             v = self._values[key]
             if not isinstance(v, Value) or v._made is None:
                 return ()
@@ -244,7 +244,7 @@ class ValueGraph:
         first = 4 if s.start is None else 0
         for at in range(v._at, max(start, first), -4):
             target = self._before(s, at - 4)
-            if isinstance(target, Place):
+            if isinstance(target, SumPosition):
                 yield Edge(self._place(s, at, False), 0, target, 1), None
         for at in range(start, v._at, 4):
             a, d_a, b, d_b = s[at : at + 4]

@@ -41,10 +41,10 @@ from chainrule.errors import GradientError
 from chainrule.ops.eager_kernels import fusing, is_on
 from chainrule.ops.families import Multilinear, conj
 from chainrule.transforms.replay import (
-    Again,
     Chance,
     Keep,
-    Seen,
+    SecondRun,
+    Snapshot,
     note_random_state,
     replay_random_state,
 )
@@ -104,7 +104,7 @@ class _Call:
     at: list[int]
     needs: list[bool]
     """For each tensor among the arguments, whether it needed a gradient."""
-    place: tuple[Any, int]
+    source: tuple[Any, int]
     around: Around
     keep: Keep | None
     fused: bool
@@ -112,7 +112,7 @@ class _Call:
     chance: Chance = field(default_factory=Chance)
     captured: list[Node] = field(default_factory=list[Node])
     """What f reached by itself."""
-    seen: list[Seen] = field(default_factory=list[Seen])
+    first_result: list[Snapshot] = field(default_factory=list[Snapshot])
     outs: list[int] = field(default_factory=list[int])
     """Which leaves of the result are differentiable."""
     specs: tuple[Spec, ...] = ()
@@ -127,9 +127,11 @@ class _Call:
     @property
     def where(self) -> str:
         """The same, with the user's line."""
-        return f"{self.name}, called at {location(*self.place)}"
+        return f"{self.name}, called at {location(*self.source)}"
 
-    def run(self, tensors: Sequence[Any], step: Keep | Again | None) -> tuple[list[Any], Structure]:
+    def run(
+        self, tensors: Sequence[Any], step: Keep | SecondRun | None
+    ) -> tuple[list[Any], Structure]:
         """The leaves of f's result, recorded."""
         leaves = list(self.rest)
         for i, x in zip(self.at, tensors, strict=True):
@@ -164,7 +166,9 @@ def _first(f: Callable[..., Any], policy: Policy | None, args: Any, kwargs: Any)
         return shape.unflatten(results)
     stop = {x.node for x, n in zip(given, needs, strict=True) if n}
     call.captured = _graph_down_to([y.node for y in ys], stop, start)[1]
-    call.seen = [Seen.of(i, y.value) for i, y in enumerate(results) if isinstance(y, Variable)]
+    call.first_result = [
+        Snapshot.of(i, y.value) for i, y in enumerate(results) if isinstance(y, Variable)
+    ]
     call.outs = [i for i, y in enumerate(results) if _made_since(start, y)]
     call.values = tuple([y.value for y in ys])
     call.specs = tuple([Spec(y.shape, y.dtype) for y in ys])
@@ -293,7 +297,7 @@ class Recompute(Op):
         given = [alias(x) if n else x for x, n in zip(tensors, call.needs, strict=True)]
         places: list[Any] = [x.node if n else None for x, n in zip(given, call.needs, strict=True)]
         values = [x.value if isinstance(x, Variable) else x for x in xs[count:]]
-        step = call.keep and Again(call.keep, values, call.where)
+        step = call.keep and SecondRun(call.keep, values, call.where)
         with _inside(call.around), fusing(call.fused), replay_random_state(call.chance):
             results, _ = call.run(given, step)
         ys = _check_results(call, results)
@@ -323,7 +327,7 @@ def _inside(outer: Around) -> Generator[None]:
 
 def _check_results(call: _Call, results: Sequence[Any]) -> list[Any]:
     """The differentiable ones among the second results, if all are what they were."""
-    for seen in call.seen:
+    for seen in call.first_result:
         what = seen.compare(results[seen.index] if seen.index < len(results) else None)
         if what:
             raise _mismatch_error(call, what)

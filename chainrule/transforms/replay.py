@@ -95,7 +95,7 @@ def replay_random_state(chance: Chance) -> Generator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Snapshot:
     """A tensor of the first result: what is needed to tell whether the second one is the same."""
 
     index: int
@@ -105,7 +105,7 @@ class Seen:
     """The array itself, as long as somebody else keeps it: to say what differs."""
 
     @classmethod
-    def of(cls, index: int, y: Any) -> Seen:
+    def of(cls, index: int, y: Any) -> Snapshot:
         """What is noted of leaf `index` of the result."""
         return cls(index, Spec(y.shape, y.dtype), _checksum(y), ref(y))
 
@@ -160,7 +160,7 @@ class Keep(PassesOn):
 
 
 @dataclass
-class Again(PassesOn):
+class SecondRun(PassesOn):
     """Looks on at a second run: the ops that were chosen in the first one are not computed."""
 
     first: Keep
@@ -183,7 +183,7 @@ class Again(PassesOn):
             )
         start = sum(self.first.counts[:done])
         kept = self.values[start : start + self.first.counts[done]]
-        y = apply(new_op(Known, op, kept), *xs)
+        y = apply(new_op(PrecomputedOp, op, kept), *xs)
         for v in y if op.many else (y,):
             if v.node is not None:  # from here on it is the op's own: rules are asked of the op
                 (v.node.inputs[0] if op.many else v.node).op = op
@@ -194,7 +194,7 @@ def _has_variables(xs: Sequence[Any]) -> bool:
     return any(isinstance(x, Variable) for x in xs)
 
 
-class Known(Op):
+class PrecomputedOp(Op):
     """Stands for an op while it passes the door, whose value is known already."""
 
     op: Op

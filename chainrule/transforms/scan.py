@@ -55,7 +55,7 @@ def scan(
     out: Structure | None = None
     for i in range(turns):
         x = structure.unflatten([a[i] for a in arrays])
-        state, ys, out = _turn(f, state, shape, x)
+        state, ys, out = _iteration(f, state, shape, x)
         every.append(ys)
     if out is None:
         return carry, _none(f, state, shape, structure, arrays)
@@ -77,7 +77,7 @@ def _turns(arrays: list[Tensor], length: int | None) -> int:
     return sizes.pop()
 
 
-def _turn(
+def _iteration(
     f: Callable[[Any, Any], Any], state: list[Any], shape: Structure, x: Any
 ) -> tuple[list[Any], list[Any], Structure]:
     """One call: the new carry and the ys, as leaves."""
@@ -108,7 +108,7 @@ def _as_one_loop(
     outs: list[Structure] = []
 
     def turn(given: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
-        new, ys, out = _turn(f, given, shape, structure.unflatten(parts))
+        new, ys, out = _iteration(f, given, shape, structure.unflatten(parts))
         outs.append(out)
         return new, ys
 
@@ -134,7 +134,7 @@ def _none(
     given = [placeholder(s.shape, s.dtype) for s in state]
     x = xs.unflatten([placeholder(a.shape[1:], a.dtype) for a in arrays])
     with recording(False):
-        _, ys, out = _turn(f, given, shape, x)
+        _, ys, out = _iteration(f, given, shape, x)
     return out.unflatten([_empty(y.value) for y in ys])
 
 

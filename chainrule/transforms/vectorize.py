@@ -23,7 +23,7 @@ from chainrule.engine.graph import (
 from chainrule.engine.op import Pick, Spec
 from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
-from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from chainrule.ops import batching_windows as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shapes.shaping import moveaxis, normalize_axis, stack
@@ -184,7 +184,7 @@ def _one_by_one(op: Call, xs: Sequence[Any], batched: Sequence[bool], size: int)
     rows: list[Any] = []
     for i in range(size):
         args = list(op.static)
-        for place, x, b in zip(op.places, xs, batched, strict=True):
+        for place, x, b in zip(op.tensor_positions, xs, batched, strict=True):
             args[place] = x[i] if b else x
         rows.append(op.function.apply(*args))
     if op.many:

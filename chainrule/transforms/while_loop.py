@@ -56,13 +56,13 @@ def while_loop(
     if t is not None:
 
         def turn(given: list[Any]) -> tuple[Any, list[Any]]:
-            new = _turn(body, shape, given)
+            new = _iteration(body, shape, given)
             return _going(cond, shape, new), new
 
         return shape.unflatten(t.repeat(t, turn, going, now, most))
     done = 0
     while _is_true(going) and done != most:
-        now, done = _turn(body, shape, now), done + 1
+        now, done = _iteration(body, shape, now), done + 1
         going = _going(cond, shape, now)
     return shape.unflatten(now)
 
@@ -97,7 +97,7 @@ def _is_true(going: Tensor) -> bool:
     return bool(going.value)
 
 
-def _turn(body: Callable[[Any], Any], shape: Structure, state: list[Any]) -> list[Any]:
+def _iteration(body: Callable[[Any], Any], shape: Structure, state: list[Any]) -> list[Any]:
     """One call of the body, as leaves."""
     leaves, its = flatten(body(shape.unflatten(state)))
     if its != shape:

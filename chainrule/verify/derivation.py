@@ -23,7 +23,7 @@ from chainrule.verify.subject import Array
 
 
 @final
-class _Whole:
+class _Relinking:
     """Handed every op of a forward: links again what was cut."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Whole:
     def _inside(self, op: UserCall, xs: Sequence[Any]) -> Any:
         """What the user's forward computes, op by op instead of as one."""
         args = list(op.static)
-        for index, x in zip(op.places, xs, strict=True):
+        for index, x in zip(op.tensor_positions, xs, strict=True):
             args[index] = x if isinstance(x, Variable) else variable(x)
         with intercept_ops(self), recording(True):
             return op.function.forward(Context(op.ctx.needs_input_grad), *args)
@@ -106,7 +106,7 @@ def derivation(
             for x, w in zip(xs, wanted, strict=True)
         ]
         nodes = [x.node if w else None for x, w in zip(leaves, wanted, strict=True)]
-        whole = _Whole()
+        whole = _Relinking()
         with watching(Watch(on_leave=whole.left)), intercept_ops(whole), recording(True):
             outs = [asarray(y) for y in f(*leaves)]
     except Exception:

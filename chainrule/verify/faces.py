@@ -15,9 +15,9 @@ import numpy as np
 from chainrule.engine.function import Function
 from chainrule.errors import ConfigError, describe
 from chainrule.nn.base.module import Module
-from chainrule.verify.asked import asked
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
+from chainrule.verify.request_errors import with_request_in_errors
 from chainrule.verify.whose import holds_torch, is_torch, is_torch_module
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _certified(what: str, subjects: Sequence[Subject], **options: Any) -> Report
 # --- Functions -----------------------------------------------------------------------------------
 
 
-@asked
+@with_request_in_errors
 def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """Verify the derivative that an engine makes of the function `f` at `args`.
 
@@ -86,7 +86,7 @@ def _checked(f: Callable[..., Any], args: Sequence[Any], order: int) -> Report:
     return certified_call(call, order)
 
 
-@asked
+@with_request_in_errors
 def function(fn: Any, *args: Any) -> Report:
     """Verify what a user's `Function` states: its backward, and its jvp if it has one.
 
@@ -146,7 +146,7 @@ def _made(cls: type) -> Any:
 # --- NumPy ---------------------------------------------------------------------------------------
 
 
-@asked
+@with_request_in_errors
 def pair(
     forward: Any,
     *args: Any,
@@ -222,7 +222,7 @@ def _owner_of(forward: Any, backward: Any, args: Sequence[Any]) -> Any:
 # --- Models --------------------------------------------------------------------------------------
 
 
-@asked
+@with_request_in_errors
 def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Report:
     """Verify a whole model: what its parts do on the values that flow, then the loss.
 

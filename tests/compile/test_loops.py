@@ -10,7 +10,6 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
 from chainrule.compile.loops.statements import (
-    Ahead,
     For,
     Gemm,
     Host,
@@ -19,6 +18,7 @@ from chainrule.compile.loops.statements import (
     Let,
     Loops,
     Matrix,
+    Prefetch,
     Product,
     Routine,
     Span,
@@ -64,7 +64,7 @@ STATEMENTS: list[tuple[Stmt, str]] = [
         "product i < 4, j < T, k < 8:\n  acc: float64 += w[k] * x[T*i + j]\n  y[T*i + j] = acc",
     ),
     (
-        Product(I, J, (K,), LOAD, LOAD, ACC, (), Ahead(W, Affine(2), 4, T, 16)),
+        Product(I, J, (K,), LOAD, LOAD, ACC, (), Prefetch(W, Affine(2), 4, T, 16)),
         "product i < 4, j < T, k < 8, ahead w[2; T, 1] (4, 16):\n"
         "  acc: float64 += x[T*i + j] * x[T*i + j]",
     ),

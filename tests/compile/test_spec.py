@@ -13,11 +13,10 @@ from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.check import checker
-from chainrule.compile.loops.check.accesses import apart
+from chainrule.compile.loops.check.accesses import check_disjoint
 from chainrule.compile.loops.check.checker import SpecError, check
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
 from chainrule.compile.loops.statements import (
-    Ahead,
     For,
     Gemm,
     Host,
@@ -26,6 +25,7 @@ from chainrule.compile.loops.statements import (
     Let,
     Loops,
     Matrix,
+    Prefetch,
     Product,
     Routine,
     Span,
@@ -367,8 +367,8 @@ def product_of_two_kinds(p: Parts) -> Loops:
 def memory_asked_for_by_row(p: Parts) -> Loops:
     (s,) = p.multiplied
     assert isinstance(s, Product)
-    ahead = Ahead(p.w, Affine.of(s.i), 8, 6, 6)
-    return p.loops(p.scaled, [replace(s, ahead=ahead)])
+    prefetch = Prefetch(p.w, Affine.of(s.i), 8, 6, 6)
+    return p.loops(p.scaled, [replace(s, prefetch=prefetch)])
 
 
 def gemm(p: Parts, **other: Any) -> list[Stmt]:
@@ -620,15 +620,15 @@ def test_parallel_loops_that_keep_apart():
 def test_buffers_that_live_together_lie_apart():
     p = Parts()
     loops = p.fine(gemm(p))
-    apart(loops, {p.s: 0, p.u: 256}, {})
+    check_disjoint(loops, {p.s: 0, p.u: 256}, {})
     with pytest.raises(SpecError, match=r"s, bytes 0 to 256, and u, bytes 248 to 440"):
-        apart(loops, {p.s: 0, p.u: 248}, {})
+        check_disjoint(loops, {p.s: 0, p.u: 248}, {})
 
 
 def test_buffers_that_live_one_after_the_other_share_memory():
     p = Parts()
     fill: list[Stmt] = [Store(p.u, at(), p.e.lit(1.0, F64))]
-    apart(p.fine(fill), {p.s: 0, p.u: 0}, {})
+    check_disjoint(p.fine(fill), {p.s: 0, p.u: 0}, {})
 
 
 def test_a_planner_that_puts_all_in_one_place_is_caught(monkeypatch: pytest.MonkeyPatch):

@@ -201,11 +201,11 @@ def test_leak_into_a_global_list():
     gc.unfreeze()  # what the suite has put aside: this module's names are to be found
     report = leaks(step, steps=3)
     gc.freeze()
-    assert len(report.found) == 2  # the last step's may still be in use
-    leak = report.found[0]
+    assert len(report.graphs) == 2  # the last step's may still be in use
+    leak = report.graphs[0]
     assert (leak.op, leak.where, leak.nodes) == ("sum", marked(__file__, "kept"), 3)
     assert leak.bytes == 3 * 2 * 4
-    names = {who for found in report.found for who in found.holders}
+    names = {who for found in report.graphs for who in found.holders}
     assert names == {f"the global 'history[{i}]' of module {__name__}" for i in (0, 1)}
     assert "Keep the number (loss.item())" in str(report)
     history.clear()
@@ -218,15 +218,15 @@ def test_leak_into_a_local_object():
         meter.seen.append((W * 2.0).exp().sum())
 
     report = leaks(step, steps=2)
-    assert len(report.found) == 1
-    (where,) = {who for who in report.found[0].holders if "meter" in who}
+    assert len(report.graphs) == 1
+    (where,) = {who for who in report.graphs[0].holders if "meter" in who}
     assert where.startswith("the local 'meter.seen[0]' of ")
 
 
 def test_leaks_now():
     kept = (W * 3.0).exp().sum()  # now
     report = leaks()
-    mine = [leak for leak in report.found if leak.where == marked(__file__, "now")]
+    mine = [leak for leak in report.graphs if leak.where == marked(__file__, "now")]
     assert len(mine) == 1
     assert any("the local 'kept' of test_leaks_now()" in who for who in mine[0].holders)
     assert kept.shape == ()

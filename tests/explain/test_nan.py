@@ -20,7 +20,7 @@ def test_trap_names_op_line_ranges_element():
     with trap_nan() as trap, pytest.raises(NonFiniteError) as e:
         y = x * 0.5
         y.log()  # trap log
-    found = trap.found
+    found = trap.bad_op
     assert found is not None
     assert (found.kind, found.op, found.phase) == ("NaN", "log", "forward")
     assert (found.where, found.index) == (at("trap log"), (2,))
@@ -38,8 +38,8 @@ def test_trap_lets_infinities_pass_unless_asked():
         x.log()
     with trap_nan(inf=True) as trap, pytest.raises(NonFiniteError, match=r"Inf made by 'log'"):
         x.log()
-    assert trap.found is not None
-    assert trap.found.element == "log(0) = -inf"
+    assert trap.bad_op is not None
+    assert trap.bad_op.element == "log(0) = -inf"
 
 
 def test_trap_tells_where_the_infinity_came_from():
@@ -47,9 +47,9 @@ def test_trap_tells_where_the_infinity_came_from():
     with trap_nan() as trap, pytest.raises(NonFiniteError):
         y = x.log()  # cause
         y * x
-    assert trap.found is not None and trap.found.cause is not None
-    assert trap.found.op == "mul"
-    assert (trap.found.cause.op, trap.found.cause.where) == ("log", at("cause"))
+    assert trap.bad_op is not None and trap.bad_op.cause is not None
+    assert trap.bad_op.op == "mul"
+    assert (trap.bad_op.cause.op, trap.bad_op.cause.where) == ("log", at("cause"))
 
 
 def test_trap_in_backward_names_the_forward_line():
@@ -57,7 +57,7 @@ def test_trap_in_backward_names_the_forward_line():
     with trap_nan() as trap, pytest.raises(NonFiniteError):
         y = x * x  # back
         y.sqrt().sum().backward()
-    found = trap.found
+    found = trap.bad_op
     assert found is not None
     assert (found.op, found.phase, found.where) == ("mul", "backward", at("back"))
     assert found.element == "the gradient of input 0 is nan (input 0 0, input 1 0, cotangent inf)"
@@ -72,7 +72,7 @@ def test_trap_in_forward_mode_names_the_op_and_its_line():
     x, t = cr.tensor([2.0, 1.0]), cr.tensor([1.0, 1.0])
     with trap_nan() as trap, pytest.raises(NonFiniteError) as e:
         cr.jvp(f, (x,), (t,))
-    found = trap.found
+    found = trap.bad_op
     assert found is not None
     mark = at("tangent of the root: infinite; of the product: NaN")
     assert (found.kind, found.op, found.phase, found.where) == ("NaN", "mul", "tangent", mark)
@@ -82,16 +82,16 @@ def test_trap_in_forward_mode_names_the_op_and_its_line():
     )
     with trap_nan(inf=True) as trap, pytest.raises(NonFiniteError):
         cr.jvp(f, (x,), (t,))
-    assert trap.found is not None
-    assert (trap.found.kind, trap.found.op) == ("Inf", "sqrt")
-    assert trap.found.element == "the tangent is inf (tangent 0 3)"
+    assert trap.bad_op is not None
+    assert (trap.bad_op.kind, trap.bad_op.op) == ("Inf", "sqrt")
+    assert trap.bad_op.element == "the tangent is inf (tangent 0 3)"
 
 
 def test_trap_in_forward_mode_says_that_the_tangent_came_bad():
     with trap_nan() as trap, pytest.raises(NonFiniteError):
         cr.jvp(cr.sin, (cr.tensor([2.0]),), (cr.tensor([np.nan]),))
-    assert trap.found is not None
-    assert trap.found.note == "A tangent that arrived there was bad already."
+    assert trap.bad_op is not None
+    assert trap.bad_op.note == "A tangent that arrived there was bad already."
     with trap_nan(inf=True):
         cr.jvp(cr.sin, (cr.tensor([2.0]),), (cr.tensor([1.0]),))
 
@@ -111,8 +111,8 @@ def test_trap_finds_products_of_matrices_and_einsum():
     for product in (lambda: a @ b, lambda: cr.einsum("ij,jk->ik", a, b)):
         with trap_nan() as trap, pytest.raises(NonFiniteError):
             product()
-        assert trap.found is not None
-        assert trap.found.op in ("matmul", "einsum")
+        assert trap.bad_op is not None
+        assert trap.bad_op.op in ("matmul", "einsum")
 
 
 def test_trap_finds_what_a_users_function_makes():
@@ -128,8 +128,8 @@ def test_trap_finds_what_a_users_function_makes():
     x = cr.tensor([1.0], requires_grad=True)
     with trap_nan() as trap, pytest.raises(NonFiniteError):
         Bad.apply(x)
-    assert trap.found is not None
-    assert trap.found.op == "Bad"
+    assert trap.bad_op is not None
+    assert trap.bad_op.op == "Bad"
 
 
 def test_trap_notices_nan_in_data_where_it_becomes_one_number():
@@ -138,8 +138,8 @@ def test_trap_notices_nan_in_data_where_it_becomes_one_number():
     with trap_nan() as trap, pytest.raises(NonFiniteError):
         y = x * data  # data
         y.sum()
-    assert trap.found is not None
-    assert (trap.found.op, trap.found.where) == ("constant", at("data"))
+    assert trap.bad_op is not None
+    assert (trap.bad_op.op, trap.bad_op.where) == ("constant", at("data"))
 
 
 def test_trap_is_off_afterwards():

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chainrule.parallel.place import Place
+from chainrule.parallel.membership import Membership
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs.py")
@@ -88,10 +88,10 @@ def nursery() -> Iterator[Nursery]:
         made.close()
 
 
-def places(size: int) -> list[Place]:
+def places(size: int) -> list[Membership]:
     """Of workers on this machine that meet in a folder of their own."""
     store = f"file:{tempfile.mkdtemp()}/store"
-    return [Place(rank, size, size, store) for rank in range(size)]
+    return [Membership(rank, size, size, store) for rank in range(size)]
 
 
 def _serve() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.errors import ConfigError
-from chainrule.parallel.place import Place, here
+from chainrule.parallel.membership import Membership, membership
 from parallel.running import Nursery
 from tests.sampling import sampled
 
@@ -84,7 +84,7 @@ def test_folders_that_are_not_shared(workers: Nursery, tmp_path: Path):
 )
 def test_an_environment_that_makes_no_sense(variables: dict[str, str], says: str):
     with pytest.raises(ConfigError, match=says):
-        here(variables)
+        membership(variables)
 
 
 def test_torchrun_s_variables_are_read():
@@ -93,9 +93,9 @@ def test_torchrun_s_variables_are_read():
         "MASTER_PORT": "29400", "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "2",
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }  # fmt: skip
-    place = here(variables)
-    assert place == Place(3, 4, 2, "tcp:a.b:29400", True, "x/2", os.getppid())
-    assert here(Place(1, 2, 2, "file:/x", False, "a", 7).variables()) == Place(
+    place = membership(variables)
+    assert place == Membership(3, 4, 2, "tcp:a.b:29400", True, "x/2", os.getppid())
+    assert membership(Membership(1, 2, 2, "file:/x", False, "a", 7).variables()) == Membership(
         1, 2, 2, "file:/x", False, "a", 7
     )
-    assert here({}) == Place()
+    assert membership({}) == Membership()

@@ -21,7 +21,7 @@ from chainrule.compile.loops.expressions import (
     Exprs,
     Local,
     Var,
-    parts_of,
+    operands_of,
     within,
 )
 from chainrule.compile.loops.statements import For, Gemm, Into, Let, Product, Store
@@ -143,15 +143,16 @@ def children(e: Expr) -> list[Expr]:
     wrapped = wrapped_index(e)
     if wrapped is not None:
         return [wrapped[0]]
-    return [*parts_of(e)] * (2 if e.kind == "fn" and e.of[0] == "square" else 1)
+    return [*operands_of(e)] * (2 if e.kind == "fn" and e.of[0] == "square" else 1)
 
 
 # --- what is kept --------------------------------------------------------------------------------
 
 
 def shown_once(body: Sequence[Any], n: int, folded: Mapping[Local, str]) -> bool:
-    """Whether the variable that statement `n` sets is another one's name, or is needed once at
-    most: by a statement of the same block, before anything that it reads is written to."""
+    """Whether the variable that statement `n` sets can be replaced by its value. It can if it is
+    another variable's name. It also can if one statement of the same block needs it, before
+    anything that it reads is written to."""
     let = body[n]
     rest = body[n + 1 :]
     if let.local in folded:

@@ -33,13 +33,13 @@ static void read_bytes(FILE *file, void *to, size_t bytes) {
 class Reading:
     """What is read once, what of it lives on, what is read at every step, and what is printed."""
 
-    once: list[Array]
+    initial: list[Array]
     state: list[Array]
     each_step: list[Array]
     results: list[Array]
     outside: Array | None
     checks: list[str]
-    """What to say for each bit of `outside`, which tells of indices that were."""
+    """What to say for each bit of `outside`: the indices that were out of range."""
 
 
 def main_text(
@@ -67,7 +67,7 @@ def main_text(
     arguments = "".join([f", int {s}" for s in symbols])
     batch = _reader("read_batch", reading.each_step, arguments) if reading.each_step else ""
     return "\n".join([
-        "/* ---- main ---- */\n", _READ, _reader("read_state", reading.once, ""),
+        "/* ---- main ---- */\n", _READ, _reader("read_state", reading.initial, ""),
         *([batch] if batch else []),
         *([_refusal(reading.checks)] if reading.outside else []),
         _writer([*reading.state, *dict.fromkeys(reading.results)]),

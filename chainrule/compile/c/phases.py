@@ -153,7 +153,7 @@ def _as_found(place: Term, t: Term) -> Term:
     return Term(Parts(), (place,), t.shape, t.dtype, None, None, t.code, t.at)
 
 
-def with_own_results(program: Program) -> Program:
+def with_distinct_results(program: Program) -> Program:
     """The program with copies in the place of results that are given, or stand there twice."""
     out: list[Term] = []
     for t in program.results:

@@ -11,7 +11,7 @@ from chainrule.compile.c import functions as fn
 from chainrule.compile.c.arrays import SPOKEN, Array, describe_memory
 from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
-from chainrule.compile.c.phases import Phase, split, with_own_results
+from chainrule.compile.c.phases import Phase, split, with_distinct_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
 from chainrule.compile.export.call_data import InputInfo, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
@@ -59,7 +59,7 @@ class Source:
         largest: Mapping[str, int],
         checks: Sequence[str] = (),
     ) -> None:
-        program = with_own_results(as_lying(program))
+        program = with_distinct_results(as_lying(program))
         self.checks = list(checks)
         self.program, self.given, self.largest = program, given, largest
         gradients = frozenset([i for i, g in enumerate(given) if g.gradient])

@@ -39,9 +39,9 @@ class _Writer:
     def __init__(self, f: Any, plan: Any, b: Any) -> None:
         self.f, self.b = f, b
         self.no: Any = None
-        self.words = self.held(plan, ARRAY.data)
+        self.words = self.field(plan, ARRAY.data)
 
-    def held(self, thing: Any, at: Any, kind: Any = _PTR) -> Any:
+    def field(self, thing: Any, at: Any, kind: Any = _PTR) -> Any:
         """What an object holds `at` bytes from its start."""
         at = _word(at) if isinstance(at, int) else at
         return self.b.load(self.b.gep(thing, [at], source_etype=_I8), typ=kind)
@@ -88,17 +88,17 @@ class _Writer:
         """Argument `k`, and the start of its record."""
         at = self.b.add(_word(ITEMS), self.b.mul(k, _word(8)))
         start = self.b.add(_word(len(PLAN)), self.b.mul(k, _word(len(ARGUMENT))))
-        return self.held(args, at), start
+        return self.field(args, at), start
 
     def array(self, x: Any, start: Any) -> Any:
         """The array of an argument: what it holds, or itself."""
         at = self.word(ARGUMENT.index("value"), start)
         itself = self.b.icmp_signed("==", at, _word(0))
         # An object's first word can always be read; it is not used.
-        return self.b.select(itself, x, self.held(x, at))
+        return self.b.select(itself, x, self.field(x, at))
 
 
-def again(module: Any) -> None:
+def add_call_gate(module: Any) -> None:
     """Add the function to a module."""
     f = ir.Function(module, ir.FunctionType(_PTR, [_PTR, _PTR]), "again")
     plan, args = f.args
@@ -106,7 +106,7 @@ def again(module: Any) -> None:
     w = _Writer(f, plan, b)
     w.no = f.append_basic_block("no")
     count = w.word(PLAN.index("arguments"))
-    w.equal(w.held(args, LENGTH, I64), count)
+    w.equal(w.field(args, LENGTH, I64), count)
     found = b.alloca(I64, SYMBOLS)
     for s in range(SYMBOLS):
         b.store(_word(-1), b.gep(found, [_word(s)], source_etype=I64))
@@ -134,20 +134,20 @@ def _argument(w: _Writer, x: Any, start: Any, found: Any) -> None:
     """One argument: its class, then its array's."""
     b = w.b
     at = {name: w.word(i, start) for i, name in enumerate(ARGUMENT)}
-    w.equal(w.held(x, KIND, I64), at["kind"])
+    w.equal(w.field(x, KIND, I64), at["kind"])
     # A tensor with a node may need a gradient: that is for Python to see.
-    node = w.held(x, at["node"], I64)
+    node = w.field(x, at["node"], I64)
     none = w.word(PLAN.index("none"))
     itself = b.icmp_signed("==", at["value"], _word(0))
     w.go_on_if(b.or_(itself, b.icmp_signed("==", node, none)))
     a = w.array(x, start)
-    w.equal(w.held(a, KIND, I64), w.word(PLAN.index("ndarray")))
-    w.equal(w.held(a, ARRAY.dtype, I64), at["dtype"])
-    axes = b.sext(w.held(a, ARRAY.axes, _I32), I64)
+    w.equal(w.field(a, KIND, I64), w.word(PLAN.index("ndarray")))
+    w.equal(w.field(a, ARRAY.dtype, I64), at["dtype"])
+    axes = b.sext(w.field(a, ARRAY.axes, _I32), I64)
     w.equal(axes, at["axes"])
     flag = ir.Constant(_I32, READY)
-    w.go_on_if(b.icmp_signed("==", b.and_(w.held(a, ARRAY.flags, _I32), flag), flag))
-    shape = w.held(a, ARRAY.shape)
+    w.go_on_if(b.icmp_signed("==", b.and_(w.field(a, ARRAY.flags, _I32), flag), flag))
+    shape = w.field(a, ARRAY.shape)
     i, end = w.counting(axes, "axis")
     n = b.load(b.gep(shape, [i], source_etype=I64), typ=I64)
     _size(w, n, w.word(b.add(_word(ARGUMENT.index("n0")), i), start), found)

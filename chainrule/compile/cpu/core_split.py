@@ -93,7 +93,7 @@ def _parallelize(s: Stmt, around: int) -> Split | None:
             return _parallelize_nest(s, around)
         case For() if s.mode == "lanes" or is_transposed_copy(s):
             return _blocks(s, s.var, around)
-        case Product() if s.ahead is None:
+        case Product() if s.prefetch is None:
             return _blocks(s, max((s.i, s.j), key=lambda v: typical(v.extent)), around)
         case Gemm():
             return _gemm(s, around)
@@ -164,16 +164,22 @@ def _gemm(s: Gemm, around: int) -> Split | None:
     size = even[0] if even else n // count // TILE * TILE
     outer = Var("block", n // size)
 
-    def part(start: Affine, m: int) -> Gemm:
+    def block_of(start: Affine, m: int) -> Gemm:
         if by_rows:
             return replace(
-                s, m=m, left=s.left.moved(start, Affine()), out=s.out.moved(start, Affine())
+                s,
+                m=m,
+                left=s.left.from_element(start, Affine()),
+                out=s.out.from_element(start, Affine()),
             )
         return replace(
-            s, n=m, right=s.right.moved(Affine(), start), out=s.out.moved(Affine(), start)
+            s,
+            n=m,
+            right=s.right.from_element(Affine(), start),
+            out=s.out.from_element(Affine(), start),
         )
 
     left = n % size
-    each = part(Affine(0, ((outer, size),)), size)
+    each = block_of(Affine(0, ((outer, size),)), size)
     loop = For(outer, (each,), "parallel", independent=True)
-    return loop, part(Affine(n - left), left) if left else None
+    return loop, block_of(Affine(n - left), left) if left else None

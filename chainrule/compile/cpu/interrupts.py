@@ -7,8 +7,8 @@ that. No handler is installed: what the user's do, they do here too.
 
     i1 poll(i64 me)      whether to end; only the thread that called the program, 0, asks Python
 
-Another Python thread may hold the interpreter for long. The longer a look had to wait, the later is
-the next one, up to a fifth of a second: so waiting takes little of the time.
+Another Python thread may hold the interpreter for long. The longer a look had to wait, the later
+the next one is, up to a fifth of a second. So little time is spent waiting.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def _number(n: int) -> Any:
 
 @final
 class Run:
-    """What a module knows of the run that goes on: whether it is to end, when the next look is due
-    (also after the run), and Python's thread."""
+    """A module's state for the current run: whether it is to end, when the next look is due, and
+    Python's thread. The time of the next look outlives the run."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

@@ -120,8 +120,8 @@ def holders() -> Holders | None:
 
 
 def _versions() -> bool:
-    """Whether a dictionary's fourth word is another one after each change: of its keys or not, and
-    of an attribute of the object that it belongs to."""
+    """Whether every change of a dictionary changes its fourth word: a change of its keys, of its
+    values, or of an attribute of the object that it belongs to."""
     names: dict[str, object] = {"a": object()}
     seen = [word(id(names) + 3 * _WORD)]
     for change in (_replace, _add, _remove, _replace):

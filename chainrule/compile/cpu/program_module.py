@@ -9,10 +9,11 @@ next. `scratch` are addresses of memory for what lives in between, `sizes` the v
 the symbols; `host` is the Python function that runs a statement by its number, should one need it.
 If the module is `timed`, the cycles that kernel i takes are added to times[i].
 
-A run can be ended (`interrupts.py`) until a kernel writes to the caller's state: from there on it
-goes on to its end, so that state is that after a whole number of runs. If loops of unknown length,
-or statements of Python's, come after that, it can be ended everywhere. Then some objects are half
-written, and who called has to put back what was in them: `undo` is their count and their numbers.
+A run can be ended (`interrupts.py`) until a kernel writes to the caller's state. From then on it
+runs to its end, so the state is always that after a whole number of runs. If loops of unknown
+length, or statements of Python's, come after that, it can be ended everywhere. Then some objects
+are half written, and who called has to put back what was in them: `undo` is their count and their
+numbers.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ COUNT: Final = 1
 
 @final
 @dataclass(eq=False)
-class Turns:
+class WhileLoop:
     """A loop that goes on as long as its first carry, one bool, holds before a turn.
 
     The inputs of `program` are so many carries, which it updates or leaves as they are, and what it
@@ -35,7 +35,7 @@ class Turns:
     program: Program
     carries: int
     inlined: bool = False
-    extends: Turns | None = None
+    extends: WhileLoop | None = None
     most: int | None = None
     _run: Any = None
     """What does one turn on arrays, for who does them one by one."""
@@ -68,10 +68,10 @@ class Turns:
         return [new.get(i, t) for i, t in enumerate(self.program.inputs[: self.carries])]
 
 
-def turns_of(t: Term) -> Turns | None:
+def while_loop_of(t: Term) -> WhileLoop | None:
     """The turns that `t` is all of, if it is such a loop."""
-    turns = getattr(t.op, "turns", None)
-    return turns if isinstance(turns, Turns) else None
+    turns = getattr(t.op, "loop", None)
+    return turns if isinstance(turns, WhileLoop) else None
 
 
 def replay(
@@ -106,12 +106,12 @@ def bare(program: Program) -> Program:
     return _with(program, {t: t.args[0] for t in order if t.op is not None and t.op.passes})
 
 
-def once(program: Program) -> Program:
+def without_repeated_loops(program: Program) -> Program:
     """The program in which a loop that another one extends, which carries tangents along as well,
     is not run beside it."""
     while True:
         order = in_order(program.roots)
-        loops = [t for t in order if turns_of(t) is not None]
+        loops = [t for t in order if while_loop_of(t) is not None]
         pairs = [(t, wide) for t in loops for wide in loops if _extends(wide, t)]
         found = next((p for p in pairs if p[0] not in in_order([p[1]])), None)
         if found is None:
@@ -122,8 +122,8 @@ def once(program: Program) -> Program:
 def _extends(wide: Term, t: Term) -> bool:
     """Whether the loop `wide` is `t` and more: it begins with the same carries, and what it reads
     begins with what `t` reads."""
-    n, m = t.op.turns.carries, wide.op.turns.carries
-    if wide.op.turns.extends is not t.op.turns:
+    n, m = t.op.loop.carries, wide.op.loop.carries
+    if wide.op.loop.extends is not t.op.loop:
         return False
     rest = t.args[n:]
     return wide.args[:n] == t.args[:n] and wide.args[m : m + len(rest)] == rest

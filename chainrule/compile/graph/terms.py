@@ -165,7 +165,7 @@ class Values:
     """Runs a program op by op on arrays: what every faster way must agree with."""
 
     program: Program
-    known: dict[Term, Any] = field(default_factory=dict[Term, Any])
+    values: dict[Term, Any] = field(default_factory=dict[Term, Any])
 
     def run(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The results, and the new values of `updates`, in order."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.compile.graph.array_patterns import Ratio, Steps, Triangle, Uniform, find_pattern
-from chainrule.compile.graph.loop_body import Turns
+from chainrule.compile.graph.loop_body import WhileLoop
 from chainrule.compile.graph.size_polynomials import Sample, fit_polynomial, number_fitted
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
@@ -93,7 +93,7 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
         if len(set(counts)) != 1:
             raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
-    if isinstance(first, Turns):
+    if isinstance(first, WhileLoop):
         return _turns(values, samples, t)
     if all(type(v) is type(first) and v == first for v in values):
         return first
@@ -105,14 +105,14 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
     raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
 
 
-def _turns(values: Sequence[Turns], samples: Sequence[Sample], t: Term) -> Turns:
+def _turns(values: Sequence[WhileLoop], samples: Sequence[Sample], t: Term) -> WhileLoop:
     """The turns of a loop at all sizes, also in simpler terms where these are known."""
     first, simple = values[0], [v.known_simple for v in values]
     whole = _unify([v.program for v in values], samples)
     found = [p for p in simple if p is not None]
     made = _unify(found, samples) if len(found) == len(values) else None
     most = None if first.most is None else _value([v.most for v in values], samples, t)
-    return Turns(whole, first.carries, first.inlined, most=most, _simple=made)
+    return WhileLoop(whole, first.carries, first.inlined, most=most, _simple=made)
 
 
 def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
@@ -173,7 +173,7 @@ def _symbols(value: Any) -> set[str]:
             return _symbols(x)
         case Steps():
             return _symbols((value.start, value.step))
-        case Turns():
+        case WhileLoop():
             return symbols_of(value.program)
         case _:
             return set()
@@ -208,7 +208,7 @@ def _is_at(x: Term, y: Term, sample: Sample) -> bool:
 
 
 def _is_field(ours: Any, theirs: Any, sample: Sample) -> bool:
-    if isinstance(ours, Turns):
+    if isinstance(ours, WhileLoop):
         return holds_at(ours.program, theirs.program, sample)
     return _value_at(ours, sample) == theirs
 

@@ -134,7 +134,7 @@ class Explanation(Tabled):
             lines.append(f"{_row(cs, widths)}  {r.kernel:<{names}}  {_op_words(r)}")
         return [*lines, f"{_row(cells[-1], widths)}  total"]
 
-    def parts(self) -> list[str]:
+    def html_pieces(self) -> list[str]:
         """What the table says, for a notebook."""
         rows = [["kernel", *_HEAD, "what is fused into it"]]
         rows += [[r.kernel, *_cells(r, self.seconds), _op_words(r)] for r in self.rows]

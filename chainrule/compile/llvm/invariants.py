@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.compile.loops.accesses import writes_of
-from chainrule.compile.loops.expressions import Buffer, Expr, parts_of, within
+from chainrule.compile.loops.expressions import Buffer, Expr, operands_of, within
 from chainrule.compile.loops.statements import (
     For,
     Into,
@@ -80,7 +80,7 @@ def _invariant(
     if bound.isdisjoint(x.free) and written.isdisjoint(reads):
         yield x
         return
-    for y in parts_of(x):
+    for y in operands_of(x):
         yield from _invariant(e, y, bound, written, seen)
 
 

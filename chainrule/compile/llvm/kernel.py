@@ -26,7 +26,7 @@ from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import Platform, Polls
 from chainrule.compile.llvm.short_rows import row_of
-from chainrule.compile.llvm.value_numbering import Known
+from chainrule.compile.llvm.value_numbering import AvailableValues
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
@@ -68,7 +68,7 @@ class Emitter:
         self.locals: dict[Local, Value] = {}
         self.vectors: dict[Local, list[Value]] = {}
         self.lanes: Lanes | None = None
-        self.known = Known()
+        self.known = AvailableValues()
         self.derived = Derived(builder)
         self.polls = polls
         self.polled_loops = 0
@@ -175,7 +175,7 @@ class Emitter:
         if lanes is not None and lanes.mask is not None and nums.lanes_of(new):
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
-        self.known.changed(s.local)
+        self.known.invalidate_local(s.local)
 
     # --- expressions
 
@@ -231,9 +231,9 @@ class Emitter:
         """An offset, for the first lane where there are several."""
         return memory_access.affine(self, at)
 
-    def place(self, buffer: Buffer, at: Affine) -> Value:
+    def element_address(self, buffer: Buffer, at: Affine) -> Value:
         """The address of an element."""
-        return memory_access.place(self, buffer, at)
+        return memory_access.element_address(self, buffer, at)
 
     def extent(self, n: Extent) -> Value:
         """A size as a number."""

@@ -178,7 +178,7 @@ def _finish(e: Emitter, local: Local, fold: Fold) -> None:
     slot = e.locals[local]
     old = b.load(slot, typ=slot.allocated_type)
     b.store(fn.call(b, fold, dtype, [old, one]), slot)
-    e.known.changed(local)
+    e.known.invalidate_local(local)
 
 
 def _across(b: Any, v: Value, fold: Fold, dtype: Any) -> Value:

@@ -57,7 +57,7 @@ def _split(e: Emitter, at: Affine) -> tuple[Value | None, int]:
         total = (
             part
             if total is None
-            else e.known.once(
+            else e.known.get_or_make(
                 ("add", total, part), lambda x=total, y=part: b.add(x, y, flags=("nsw",))
             )
         )
@@ -138,7 +138,7 @@ def _whole(e: Emitter, x: Expr) -> Value:
     return nums.cast(e.b, e.value(x), x.dtype, np.dtype(np.int64))
 
 
-def place(e: Emitter, buffer: Buffer, at: Affine) -> Value:
+def element_address(e: Emitter, buffer: Buffer, at: Affine) -> Value:
     """The address of an element."""
     varying, const = _split(e, at)
     if varying is None:
@@ -148,7 +148,9 @@ def place(e: Emitter, buffer: Buffer, at: Affine) -> Value:
     if const == 0:
         return base
     number = ir.Constant(I64, const)
-    return e.known.once(("place", base, const), lambda: e.b.gep(base, [number], source_etype=kind))
+    return e.known.get_or_make(
+        ("place", base, const), lambda: e.b.gep(base, [number], source_etype=kind)
+    )
 
 
 def _address(e: Emitter, buffer: Buffer, offset: Value) -> Value:
@@ -163,7 +165,7 @@ def load(e: Emitter, x: Expr) -> Value:
     """The value of `x`, a load."""
     b, lanes = e.b, e.lanes
     buffer, at, when = x.of
-    held = e.known.held(buffer, at)
+    held = e.known.stored_value(buffer, at)
     if held is not None and when is None:
         return held
     along = at.coefficient(lanes.var) if lanes is not None else 0
@@ -176,15 +178,15 @@ def load(e: Emitter, x: Expr) -> Value:
         on = e.derived.splat(on, lanes.width)
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
-        return _load_vector(b, place(e, buffer, at), buffer.dtype, lanes.width, mask)
+        return _load_vector(b, element_address(e, buffer, at), buffer.dtype, lanes.width, mask)
     if along == 2 and mask is None and not indexed and strided_pairs.pay(e.target, buffer.dtype):
-        return strided_pairs.load(b, place(e, buffer, at), buffer.dtype, lanes.width)
+        return strided_pairs.load(b, element_address(e, buffer, at), buffer.dtype, lanes.width)
     return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
 
 
 def _load_one(e: Emitter, buffer: Buffer, at: Affine, on: Value | None) -> Value:
     if on is None:
-        return _read(e.b, place(e, buffer, at), buffer.dtype, 0)
+        return _read(e.b, element_address(e, buffer, at), buffer.dtype, 0)
     b = e.b  # read an element that is there in any case, if the wanted one is not
     offset = b.select(on, affine(e, at), ir.Constant(I64, 0))
     got = _read(b, _address(e, buffer, offset), buffer.dtype, 0)
@@ -239,7 +241,7 @@ def store(e: Emitter, s: Store) -> None:
     b, value, dtype = e.b, e.value(s.value), s.buffer.dtype
     lanes = e.lanes
     if lanes is None or not (s.add or is_vector(e, s.at)):  # what all lanes add, each adds
-        at = place(e, s.buffer, s.at)
+        at = element_address(e, s.buffer, s.at)
         if s.add:
             value = fn.call(b, "add", dtype, [_read(b, at, dtype, 0), value])
         b.store(_to_memory(b, value, dtype), at)
@@ -250,7 +252,7 @@ def store(e: Emitter, s: Store) -> None:
         if along == 1:
             _store_vector(e, s, value, lanes)
         elif along == 2 and alone and strided_pairs.pay(e.target, dtype):
-            strided_pairs.store(b, place(e, s.buffer, s.at), value, dtype)
+            strided_pairs.store(b, element_address(e, s.buffer, s.at), value, dtype)
         else:
             _scatter(e, s, value, lanes)
     e.known.stored(s, value)
@@ -258,7 +260,7 @@ def store(e: Emitter, s: Store) -> None:
 
 def _store_vector(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
     b, dtype = e.b, s.buffer.dtype
-    at = place(e, s.buffer, s.at)
+    at = element_address(e, s.buffer, s.at)
     if s.add:
         old = _load_vector(b, at, dtype, lanes.width, lanes.mask)
         value = fn.call(b, "add", dtype, [old, value])

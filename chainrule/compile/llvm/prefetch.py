@@ -1,7 +1,7 @@
 """Memory that a product needs soon, asked for while it adds up.
 
 Rows of a large matrix are on different pages, so that no processor guesses which one is next. What
-a tile's body reads and writes is asked for while the tile's sums are made. What `Product.ahead`
+a tile's body reads and writes is asked for while the tile's sums are made. What `Product.prefetch`
 names is asked for during the whole product, some of it at each step of a tile. All at once would
 hold up what the sums themselves read.
 
@@ -36,7 +36,7 @@ def steps(s: Product, rows: int, vectors: int) -> int:
     (k, *more) = [v.extent for v in s.k]
     if more or not isinstance(k, int) or k < LONG:
         return 0
-    return rows * vectors if s.ahead is not None or _places(s) else 0
+    return rows * vectors if s.prefetch is not None or _places(s) else 0
 
 
 def ask(
@@ -58,12 +58,12 @@ def ask(
         e.vars[s.i] = b.add(rows[0], b.udiv(step, vectors))
         e.vars[s.j] = b.add(panel[0].base, column)
         for (buffer, at), written in _places(s).items():
-            _prefetch(e, e.place(buffer, at), written=written, cache=_FIRST)
+            _prefetch(e, e.element_address(buffer, at), written=written, cache=_FIRST)
         _left(e, s, rows, start, each)
-    if s.ahead is not None:
+    if s.prefetch is not None:
         before = b.mul(rows[0], vectors)
         steps = typical(s.i.extent) * len(panel)
-        _share(e, s.ahead, steps, b.add(before, step))
+        _share(e, s.prefetch, steps, b.add(before, step))
 
 
 def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int) -> None:
@@ -90,7 +90,7 @@ def _place_loaded(x: Expr) -> Place | None:
     return x.of[:2] if plain and all(isinstance(v, Var) for v, _ in x.of[1].terms) else None
 
 
-def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
+def _share(e: Emitter, x: loops.Prefetch, steps: int, number: Value) -> None:
     """Ask for the lines that step `number` of so many has to ask for."""
     b, size = e.b, x.buffer.dtype.itemsize
     per_row = -(-typical(x.length) * size // e.target.line)

@@ -5,8 +5,8 @@ next one loads. Where the row does not fill its vectors that is under a mask, an
 waits for the store. Here the row is a few vectors and each loop is these vectors: what one loop has
 loaded, computed or stored the next one knows.
 
-A row whose length is known only when it runs has this form twice, for up to 32 and up to 64 bytes,
-and the loops for other lengths.
+A row whose length is known only at run time has this form twice, for up to 32 and up to 64 bytes.
+Loops serve other lengths.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -92,7 +92,7 @@ class Row:
                 with lanes.folding(e, s.body, width, copies=1):
                     for vector, renaming in zip(vectors, renamings, strict=True):
                         for local in [x.local for x in s.body if isinstance(x, Let)]:
-                            e.known.changed(local)  # the vector before had it, too
+                            e.known.invalidate_local(local)  # the vector before had it, too
                         lanes.vector(e, renaming.body(s.body), vector)
 
     def _vectors(self, length: int, width: int) -> list[lanes.Lanes]:

@@ -64,13 +64,13 @@ def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> N
     lines: list[Any] = []
     for n in range(SIDE):
         e.vars[col[0]] = e.derived.plus(col[1], n)
-        lines.append(b.load(e.place(source, at), typ=kind, align=x.dtype.itemsize))
+        lines.append(b.load(e.element_address(source, at), typ=kind, align=x.dtype.itemsize))
     for step in (1, 2, 4):
         lines = _exchange(b, lines, step)
     e.vars[col[0]] = col[1]
     for n, line in enumerate(lines):
         e.vars[row[0]] = e.derived.plus(row[1], n)
-        b.store(line, e.place(s.buffer, s.at), align=x.dtype.itemsize)
+        b.store(line, e.element_address(s.buffer, s.at), align=x.dtype.itemsize)
 
 
 def _exchange(b: Any, lines: list[Any], step: int) -> list[Any]:

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from chainrule.compile.loops.accesses import writes_of
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, parts_of
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, operands_of
 from chainrule.compile.loops.statements import Into, Stmt, Store, statements
 
 Value = Any
 
 
 @final
-class Known:
+class AvailableValues:
     """The values of expressions, and what is in memory.
 
     What is to be forgotten is found by what it depends on. So a body of many statements takes no
@@ -34,7 +34,7 @@ class Known:
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
-        return self.made(e)
+        return self.lookup(e)
 
     def keep(self, e: Expr, value: Value) -> None:
         """From here on, and in what is within this block, `e` is `value`."""
@@ -43,14 +43,14 @@ class Known:
             if not isinstance(x, Var):
                 self._depend.setdefault(x, {})[e] = None
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def get_or_make(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes of values alone, which is what `key` says: once in this block."""
-        found = self.made(key)
+        found = self.lookup(key)
         if found is None:
             found = self._frames[-1][key] = make()
         return found
 
-    def made(self, key: Any) -> Any | None:
+    def lookup(self, key: Any) -> Any | None:
         """What is known by `key`."""
         for frame in reversed(self._frames):
             if key in frame:
@@ -68,7 +68,7 @@ class Known:
 
     def stored(self, s: Store, value: Value) -> None:
         """`value` is now where `s` puts it."""
-        self.written([s.buffer])
+        self.invalidate([s.buffer])
         if not s.add:
             self._stored[-1].setdefault(s.buffer, {})[s.at] = value
 
@@ -76,23 +76,23 @@ class Known:
         """`s`, which is more than one number, begins. What it changes anywhere is unknown from its
         start on: a loop comes back to it."""
         inner = list(statements([s]))
-        self.written({b for x in inner for b in writes_of(x)})
+        self.invalidate({b for x in inner for b in writes_of(x)})
         for local in {x.local for x in inner if isinstance(x, Into)}:
-            self.changed(local)
+            self.invalidate_local(local)
 
-    def written(self, buffers: Collection[Buffer]) -> None:
+    def invalidate(self, buffers: Collection[Buffer]) -> None:
         """Something was written there: what was read from it is forgotten, and what it held."""
         for buffer in buffers:
             self._forget(buffer)
             for frame in self._stored:
                 frame.pop(buffer, None)
 
-    def held(self, buffer: Buffer, at: Affine) -> Value | None:
+    def stored_value(self, buffer: Buffer, at: Affine) -> Value | None:
         """What this block has stored there, if it is there still. A block around this one may be a
         loop that stores there later, before it comes back."""
         return self._stored[-1].get(buffer, {}).get(at)
 
-    def changed(self, local: Local) -> None:
+    def invalidate_local(self, local: Local) -> None:
         """Forget what depends on `local`."""
         self._forget(local)
 
@@ -106,6 +106,6 @@ class Known:
         found = self._reads.get(e)
         if found is None:
             own = [e.of[0]] if e.kind == "load" else []
-            found = frozenset(own).union(*map(self.reads, parts_of(e)))
+            found = frozenset(own).union(*map(self.reads, operands_of(e)))
             self._reads[e] = found
         return found

@@ -223,10 +223,10 @@ def within(e: Expr) -> Iterator[Expr]:
             continue
         seen.add(x)
         yield x
-        stack += parts_of(x)
+        stack += operands_of(x)
 
 
-def parts_of(e: Expr) -> Sequence[Expr]:
+def operands_of(e: Expr) -> Sequence[Expr]:
     """The expressions that `e` is directly computed from."""
     match e.kind:
         case "fn":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chainrule.compile.loops.statements import (
-    Ahead,
     For,
     Gemm,
     Host,
@@ -14,6 +13,7 @@ from chainrule.compile.loops.statements import (
     Let,
     Loops,
     Matrix,
+    Prefetch,
     Product,
     Routine,
     Span,
@@ -69,7 +69,7 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                 yield f"{pad}{s.buffer}[{s.at}] {'+=' if s.add else '='} {s.value}"
             case Product():
                 ks = ", ".join([f"{k} < {k.extent}" for k in s.k])
-                soon = "" if s.ahead is None else f", ahead {_ahead(s.ahead)}"
+                soon = "" if s.prefetch is None else f", ahead {_ahead(s.prefetch)}"
                 yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}{soon}:"
                 yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
                 yield from _lines(s.body, depth + 1)
@@ -93,7 +93,7 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                     yield from [f"{pad}  {line}" for line in str(k).splitlines()]
 
 
-def _ahead(x: Ahead) -> str:
+def _ahead(x: Prefetch) -> str:
     return f"{x.buffer}[{x.at}; {x.row}, 1] ({x.rows}, {x.length})"
 
 

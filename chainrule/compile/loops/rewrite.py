@@ -14,7 +14,6 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
 from chainrule.compile.loops.statements import (
-    Ahead,
     For,
     Gemm,
     Host,
@@ -22,6 +21,7 @@ from chainrule.compile.loops.statements import (
     Kernel,
     Let,
     Matrix,
+    Prefetch,
     Product,
     Routine,
     Span,
@@ -45,7 +45,7 @@ class Renaming:
     buffers: Mapping[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
     shifts: Mapping[Buffer, Affine] = field(default_factory=dict[Buffer, Affine])
     exprs: Exprs = field(default_factory=Exprs)
-    _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    _memo: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
 
     def body(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Statements."""
@@ -68,7 +68,7 @@ class Renaming:
                 return Product(
                     self._var(s.i), self._var(s.j), tuple([self._var(k) for k in s.k]),
                     self.expr(s.left), self.expr(s.right), self._local(s.acc), self.body(s.body),
-                    None if s.ahead is None else self._soon(s.ahead),
+                    None if s.prefetch is None else self._soon(s.prefetch),
                 )  # fmt: skip
             case Gemm():
                 left, right, out = map(self.matrix, (s.left, s.right, s.out))
@@ -89,9 +89,9 @@ class Renaming:
 
     def expr(self, e: Expr) -> Expr:
         """An expression."""
-        if e not in self._done:
-            self._done[e] = self._expr(e)
-        return self._done[e]
+        if e not in self._memo:
+            self._memo[e] = self._expr(e)
+        return self._memo[e]
 
     def _expr(self, e: Expr) -> Expr:
         make = self.exprs
@@ -136,9 +136,9 @@ class Renaming:
             place = place.plus(shift.times(-1))
         return self.buffers.get(buffer, buffer), place
 
-    def _soon(self, x: Ahead) -> Ahead:
+    def _soon(self, x: Prefetch) -> Prefetch:
         buffer, at = self._place(x.buffer, x.at)
-        return Ahead(buffer, at, x.rows, x.row, x.length)
+        return Prefetch(buffer, at, x.rows, x.row, x.length)
 
     def _rename_strided(self, x: Strided) -> Strided:
         return replace(x, buffer=self.buffers.get(x.buffer, x.buffer))

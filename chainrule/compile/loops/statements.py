@@ -84,7 +84,7 @@ class Store:
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
-class Ahead:
+class Prefetch:
     """Memory that is read soon: `rows` rows of `length` elements, `row` apart. To ask for it is to
     have it earlier, no more, so that it may go beyond the buffer."""
 
@@ -100,7 +100,7 @@ class Ahead:
 class Product:
     """For each i and j: `acc` is the sum over k of left(i, k) * right(k, j); then `body`.
 
-    `right` is contiguous along j, or does not depend on j. Meanwhile `ahead` is asked for.
+    `right` is contiguous along j, or does not depend on j. Meanwhile `prefetch` is asked for.
     """
 
     i: Var
@@ -110,7 +110,7 @@ class Product:
     right: Expr
     acc: Local
     body: tuple[Stmt, ...]
-    ahead: Ahead | None = None
+    prefetch: Prefetch | None = None
 
 
 @final
@@ -127,7 +127,7 @@ class Matrix:
         """Where an element is."""
         return self.at.plus(row.times(self.row)).plus(col.times(self.col))
 
-    def moved(self, row: Affine, col: Affine) -> Matrix:
+    def from_element(self, row: Affine, col: Affine) -> Matrix:
         """The matrix from that element on."""
         return replace(self, at=self.element(row, col))
 
@@ -240,8 +240,8 @@ class Kernel:
         for s in statements(self.body):
             for x in accesses_of(s):
                 (writes if x.writes else reads)[x.buffer] = None
-            if isinstance(s, Product) and s.ahead is not None:
-                reads[s.ahead.buffer] = None
+            if isinstance(s, Product) and s.prefetch is not None:
+                reads[s.prefetch.buffer] = None
         return list(reads), list(writes)
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ def runs_along(index: Index, axis: int, var: Var | None) -> bool:
     return bool(index) and var is not None and index[axis] == Affine.of(var)
 
 
-def whole(buffer: Buffer) -> View:
+def full_view(buffer: Buffer) -> View:
     """The buffer as an array of its own shape."""
     return View(buffer, 0, strides_of(buffer.shape))
 

@@ -1,10 +1,10 @@
 """How much a kernel has to do: the bytes that it must move, and its arithmetic.
 
-Counted on the loops. A place in memory counts once for each kernel that reads it and once for each
-that writes it, however often it does: what a cache would have to move at least. What a kernel has
-written itself it need not read. A floating-point function counts as one operation, `exp` and its
-like as many as `mathlib.counting` says. It counts where its value is first needed: not again for
-each turn of a loop that it does not depend on.
+Counted on the loops. An address counts once for each kernel that reads it and once for each that
+writes it, however often. So this is the least that a cache has to move. What a kernel has written
+itself it need not read. A floating-point function counts as one operation, `exp` and its like as
+many as `mathlib.counting` says. It counts where its value is first needed: not again for each turn
+of a loop that it does not depend on.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _places(at: Affine, symbols: Symbols) -> int:
 class _Loop:
     """A loop that is gone through: how often, and what changes from turn to turn."""
 
-    turns: int
+    iterations: int
     changes: frozenset[Var | Local]
 
 
@@ -191,7 +191,7 @@ def _turns(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -
     """How often something is computed in these loops: those count that it depends on, and all that
     these are in."""
     depths = [n for n, x in enumerate(loops, 1) if free is None or not free.isdisjoint(x.changes)]
-    return math.prod([x.turns for x in loops[: max(depths, default=0)]])
+    return math.prod([x.iterations for x in loops[: max(depths, default=0)]])
 
 
 def _set_in(body: Sequence[Stmt]) -> frozenset[Var | Local]:

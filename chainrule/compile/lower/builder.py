@@ -9,7 +9,7 @@ from chainrule.compile.graph.sizes import Extent, product
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Buffer, Expr, Local, Var, strides_of
 from chainrule.compile.loops.statements import For, Kernel, Mode, Stmt, Store
-from chainrule.compile.loops.views import Index, View, index_of, whole
+from chainrule.compile.loops.views import Index, View, full_view, index_of
 from chainrule.compile.lower.elements import Inliner
 from chainrule.compile.lower.plan import Plan
 
@@ -86,7 +86,7 @@ class Builder:
         self.begin()
         axes, at = self.counters(t.shape)
         value = self.exprs.cast(self.element(t, at), to.dtype)
-        return self.nest(axes, [Store(to, whole(to).at(at), value)])
+        return self.nest(axes, [Store(to, full_view(to).at(at), value)])
 
     def contiguous(self, t: Term) -> Buffer:
         """Memory in which the elements of `t` lie in order; copied there if they do not yet."""

@@ -61,7 +61,7 @@ class Fusion:
 
     def _concatenation(self, t: Term) -> None:
         """A concatenation whose parts are in place is there when the last of them is."""
-        if memory_plan.parts_to_copy(self._memory.views, t):
+        if memory_plan.operands_to_copy(self._memory.views, t):
             self._open(Group("concat", (Member(t),)))
         else:
             sources = [views.source(a) for a in t.args]
@@ -87,7 +87,7 @@ class Fusion:
         waits = [x for x, _ in m.requests] + [*self._memory.waits_for.get(m.term, ())]
         last = max([self.group_of[x] for x in waits if x in self.group_of], default=-1)
         axes, inside = kept_axes(m)
-        for number in self._candidates(m, [m.own[a].extent for a in axes], last):
+        for number in self._candidates(m, [m.counters[a].extent for a in axes], last):
             g = self.groups[number]
             join = self._join_product if g.kind == "product" else self._join_rows
             joined = join(number, g, m)
@@ -96,12 +96,12 @@ class Fusion:
                 self._members |= {x.term: x for x in joined.members}
                 return
         m = replace(m, along=MappingProxyType({a: i for i, a in enumerate(axes)}))
-        rows, folds = tuple([m.own[a].extent for a in axes]), m.reduces is not None
+        rows, folds = tuple([m.counters[a].extent for a in axes]), m.reduces is not None
         self._open(Group("rows", (m,), rows, inside, folds and not inside))
 
     def _candidates(self, m: Member, rows: Sequence[Extent], last: int) -> list[int]:
-        """The kernel of the last term that `m` reads; then later ones that go over the same rows or
-        over all of the same elements, and read something that `m` reads, too."""
+        """The kernel of the last term that `m` reads, then later kernels that share a read with
+        `m`. Those must go over the same rows, or over all of the same elements."""
         mine = self._sources(m.term)
         first = [last] if last >= 0 else []
         later = range(last + 1, len(self.groups))[-NEAR:]
@@ -117,8 +117,10 @@ class Fusion:
         shared = mine & self._sources(x.term)
         if same_rows or not shared:
             return bool(shared)
-        space = _wide(x.own)
-        return space == _wide(m.own) and any(product(t.shape) == product(space) for t in shared)
+        space = _wide(x.counters)
+        return space == _wide(m.counters) and any(
+            product(t.shape) == product(space) for t in shared
+        )
 
     def _sources(self, t: Term) -> set[Term]:
         """What `t` reads in memory."""
@@ -153,10 +155,10 @@ class Fusion:
                 if found is None:
                     return None
                 along = found
-        wide = [a for a, v in enumerate(m.own) if v.extent != 1]
+        wide = [a for a, v in enumerate(m.counters) if v.extent != 1]
         if sorted(along) != wide or len(along) != len(g.rows):
             return None
-        if any(m.own[a].extent != g.rows[i] for a, i in along.items()):
+        if any(m.counters[a].extent != g.rows[i] for a, i in along.items()):
             return None  # a part of the product only
         m = replace(m, along=MappingProxyType(along))
         if not self._reads_own_row(number, m, len(g.rows)) or not self._safe(number, g, m):
@@ -169,7 +171,7 @@ class Fusion:
 
     def _reads_own_row(self, number: int, m: Member, rows: int) -> bool:
         """Whether `m` reads the members of its group only in its own row."""
-        mine = {i: m.own[a] for a, i in m.along.items()}
+        mine = {i: m.counters[a] for a, i in m.along.items()}
         for x, index in m.requests:
             if self.group_of.get(x) != number:
                 continue
@@ -217,7 +219,7 @@ def _wide(own: Sequence[Var]) -> list[Extent]:
 
 def _common_rows(g: Group, m: Member, axes: Sequence[int], inside: bool) -> int | None:
     """How many of the rows of `g` `m` shares with it, None if not enough."""
-    own = [m.own[a].extent for a in axes]
+    own = [m.counters[a].extent for a in axes]
     common = 0
     while common < min(len(own), len(g.rows)) and own[common] == g.rows[common]:
         common += 1
@@ -244,9 +246,9 @@ def _within(m: Member, rows: int) -> Member:
 
 def kept_axes(m: Member) -> tuple[list[int], bool]:
     """The axes of `m` that are not reduced, without those of size 1; and whether a reduction runs
-    along the last axis, along which elements usually are neighbours."""
+    along the last axis. Along that one elements are usually contiguous."""
     gone = m.reduces.axes if m.reduces is not None else ()
-    wide = [a for a, v in enumerate(m.own) if v.extent != 1]
+    wide = [a for a, v in enumerate(m.counters) if v.extent != 1]
     axes = [a for a in wide if a not in gone]
     return axes, m.reduces is not None and (not wide or wide[-1] in gone)
 
@@ -263,7 +265,7 @@ def mapping(m: Member, p: Member, index: Index) -> dict[int, int] | None:
     """By axis of `m` the row of the product that it runs along."""
     out: dict[int, int] = {}
     for a, row in p.along.items():
-        found = [b for b, v in enumerate(m.own) if index[a] == Affine.of(v)]
+        found = [b for b, v in enumerate(m.counters) if index[a] == Affine.of(v)]
         if len(found) != 1:
             return None
         out[found[0]] = row

@@ -23,7 +23,7 @@ def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr:
     return both if test is None else e.fn("logical_and", test, both, dtype=BOOL)
 
 
-def apart(e: Exprs, i: Affine, step: int, test: Expr | None) -> tuple[Affine, Expr]:
+def exact_quotient(e: Exprs, i: Affine, step: int, test: Expr | None) -> tuple[Affine, Expr]:
     """i / step, and whether that is a whole number, and `test`."""
     by = e.lit(step, I64)
     whole = e.fn("floor_divide", e.index(i), by, dtype=I64)
@@ -55,7 +55,7 @@ def unslice(e: Elements, t: Term, at: Index) -> Expr:
         moved = i.plus(Affine(start).times(-1))
         size = x.shape[len(out)]
         if step != 1:
-            moved, test = apart(ex, moved, step, test)
+            moved, test = exact_quotient(ex, moved, step, test)
         if step != 1 or start != 0 or size != n:
             test = inside(ex, moved, size, test)
         out.append(moved)
@@ -105,7 +105,7 @@ def spaced_element(e: Elements, t: Term, at: Index) -> Expr:
         k, i = at[lead + a], at[lead + w.ndim + a]
         p = i.plus(Affine(w.padding[a][0])).plus(k.times(-w.dilation[a]))
         if w.stride[a] != 1:
-            p, test = apart(ex, p, w.stride[a], test)
+            p, test = exact_quotient(ex, p, w.stride[a], test)
         test = inside(ex, p, n, test)
         out.append(p)
     return e.element(x, tuple(out), test)

@@ -70,8 +70,8 @@ def _take_along(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: I
 
 
 def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:
-    """NumPy's rule: the axes of the index arrays, broadcast, stand where the first of them stood if
-    they (and the integers) stand together, and else in front."""
+    """NumPy's rule: if the index arrays and integers are adjacent, their broadcast axes stand where
+    the first of them stood. Otherwise these axes come first."""
     key = expand_key(op.template, len(shape))
     chosen = [i for i, k in enumerate(key) if isinstance(k, str | int)]
     count = max([len(x.shape) for x in indices])
@@ -117,14 +117,14 @@ def read(e: Elements, t: Term, at: Index) -> Expr:
 @final
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """First each element of the result is `fill`; then, for each index of an array of `shape`, in
-    order, the element at `place` becomes the `fold` of itself and `value`, or just that. `in_rows`:
-    along the last axis places are apart, one after the other.
+    """Every element of the result starts as `fill`. Then, for each index of an array of `shape`, in
+    order, the element at `target_index` becomes the `fold` of itself and `value`, or `value`.
+    `in_rows`: along the last axis the targets are distinct and adjacent.
     """
 
     shape: tuple[Extent, ...]
     fill: Callable[[Index], Expr]
-    place: Callable[[Index], Index]
+    target_index: Callable[[Index], Index]
     value: Callable[[Index], Expr]
     fold: Literal["add", "maximum", "minimum"] | None
     in_rows: bool = False

@@ -1,9 +1,8 @@
 """Which terms get memory of their own, and where their elements lie.
 
-A map that is used once, or is cheap, is computed where it is used; views are never computed. Where
-a realized term lies is wished for by its users: a part of an array that is put together is computed
-into its place, and a term that is to be reshaped after its axes were exchanged is laid out so that
-the reshape is a view.
+A map that is used once, or is cheap, is computed where it is used; views are never computed. The
+users of a realized term wish for its layout. An operand of a concatenation is computed into its
+slice. A term that is transposed and then reshaped is laid out so that the reshape is a view.
 """
 
 from __future__ import annotations
@@ -58,18 +57,19 @@ def space(t: Term) -> tuple[Extent, ...]:
 @final
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A result, or the new value of the input `given`: a term that is computed to where it is
-    wanted, an array of `shape`, of which it is a view with these strides."""
+    """A term that is written to memory of the caller: an array of `shape`, of which it is a view
+    with `strides`. It is a result, or else the new value of `updated_input`."""
 
     term: Term
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
-    given: Term | None
+    updated_input: Term | None
 
 
 def roots_of(program: Program, assembled: Set[Term]) -> list[Root]:
-    """The roots, each computed, each once: what is not is copied; and so is what becomes one of
-    the inputs `assembled`, whose parts cannot be computed in place."""
+    """The roots, each computed once: one that is not computed, or that occurs twice, is copied. So
+    is one that becomes one of the inputs `assembled`, whose operands cannot be computed in
+    place."""
     taken: set[Term] = set()
     roots: list[Root] = []
     inputs: list[Term | None] = [None] * len(program.results)
@@ -205,11 +205,11 @@ def constant_buffer(t: Term, number: int) -> Buffer:
     return Buffer(f"c{number}", t.dtype, t.shape, "constant", np.asarray(t.value))
 
 
-def part_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
+def operand_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
     """Where the parts of the concatenation `t`, which lies at `view`, are to be computed.
 
-    A part that is not computed here (an input, say), or is shown in a way that cannot be undone, is
-    not among them: it will be copied.
+    An operand that is not computed here (an input, say) is not among them: it will be copied. Nor
+    is one whose view cannot be inverted.
     """
     out: dict[Term, View] = {}
     axis: int = t.op.axis

@@ -10,7 +10,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Affine, Expr, Var, within
 from chainrule.compile.loops.statements import Gemm, Let, Matrix, Product, Stmt, Store
-from chainrule.compile.loops.views import ZERO, Index, View, index_of, whole
+from chainrule.compile.loops.views import ZERO, Index, View, full_view, index_of
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.matmul_choice import panels_pay, sizes
 from chainrule.compile.lower.packing import panels
@@ -31,14 +31,14 @@ def tile(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     axes, at = builder.counters(t.shape)
     i, j, c = axes[-2], axes[-1], builder.var(k)
     ck = ZERO if k == 1 else Affine.of(c)
-    left = operand(builder, a, op.turn_a, (*at[:-1], ck))
+    left = operand(builder, a, op.transpose_a, (*at[:-1], ck))
     right_at = (*at[:-2], ck, at[-1])
-    right = operand(builder, b, op.turn_b, right_at)
+    right = operand(builder, b, op.transpose_b, right_at)
     across = n != 1 and not _along(right, j)
     size = t.dtype.itemsize
     paneled = len(g.rows) == 2 and panels_pay(sizes(t), size, builder.target, across=across)
     if across and not paneled:
-        packed = pack(builder, b, op.turn_b)
+        packed = pack(builder, b, op.transpose_b)
         right = builder.exprs.load(
             packed.buffer, packed.at(views.broadcast_index(right_at, (*b.shape[:-2], k, n)))
         )
@@ -66,7 +66,7 @@ def _with_each(
     registers[t] = lambda _: value
     rows = {row: axes[x] for x, row in g.members[0].along.items()}
     for member in g.members[1:]:
-        index: list[Affine] = [ZERO] * len(member.own)
+        index: list[Affine] = [ZERO] * len(member.counters)
         for x, row in member.along.items():
             index[x] = Affine.of(rows[row])
         builder.elements.forget()
@@ -93,9 +93,9 @@ def pack(builder: Builder, b: Term, transposed: bool) -> View:
         shape = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if transposed else b.shape
         buffer = builder.memory(b.dtype, shape, f"{b.name}, turned")
         axes, at = builder.counters(shape)
-        store = Store(buffer, whole(buffer).at(at), operand(builder, b, transposed, at))
+        store = Store(buffer, full_view(buffer).at(at), operand(builder, b, transposed, at))
         builder.kernel("pack", builder.nest(axes, [store]))
-        builder.packed[key] = whole(buffer)
+        builder.packed[key] = full_view(buffer)
     return builder.packed[key]
 
 
@@ -103,7 +103,7 @@ def gemm(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     """A call of BLAS for each leading index."""
     (m, n, k), view = sizes(t), plan.views[t]
     lead, at = builder.counters(t.shape[:-2])
-    transposed = (t.op.turn_a, t.op.turn_b)
+    transposed = (t.op.transpose_a, t.op.transpose_b)
     a, b = (matrix(builder, x, other, at) for x, other in zip(t.args, transposed, strict=True))
     target = Matrix(view.buffer, view.at((*at, ZERO, ZERO)), view.strides[-2], view.strides[-1])
     if target.col != 1:  # the transpose: out.T = right.T @ left.T
@@ -121,7 +121,7 @@ def matrix(builder: Builder, x: Term, transposed: bool, lead: Index) -> Matrix:
     """Where BLAS finds `x`; a copy of it if its rows and columns both have gaps."""
     view = builder.view(x)
     if view is None or not _fits(view, x.shape):
-        view = whole(builder.contiguous(x))
+        view = full_view(builder.contiguous(x))
     at = view.at((*views.broadcast_index(lead, x.shape[:-2]), ZERO, ZERO))
     row, col = view.strides[-2:]
     # a stride along an axis of size 1 means nothing, and BLAS wants a plausible one

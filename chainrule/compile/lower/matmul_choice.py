@@ -34,7 +34,7 @@ NEAR = 1 << 18
 def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
     """m, n, k."""
     a = t.args[0].shape
-    k = a[-2] if t.op.turn_a else a[-1]
+    k = a[-2] if t.op.transpose_a else a[-1]
     return t.shape[-2], t.shape[-1], k
 
 
@@ -48,7 +48,7 @@ def for_blas(t: Term, target: Target) -> bool:
     """Whether BLAS does it faster, or as a part of a band. Products of many pairs of matrices are
     what attention is made of, unless what is read again and again, or added up, is small."""
     m, n, k = map(typical, sizes(t))
-    large = max(m * n, n * k if t.op.turn_b else 0) * t.dtype.itemsize > LARGE
+    large = max(m * n, n * k if t.op.transpose_b else 0) * t.dtype.itemsize > LARGE
     fast = target.vector >= WIDE and (in_panels(t, target) or (k <= DEEP and not large))
     many = typical(product(t.shape[:-2])) > 1 and max(n, min(m, k)) > FEW
     return target.libraries and is_large(t) and (not fast or many)
@@ -57,7 +57,7 @@ def for_blas(t: Term, target: Target) -> bool:
 def in_panels(t: Term, target: Target) -> bool:
     """Whether it is faster with copies of parts of its right matrix, if it is computed in place."""
     single = typical(product(t.shape[:-2])) == 1
-    return single and panels_pay(sizes(t), t.dtype.itemsize, target, across=t.op.turn_b)
+    return single and panels_pay(sizes(t), t.dtype.itemsize, target, across=t.op.transpose_b)
 
 
 def panels_pay(sizes: Sequence[Extent], itemsize: int, target: Target, *, across: bool) -> bool:

@@ -12,7 +12,7 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.views import View, whole
+from chainrule.compile.loops.views import View, full_view
 from chainrule.compile.lower import elements, materialize, ordering
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
@@ -54,13 +54,13 @@ class _Draft:
         self.patterns = elements.patterns(self.terms)
         uses = materialize.users(self.terms)
         self.realized = materialize.to_realize(self.terms, self.roots, uses)
-        self._inputs({r.given for r in roots if r.given is not None})
+        self._inputs({r.updated_input for r in roots if r.updated_input is not None})
         self._constants()
-        returned = [r for r in roots if r.given is None]
+        returned = [r for r in roots if r.updated_input is None]
         self.results = [self._result(r, n) for n, r in enumerate(returned)]
         for r in roots:
-            if r.given is not None:
-                self.views[r.term] = View(self.views[r.given].buffer, 0, r.strides)
+            if r.updated_input is not None:
+                self.views[r.term] = View(self.views[r.updated_input].buffer, 0, r.strides)
         wish = materialize.layouts(self.terms, self.realized)
         for t in reversed(self.terms):
             if t in self.realized and not isinstance(t.op, Pick):
@@ -86,7 +86,7 @@ class _Draft:
 
     def _whole(self, b: Buffer) -> View:
         self.buffers.append(b)
-        return whole(b)
+        return full_view(b)
 
     def _buffer(
         self, dtype: Any, shape: tuple[Extent, ...], label: str, role: Any = "scratch"
@@ -104,7 +104,7 @@ class _Draft:
         if t not in self.views:  # else a root, or a part of something that has its place
             self._scratch(t, strides)
         if isinstance(t.op, Concat) and is_map(t):
-            self.views |= materialize.part_views(t, self.views[t], self._free())
+            self.views |= materialize.operand_views(t, self.views[t], self._free())
 
     def _scratch(self, t: Term, strides: tuple[Extent, ...] | None = None) -> None:
         """Memory for `t` alone, with such strides if they leave no gaps."""
@@ -112,7 +112,7 @@ class _Draft:
             return
         b = self._buffer(t.dtype, t.shape, t.name)
         dense = strides is not None and materialize.is_dense(strides, t.shape)
-        self.views[t] = View(b, 0, strides) if strides is not None and dense else whole(b)
+        self.views[t] = View(b, 0, strides) if strides is not None and dense else full_view(b)
 
     def impossible_reshapes(self) -> set[Term]:
         """Reshapes of what does not lie so that they are views: it must be copied first."""
@@ -171,7 +171,7 @@ class _Draft:
             view = self.views.get(t)
             if view is None or view.buffer.role != "state":
                 continue
-            if isinstance(t.op, Concat) and is_map(t) and not parts_to_copy(self.views, t):
+            if isinstance(t.op, Concat) and is_map(t) and not operands_to_copy(self.views, t):
                 continue
             others = readers.get(view.buffer, ())
             out[t] = [r for r in others if _clash(r, reads_at[r], view, t)]
@@ -182,7 +182,7 @@ class _Draft:
         out: dict[Term, tuple[Buffer, ...]] = {}
         for t in order:
             if isinstance(t.op, Pick):
-                self.views[t] = whole(out[t.args[0]][t.op.index])
+                self.views[t] = full_view(out[t.args[0]][t.op.index])
             elif t.many:
                 kinds = enumerate(zip(t.dtype, t.shape, strict=True))
                 out[t] = tuple([self._buffer(d, s, f"{t.name} {i}") for i, (d, s) in kinds])
@@ -203,7 +203,7 @@ def _clash(r: Term, reads: Sequence[ordering.Read], view: View, t: Term) -> bool
     return any(x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in reads)
 
 
-def parts_to_copy(views_of: Mapping[Term, View], t: Term) -> list[int]:
+def operands_to_copy(views_of: Mapping[Term, View], t: Term) -> list[int]:
     """Which parts of a concatenation are not computed into their places."""
     view = views_of[t]
     out: list[int] = []

@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.graph.rules.rewriter import number, uniform
-from chainrule.compile.graph.rules.windows import Seen, Spaced
+from chainrule.compile.graph.rules.windows import SlidingWindows, Spaced
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
 from chainrule.compile.loops.functions import TRUTHS, is_function
@@ -178,7 +178,7 @@ def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
 MAPS: dict[type, Map] = {
     Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: unslice,
     Concat: _concat, Take: read, TakeAlong: read, IndexOp: read, TakeAlongAdd: _take_along_add,
-    Diagonally: diagonally, Seen: window_element, Spaced: spaced_element,
+    Diagonally: diagonally, SlidingWindows: window_element, Spaced: spaced_element,
 }  # fmt: skip
 """By class of op: what an element of the result is."""
 

@@ -55,12 +55,13 @@ class MemoryPlan:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Member:
-    """A term of a kernel. `own` are its counters, one for each axis; axis a is along the kernel's
-    row `along[a]`, if there. `requests` are the realized terms that it reads, and at which index.
+    """A term of a kernel. `counters` has one counter for each of its axes. Axis a runs along the
+    kernel's row `along[a]`, if `along` has a. `requests` are the realized terms
+    that it reads, each with its index.
     """
 
     term: Term
-    own: tuple[Var, ...] = ()
+    counters: tuple[Var, ...] = ()
     requests: tuple[tuple[Term, Index], ...] = ()
     reduces: Reduction | None = None
     along: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
 
-from chainrule.compile.graph.loop_body import turns_of
-from chainrule.compile.graph.rules.simplify import turn_simplified
+from chainrule.compile.graph.loop_body import while_loop_of
+from chainrule.compile.graph.rules.simplify import simplified_body
 from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import computable
 from chainrule.compile.lower.algorithms.supported import is_algorithm
@@ -61,10 +61,10 @@ def plan(program: Program, target: Target, is_call: IsCall | None = None) -> Pla
 def _body(t: Term, target: Target, is_call: IsCall) -> Plan | None:
     """The plan of an iteration of `t`, if that is a loop of unknown length of which every op has
     loops."""
-    turns = turns_of(t)
+    turns = while_loop_of(t)
     if turns is None or not all(computable(x.dtype) for x in turns.program.inputs):
         return None
-    body = plan(turns.simple(turn_simplified), target, is_call)
+    body = plan(turns.simple(simplified_body), target, is_call)
     if not _has_host(body):
         return body
     if symbols := body.symbols:

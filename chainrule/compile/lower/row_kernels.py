@@ -50,7 +50,9 @@ class Rows:
 
     def _flat(self) -> bool:
         """Whether every member is computed once for each row: lanes may run along the rows."""
-        return all(len(m.along) == len([v for v in m.own if v.extent != 1]) for m in self.g.members)
+        return all(
+            len(m.along) == len([v for v in m.counters if v.extent != 1]) for m in self.g.members
+        )
 
     def body(self) -> list[Stmt]:
         """The statements."""
@@ -89,20 +91,20 @@ class Rows:
 
     def _same_place(self, m: Member, other: Member, index: Index) -> bool:
         """Whether `m` reads `other` only where it is itself."""
-        free = [v for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
-        theirs = [a for a, v in enumerate(other.own) if a not in other.along and v.extent != 1]
+        free = [v for a, v in enumerate(m.counters) if a not in m.along and v.extent != 1]
+        theirs = [a for a, v in enumerate(other.counters) if a not in other.along and v.extent != 1]
         if len(free) != len(theirs):
             return False
         return all(runs_along(index, a, v) for a, v in zip(theirs, free, strict=True))
 
     def _add(self, m: Member) -> None:
         builder = self.builder
-        free = [a for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
-        inner = tuple([m.own[a].extent for a in free])
+        free = [a for a, v in enumerate(m.counters) if a not in m.along and v.extent != 1]
+        inner = tuple([m.counters[a].extent for a in free])
         number = self._phase(m, inner)
         phase = self.phases[number]
         self.at[m.term] = number
-        index: list[Affine] = [ZERO] * len(m.own)
+        index: list[Affine] = [ZERO] * len(m.counters)
         for a, i in m.along.items():
             index[a] = Affine.of(self.rows[i])
         for a, v in zip(free, phase.axes, strict=True):

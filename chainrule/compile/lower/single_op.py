@@ -20,11 +20,11 @@ from chainrule.compile.loops.statements import (
     While,
     single,
 )
-from chainrule.compile.loops.views import ZERO, Index, View, whole
+from chainrule.compile.loops.views import ZERO, Index, View, full_view
 from chainrule.compile.lower.algorithms.scans import SCANS, direction
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import SCATTERS
-from chainrule.compile.lower.memory_plan import parts_to_copy
+from chainrule.compile.lower.memory_plan import operands_to_copy
 from chainrule.compile.lower.plan import Plan
 
 
@@ -32,7 +32,7 @@ def concat(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     """Copies of those parts that are not in their places."""
     axis: int = t.op.axis
     out: list[Stmt] = []
-    missing = parts_to_copy(plan.views, t)
+    missing = operands_to_copy(plan.views, t)
     start: Extent = 0
     for i, a in enumerate(t.args):
         if i in missing:
@@ -50,7 +50,7 @@ def scatter(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     first = builder.store(t, at, how.fill(at))
     fill = [] if _is_there(first) else builder.nest(axes, [first])
     axes, at = builder.counters(how.shape)
-    buffer, place = plan.views[t].buffer, plan.views[t].at(how.place(at))
+    buffer, place = plan.views[t].buffer, plan.views[t].at(how.target_index(at))
     value = e.cast(how.value(at), t.dtype)
     if how.fold in ("maximum", "minimum"):
         value = e.fn(how.fold, e.load(buffer, place), value, dtype=t.dtype)
@@ -93,7 +93,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
 def host(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     """An op in its eager form, on whole arrays."""
     outputs = plan.memory.outputs.get(t, ())
-    ys = [_strided_view(whole(b), b.shape) for b in outputs] or [
+    ys = [_strided_view(full_view(b), b.shape) for b in outputs] or [
         _strided_view(plan.views[t], t.shape)
     ]
     return [Host(t.op, tuple([_array(builder, a) for a in t.args]), tuple(ys))]
@@ -101,7 +101,7 @@ def host(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
 
 def _array(builder: Builder, t: Term) -> Strided:
     view = builder.view(t)
-    return _strided_view(view or whole(builder.contiguous(t)), t.shape)
+    return _strided_view(view or full_view(builder.contiguous(t)), t.shape)
 
 
 def _strided_view(view: View, shape: tuple[Extent, ...]) -> Strided:

@@ -3,8 +3,8 @@
 * Concatenations that go on with others: [a, b] and [a, b, c] as x = [a, b] and [x, c]. Then x is
   computed into its place in the longer one, and whoever reads it reads it there.
 * Products that are wanted transposed only: (A B)^T is B^T A^T, computed where it is wanted. The
-  gradient of W in x @ W.T is such a product: as it is stated, each of its columns would be stored
-  across the rows of W's gradient.
+gradient of W in x @ W.T is such a product. As it is stated, each of its columns would be stored
+across the rows of W's gradient.
 * Sums with what is scattered, a + scatter_add(v, places), added where `a` lies. The gradient of a
   table that rows are taken from, and that is multiplied with too, is such a sum. Scattered by
   themselves, rows want an array as large as the table, which is filled with zeros, and read again.
@@ -107,7 +107,7 @@ def _transposes(t: Term) -> bool:
 def _transpose_product(t: Term, a: Term, b: Term) -> Term:
     """The product whose transpose `t` is, the other way round."""
     product = t.args[0]
-    op = MatMul(not product.op.turn_b, not product.op.turn_a)
+    op = MatMul(not product.op.transpose_b, not product.op.transpose_a)
     return Term(op, (b, a), t.shape, t.dtype, None, None, product.code, product.at)
 
 

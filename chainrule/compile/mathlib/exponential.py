@@ -172,7 +172,7 @@ def expm1_twofold(x: Real) -> tuple[Two, Bits]:
 
 def exp(x: Real) -> Real:
     """e^x. Beside exp(x) - 1 of float64, most of it has been computed."""
-    known: Expm1 | None = x.at.beside("expm1", x)
+    known: Expm1 | None = x.at.shared_value("expm1", x)
     return scale(*exp_parts(x)) if known is None else known.exp()
 
 

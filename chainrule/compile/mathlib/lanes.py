@@ -12,14 +12,14 @@ from chainrule.compile.mathlib.reals import Bits, Mask, Real
 from chainrule.compile.target import Target
 
 
-class Made(Protocol):
+class SharedValues(Protocol):
     """What has been made where instructions go, by key."""
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def get_or_make(self, key: Any, make: Callable[[], Any]) -> Any:
         """What is there, or else what `make` makes."""
         ...
 
-    def made(self, key: Any) -> Any | None:
+    def lookup(self, key: Any) -> Any | None:
         """What is there."""
         ...
 
@@ -28,7 +28,9 @@ class Made(Protocol):
 class Lanes:
     """A place where instructions go, and the width and type of the numbers there."""
 
-    def __init__(self, builder: Any, kind: Any, target: Target, made: Made | None = None) -> None:
+    def __init__(
+        self, builder: Any, kind: Any, target: Target, made: SharedValues | None = None
+    ) -> None:
         self.builder, self.kind, self.target, self._made = builder, kind, target, made
         self.width: int = kind.count if isinstance(kind, ir.VectorType) else 0
         element = kind.element if self.width else kind
@@ -75,11 +77,11 @@ class Lanes:
 
     def shared(self, name: str, x: Real, make: Callable[[], Any]) -> Any:
         """What `make` makes of x, known by `name` to the functions of x that are written after."""
-        return make() if self._made is None else self._made.once((name, x.v), make)
+        return make() if self._made is None else self._made.get_or_make((name, x.v), make)
 
-    def beside(self, name: str, x: Real) -> Any | None:
+    def shared_value(self, name: str, x: Real) -> Any | None:
         """What another function of x has shared here by that name."""
-        return None if self._made is None else self._made.made((name, x.v))
+        return None if self._made is None else self._made.lookup((name, x.v))
 
     @cached_property
     def half(self) -> Lanes:

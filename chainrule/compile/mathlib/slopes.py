@@ -46,7 +46,7 @@ def _density(e: Exponential, factor: float = 1.0) -> Real:
 def logistic_density(x: Real) -> Real:
     """e / (1 + e)^2, v = |x|: the derivative of the logistic function. In float32 the
     quotient of that function, if it is beside it, serves both."""
-    if x.at.bits == 64 or x.at.beside("gate", x) is None:
+    if x.at.bits == 64 or x.at.shared_value("gate", x) is None:
         return _density(logistic_gate(x).e)
     q = logistic_gate(x).lesser
     return (-q).fma(q, q)
@@ -54,7 +54,7 @@ def logistic_density(x: Real) -> Real:
 
 def sech_square(x: Real) -> Real:
     """4 e / (1 + e)^2, v = 2 |x|: the derivative of tanh."""
-    y: TanhF32 | None = x.at.beside("tanh", x)
+    y: TanhF32 | None = x.at.shared_value("tanh", x)
     return _density(Exponential.minus(abs(x + x)), 4.0) if y is None else y.slope()
 
 

@@ -18,7 +18,7 @@ from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import slopes as sl
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
-from chainrule.compile.mathlib.lanes import Lanes, Made
+from chainrule.compile.mathlib.lanes import Lanes, SharedValues
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.special import bessel as b
 from chainrule.compile.mathlib.special import gamma as ga
@@ -102,7 +102,9 @@ TABLE: dict[str, Function] = {
 # fmt: on
 
 
-def emit(name: str, builder: Any, *xs: Any, target: Target, made: Made | None = None) -> Any:
+def emit(
+    name: str, builder: Any, *xs: Any, target: Target, made: SharedValues | None = None
+) -> Any:
     """Writes the instructions of the function `name` of `xs`; returns the value.
 
     `xs` are float or double, or vectors of one of them of any width; all of one type, which is the

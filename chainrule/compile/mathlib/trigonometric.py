@@ -145,11 +145,11 @@ def _reduce_huge(x: Real) -> Two:
     """x less a multiple of 2 pi, for every lane (float64)."""
     at, builder = x.at, x.at.builder
     if not at.width:
-        return Two(*(Real(at, v) for v in remainder_of_turn(builder, x.v, at.target)))
+        return Two(*(Real(at, v) for v in remainder_two_pi(builder, x.v, at.target)))
     hi, lo = x.v, at.real(0.0).v
     for i in range(at.width):
         place = ir.Constant(ir.IntType(32), i)
-        parts = remainder_of_turn(builder, builder.extract_element(x.v, place), at.target)
+        parts = remainder_two_pi(builder, builder.extract_element(x.v, place), at.target)
         hi = builder.insert_element(hi, parts[0], place)
         lo = builder.insert_element(lo, parts[1], place)
     return Two(Real(at, hi), Real(at, lo))
@@ -189,7 +189,7 @@ def _i256(n: int) -> Any:
     return ir.Constant(I256, n)
 
 
-def remainder_of_turn(builder: Any, x: Any, target: Target) -> tuple[Any, Any]:
+def remainder_two_pi(builder: Any, x: Any, target: Target) -> tuple[Any, Any]:
     """Writes a call: x (a double) less a multiple of 2 pi, as the sum of two doubles."""
     module = builder.module
     function = module.globals.get(NAME) or _define(module, target)

@@ -32,11 +32,11 @@ def looks() -> Looks:
 
 
 def _compiled() -> bytes:
-    from chainrule.compile.cpu.call_gate import again
+    from chainrule.compile.cpu.call_gate import add_call_gate
     from chainrule.compile.cpu.word_guards import add_word_guard
     from chainrule.compile.llvm.host_target import TargetModule, host
 
     module = TargetModule("looks", host())
     add_word_guard(module)
-    again(module)
+    add_call_gate(module)
     return compile_object(str(module))

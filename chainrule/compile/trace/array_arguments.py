@@ -2,8 +2,8 @@
 
 A tensor stands for such an array while a function is traced. In the function as it is, `s += x`
 changes the caller's array and all of its views. So it does in the compiled one: it assigns to all
-of `s`. A write into a view is refused, and so is a read of a view that a write has changed: here a
-view is a tensor of its own.
+of `s`. A view is a tensor of its own here. So a write into a view is refused, and so is a read of a
+view that a write has changed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ArrayArguments:
         if self._due is not None:
             raise self._due[2]
 
-    def made(self, op: Op, xs: Sequence[Any], y: Any) -> None:
+    def add_view(self, op: Op, xs: Sequence[Any], y: Any) -> None:
         """Note the view `y` that `op` has made."""
         if self._arrays and isinstance(op, _VIEWS):
             of = self._array_of(xs[0])

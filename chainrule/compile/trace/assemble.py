@@ -12,7 +12,7 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import Run, build
 from chainrule.compile.trace.captured import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
-from chainrule.compile.trace.outcome import Left, State
+from chainrule.compile.trace.outcome import Outcome, State
 from chainrule.compile.trace.results import finishing
 from chainrule.compile.trace.to_program import nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
@@ -42,7 +42,7 @@ class Call:
 def assemble(
     name: str,
     tracer: Tracer,
-    left: Left,
+    left: Outcome,
     states: Sequence[State],
     call: Call,
     make: Callable[[Program], Any] | None,
@@ -85,7 +85,7 @@ def assemble(
     )  # fmt: skip
 
 
-def _outliving(left: Left, states: Sequence[State]) -> list[State]:
+def _outliving(left: Outcome, states: Sequence[State]) -> list[State]:
     """The state that is still there; the rest was the function's own after all: constants."""
     found: list[State] = []
     for s in states:
@@ -109,7 +109,7 @@ def _held_grad(s: State, slot: GradSlot, used: set[Node], updates: Mapping[Node,
 # --- The derivative ------------------------------------------------------------------------------
 
 
-def note_derivative(tracer: Tracer, left: Left) -> None:
+def note_derivative(tracer: Tracer, left: Outcome) -> None:
     """Trace how cotangents of the results flow back to arguments and state that need a gradient.
 
     A result whose graph a backward pass inside the function has used up has no derivative.
@@ -139,7 +139,7 @@ def note_derivative(tracer: Tracer, left: Left) -> None:
 def _derivative(
     name: str,
     tracer: Tracer,
-    left: Left,
+    left: Outcome,
     run: Run,
     back: Sequence[Node],
     places: Sequence[Node],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.graph.loop_body import Turns, once
+from chainrule.compile.graph.loop_body import WhileLoop, without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
 from chainrule.compile.trace.loop_bodies import Scope
 from chainrule.compile.trace.to_program import nodes_to_compute
@@ -26,7 +26,7 @@ def now() -> int:
     return leaf((), np.dtype(bool), needs=False).serial
 
 
-def place(shape: Any, dtype: Any) -> Any:
+def traced_input(shape: Any, dtype: Any) -> Any:
     """A placeholder for an input; it can be differentiated at."""
     return placeholder(shape, dtype, needs=dtype.kind in INEXACT)
 
@@ -42,7 +42,7 @@ def _plain(x: Any) -> Any:
 
 def close_over(
     tracer: Tracer, start: int, places: Sequence[Node], news: Sequence[Node]
-) -> tuple[Turns, list[Node]]:
+) -> tuple[WhileLoop, list[Node]]:
     """What was recorded since `start` as turns from `places` to `news`; and the nodes from around
     it that it reads, which are its last inputs."""
     scope = Scope(tracer, start, set(places), keeping=True)
@@ -57,8 +57,8 @@ def close_over(
     ins = tuple([known[n] for n in every])
     outs = [known[scope.origin(n)] for n in news]
     updates = [(i, t) for i, t in enumerate(outs) if t is not ins[i]]
-    program = once(Program(ins, (), tuple(updates)))
-    return Turns(program, len(news), scope.inlined), consts
+    program = without_repeated_loops(Program(ins, (), tuple(updates)))
+    return WhileLoop(program, len(news), scope.inlined), consts
 
 
 def _term(terms: Terms, scope: Scope, node: Node, known: dict[Node, Term]) -> Term:

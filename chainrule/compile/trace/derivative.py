@@ -42,9 +42,9 @@ class Derivative:
     wrt: list[int]
     """The inputs whose cotangents `back` gives, in order."""
     back: Program
-    kept: list[int]
+    saved_inputs: list[int]
     """The inputs that the program updates and `back` reads, as they were before the call."""
-    again: Callable[[Sequence[Any]], Any] | None
+    rerun: Callable[[Sequence[Any]], Any] | None
     """Runs the function itself on inputs; None if it changes its state or draws random numbers."""
     make: Callable[[], Run] | None = None
     """Makes what runs `back`, where that is not just to build it."""
@@ -79,7 +79,7 @@ class Compiled(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The results; what the program updates is written."""
-        results = self.known.forward(list(xs[: len(xs) - len(self.known.kept)]))
+        results = self.known.forward(list(xs[: len(xs) - len(self.known.saved_inputs)]))
         return tuple(results) if self.many else results[0]
 
     def spec(self, *xs: Any) -> Any:
@@ -89,7 +89,7 @@ class Compiled(Op):
     def reads(self, i: int) -> tuple[int, ...] | None:
         """All inputs."""
         known = self.known
-        count = len(known.back.inputs) - sum(known.open) + len(known.kept)
+        count = len(known.back.inputs) - sum(known.open) + len(known.saved_inputs)
         return tuple(range(1, 1 + count)) if i in known.wrt else None
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
@@ -114,7 +114,7 @@ class Compiled(Op):
 
     def _as_before(self, xs: Sequence[Any]) -> list[Any]:
         """The program's inputs, as they were before the call."""
-        kept = self.known.kept
+        kept = self.known.saved_inputs
         inputs, copies = list(xs[: len(xs) - len(kept)]), xs[len(xs) - len(kept) :]
         for place, x in zip(kept, copies, strict=True):
             inputs[place] = x
@@ -128,7 +128,7 @@ class Compiled(Op):
     def _record(self, gs: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
         """The cotangents as tensors that can be differentiated again."""
         known = self.known
-        if known.again is None:
+        if known.rerun is None:
             raise GradientError(
                 f"{self.name} was called for a first derivative in reverse mode: it changes its "
                 "state or draws random numbers, so it cannot run again. Take the other derivatives "
@@ -137,7 +137,7 @@ class Compiled(Op):
         given = [x if isinstance(x, Variable) else variable(x) for x in xs]
         aliases = [alias(x) if i in known.wrt else x for i, x in enumerate(given)]
         with recording(True):
-            outs = [x for x in flatten(known.again(aliases))[0] if isinstance(x, Variable)]
+            outs = [x for x in flatten(known.rerun(aliases))[0] if isinstance(x, Variable)]
         seeds: dict[Node, Any] = {}
         for out, c in zip(outs, gs, strict=True):
             if c is not None and out.node is not None and out.node.needs:

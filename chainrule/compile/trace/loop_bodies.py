@@ -36,7 +36,7 @@ class Body:
     """
 
     program: Program
-    turns: int
+    iterations: int
     carries: int
     xs: int
     last: int
@@ -47,7 +47,7 @@ class Body:
         carried = self.program.inputs[: self.carries]
         outs = [Spec(t.shape, t.dtype) for t in (*carried, *self.program.results)]
         head = self.carries + self.last
-        return (*outs[:head], *[Spec((self.turns, *s.shape), s.dtype) for s in outs[head:]])
+        return (*outs[:head], *[Spec((self.iterations, *s.shape), s.dtype) for s in outs[head:]])
 
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All turns, one after the other."""
@@ -66,9 +66,11 @@ class Body:
             **dict(enumerate(rest, m)),
             **dict(enumerate(ends, first)),
         }
-        flags = [np.zeros(self.turns, np.int64)] if run.checks else []
+        flags = [np.zeros(self.iterations, np.int64)] if run.checks else []
         parts = [Parts(a) for a in [*xs, *ys, *flags]]
-        Moving(run.loaded, fixed)([p.addresses for p in parts], [run.loaded.block(())] * self.turns)
+        Moving(run.loaded, fixed)(
+            [p.addresses for p in parts], [run.loaded.block(())] * self.iterations
+        )
         if flags and (outside := np.bitwise_or.reduce(flags[0])):
             refuse(int(outside), run.checks)
         return (*state, *ends, *ys)
@@ -76,7 +78,7 @@ class Body:
     def _one_by_one(self, run: Any, state: Any, xs: Any, rest: Any, ys: Any) -> list[Any]:
         """All turns, each a call; the last values."""
         ends: list[Any] = []
-        for i in range(self.turns):
+        for i in range(self.iterations):
             out = run([*state, *[x[i, ...] for x in xs], *rest])
             ends = out[: self.last]
             for y, part in zip(ys, out[self.last :], strict=True):
@@ -168,7 +170,7 @@ def loop_as_op(
     given = [placeholder(s.shape, s.dtype, needs=s.requires_grad) for s in state]
     parts = [placeholder(x.shape[1:], x.dtype, needs=x.requires_grad) for x in xs]
     new, ys = turn(given, parts)
-    turned = _Turned(
+    turned = _TracedIteration(
         [x.node for x in given], [x.node for x in parts], [_node(v) for v in new],
         [_node(v) for v in ys], tracer.draws[before.draws :],
     )  # fmt: skip
@@ -200,11 +202,11 @@ def _like(node: Node) -> Any:
 
 @final
 @dataclass(eq=False)
-class _Turned:
+class _TracedIteration:
     """What one traced turn took and gave, as nodes."""
 
     comes_in: list[Node]
-    parts: list[Node]
+    elements: list[Node]
     goes_out: list[Node]
     ys: list[Node]
     draws: list[tuple[Callable[[], Any], Node]]
@@ -240,7 +242,7 @@ class _Turned:
 
     def is_open(self, tracer: Tracer, start: int) -> bool:
         """Whether a result could be differentiated with respect to something outside."""
-        given = {*self.comes_in, *self.parts}
+        given = {*self.comes_in, *self.elements}
         for node in [*self.goes_out, *self.ys]:
             walk = order([node]) if node.needs else []
             outside = any(n.needs and (n.serial < start or n in given) for n in walk)
@@ -250,13 +252,13 @@ class _Turned:
 
     def body(self, tracer: Tracer, start: int, turns: int) -> tuple[Body, list[Node]]:
         """The program of the turn, and what it only reads."""
-        own = [*self.comes_in, *self.parts, *[n for _, n in self.draws]]
+        own = [*self.comes_in, *self.elements, *[n for _, n in self.draws]]
         scope = Scope(tracer, start, set(own))
         walk = nodes_to_compute(scope, [*self.goes_out, *self.ends, *self.ys])
         consts = scope.consts(walk)
         news = list(enumerate(self.goes_out))
         made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
-        xs = len(self.parts) + len(self.draws)
+        xs = len(self.elements) + len(self.draws)
         return Body(made, turns, len(self.comes_in), xs, len(self.ends)), consts
 
 

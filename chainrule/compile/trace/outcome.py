@@ -14,7 +14,7 @@ from chainrule.tree import Structure
 
 @final
 @dataclass(eq=False)
-class Left:
+class Outcome:
     """What a traced run left: nodes, and what its result looks like."""
 
     args: list[tuple[int, Node]] = field(default_factory=list["tuple[int, Node]"])

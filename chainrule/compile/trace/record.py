@@ -21,7 +21,7 @@ from chainrule.compile.trace.captured import Lift
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.observer import Observer
 from chainrule.compile.trace.guards.random_state import refuse_draws
-from chainrule.compile.trace.outcome import NUMBER, TENSOR, Left, State
+from chainrule.compile.trace.outcome import NUMBER, TENSOR, Outcome, State
 from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
@@ -46,7 +46,7 @@ def record(
     """
     tracer = Tracer(loop=scan_as_loop, repeat=repeating)
     tracer.notes = Notes(tracer.is_inner)
-    left = Left()
+    left = Outcome()
     try:
         _run(tracer, left, leaves, call)
     finally:
@@ -64,7 +64,7 @@ def record(
     return variant
 
 
-def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
+def _run(tracer: Tracer, left: Outcome, leaves: Sequence[Any], call: Call) -> None:
     """Run the function on placeholders, and note what it left."""
     given = [_placeholder(tracer, left, i, x) for i, x in enumerate(leaves)]
     before = {i: given[i].node for i, _ in left.args}
@@ -94,7 +94,7 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
             _note_updates(tracer, left, lift)
 
 
-def _placeholder(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
+def _placeholder(tracer: Tracer, left: Outcome, i: int, x: Any) -> Any:
     """What the function is given for leaf `i` of the arguments."""
     array: Any = x
     if isinstance(x, Tensor | np.ndarray | np.generic):
@@ -111,12 +111,12 @@ def _placeholder(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
         tracer.known_truths[given.node] = lambda: _truth_noted(left, i, bool(x))
     else:
         return x
-    tracer.made(given)  # so that it is missed if somebody keeps it
+    tracer.add_variable(given)  # so that it is missed if somebody keeps it
     left.args.append((i, given.node))
     return given
 
 
-def _truth_noted(left: Left, i: int, truth: bool) -> bool:
+def _truth_noted(left: Outcome, i: int, truth: bool) -> bool:
     if (i, truth) not in left.truths:
         left.truths.append((i, truth))
     return truth
@@ -159,7 +159,7 @@ def _guard(hooks: Any, modes: dict[Any, bool]) -> Callable[[], bool]:
     return guard
 
 
-def _note_result(tracer: Tracer, left: Left, x: Any) -> Any:
+def _note_result(tracer: Tracer, left: Outcome, x: Any) -> Any:
     """What is to be known of a leaf of the result."""
     if not isinstance(x, Tensor):
         return x
@@ -168,7 +168,7 @@ def _note_result(tracer: Tracer, left: Left, x: Any) -> Any:
     return NUMBER if type(x.value) is Spec and x.value.weak else TENSOR
 
 
-def _note_updates(tracer: Tracer, left: Left, lift: Lift) -> None:
+def _note_updates(tracer: Tracer, left: Outcome, lift: Lift) -> None:
     """Note the new values of a state tensor and of its gradient."""
     node = lift.tensor.node
     if tracer.origin(node) is not lift.leaf:

@@ -1,8 +1,8 @@
 """`scan` as a `while_loop` that counts: its turn is traced once, and it has derivatives.
 
 A scan that nobody can differentiate is a loop of its own kind (`loop_bodies.py`), which may change
-state and draw random numbers. One that could be differentiated, and is too long to be unrolled, is
-made here; so is every one in a turn of a `while_loop`, which then is native as a whole.
+state and draw random numbers. A scan that could be differentiated, and is too long to be unrolled,
+is made here. So is every scan in an iteration of a `while_loop`, which then is native as a whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.graph.loop_body import Keep
-from chainrule.compile.trace.closures import place
+from chainrule.compile.trace.closures import traced_input
 from chainrule.compile.trace.loop_bodies import Before, loop_as_op
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
@@ -55,7 +55,7 @@ def scan_as_loop(
 def _calls_functions(made: Both) -> bool:
     """Whether a turn calls a Function of the user's, whose derivative a loop does not know."""
     some = next(iter([*made[0], *made[1]]), None)
-    return some is not None and some.node.inputs[0].op.turns.inlined
+    return some is not None and some.node.inputs[0].op.loop.inlined
 
 
 def repeating(
@@ -88,8 +88,8 @@ def _ys(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any]) -> list[Any
     """What the ys of one turn look like."""
     before, spent = Before.of(tracer), set(tracer.spent)
     with recording(True):
-        _, ys = turn([place(s.shape, s.dtype) for s in state],
-                     [place(x.shape[1:], x.dtype) for x in xs])  # fmt: skip
+        _, ys = turn([traced_input(s.shape, s.dtype) for s in state],
+                     [traced_input(x.shape[1:], x.dtype) for x in xs])  # fmt: skip
     before.back(tracer)
     tracer.spent = spent
     return [y.value for y in ys]

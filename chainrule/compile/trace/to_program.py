@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from chainrule.compile.graph.loop_body import once
+from chainrule.compile.graph.loop_body import without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec
@@ -66,7 +66,7 @@ def program(
         tuple([known[scope.origin(n)] for n in results]),
         tuple([(i, known[scope.origin(n)]) for i, n in updates]),
     )
-    return once(made)
+    return without_repeated_loops(made)
 
 
 def _term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:

@@ -72,7 +72,7 @@ class Tracer:
     arrays: ArrayArguments = field(default_factory=ArrayArguments)
     _lifted: set[int] = field(default_factory=set[int])
     _constants: set[int] = field(default_factory=set[int])
-    _made: list[Any] = field(default_factory=list[Any])
+    _variables: list[Any] = field(default_factory=list[Any])
     _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
 
     # --- what `graph` tells
@@ -96,15 +96,15 @@ class Tracer:
         if weak:
             return apply_weak(op, xs)
         y = apply(op, *xs)
-        self.arrays.made(op, xs, y)
+        self.arrays.add_view(op, xs, y)
         if isinstance(y, Variable) and y.value.__class__ is not Spec:
             self._constants.add(id(y))
         return y
 
-    def made(self, v: Any) -> None:
+    def add_variable(self, v: Any) -> None:
         """A new variable."""
         if v.value.__class__ is Spec:
-            self._made.append(ref(v))
+            self._variables.append(ref(v))
         else:
             self._constants.add(id(v))
 
@@ -156,7 +156,7 @@ class Tracer:
             new.value, new.node = y.value, y.node
         else:
             new.value = to_array(data, dtype, copy=True)
-        self.made(new)
+        self.add_variable(new)
 
     def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
         """`x` gets the value of `new`; with `graph` its place in the graph, too."""
@@ -181,7 +181,7 @@ class Tracer:
             self.sources[place] = new.node or constant(new.value)
             x.value, x.node = Spec(x.shape, x.dtype), place
 
-    def known(self, x: Any, what: str) -> Any:
+    def constant_array(self, x: Any, what: str) -> Any:
         """The array of `x`, if it is a constant of the trace; raises otherwise."""
         if x.value.__class__ is not Spec and id(x) in self._constants:
             return x.value
@@ -296,7 +296,7 @@ class Tracer:
         return found
 
     def _live_placeholders(self) -> list[Any]:
-        alive = [r() for r in self._made]
+        alive = [r() for r in self._variables]
         return [v for v in alive if v is not None and v.value.__class__ is Spec]
 
 

@@ -38,7 +38,7 @@ class Held:
     spec: Spec
     node: Node | None
     updated: bool
-    seen: Any = field(default=lambda: None)
+    checked_array: Any = field(default=lambda: None)
     """The array of the latest call that was checked, weakly; nothing when it is gone."""
     plain: bool = False
     """Whether that array can be given to the program as it is, if nobody else sees it."""
@@ -51,7 +51,7 @@ class Held:
         if a.shape != self.spec.shape or a.dtype != self.spec.dtype:
             return False
         self.node = node
-        self.seen = ref(a)
+        self.checked_array = ref(a)
         self.plain = _writable(a) if self.updated else a.flags.num & READY == READY
         return True
 
@@ -148,7 +148,7 @@ class Variant:
     """What the function read beside tensors."""
     fits: Callable[[Sequence[Any]], bool] | None = None
     """Whether the program holds for the sizes of these inputs, if it is not for all."""
-    gone: bool = False
+    is_dead: bool = False
     """Whether a tensor that it needs was found not to exist any more."""
     seconds: float = 0.0
     """How long tracing and compiling took."""
@@ -160,7 +160,7 @@ class Variant:
     @property
     def is_gone(self) -> bool:
         """Whether something that it needs does not exist any more."""
-        return self.gone or not self.read.alive
+        return self.is_dead or not self.read.alive
 
     def call(self, leaves: Sequence[Any], *, fresh: bool = False) -> Any:
         """Run on the leaves of the arguments, or give `MISFIT` before anything is changed.
@@ -218,10 +218,10 @@ class Variant:
         for h in self.held:
             t = h.tensor()
             if t is None:
-                self.gone = True
+                self.is_dead = True
                 return False
             a = t.value
-            if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
+            if (h.checked_array() is not a or t.node is not h.node) and not h.fits(a, t.node):
                 return False
             if h.updated:
                 if getrefcount(a) > _OWN or not h.plain or self.op is not None:
@@ -242,7 +242,7 @@ class Variant:
             a.copy() if isinstance(x, np.ndarray) and place not in changed else a
             for place, (x, a) in enumerate(zip(sources, inputs, strict=False))
         ]
-        copies = [inputs[place].copy() for place in self.op.known.kept]
+        copies = [inputs[place].copy() for place in self.op.known.saved_inputs]
         xs = [*kept, *inputs[len(kept) :], *copies]
         nodes += [None] * len(copies)
         found = apply(self.op, *[variable(a, n) for a, n in zip(xs, nodes, strict=True)])
@@ -306,8 +306,8 @@ def _change(x: Any, new: Array) -> None:
 
 
 def _count_own() -> tuple[int, int]:
-    """What `getrefcount` says, in a function that is given a tensor, of its array and of itself, if
-    an object and the caller have the tensor and nobody else: it depends on the interpreter."""
+    """What `getrefcount` says of a tensor and of its array in a function whose argument it is, if
+    only an object and the caller refer to it. This depends on the interpreter."""
 
     def counts(t: Any) -> tuple[int, int]:
         a = t.value

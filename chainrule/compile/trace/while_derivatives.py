@@ -16,9 +16,9 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, keep_inputs, replay
+from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
-from chainrule.compile.trace.closures import close_over, node_of, now, place, run
+from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import alias, apply, order, placeholder, recording, tracer
@@ -29,7 +29,7 @@ from chainrule.ops.indexing.selection import Take
 BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
 
 
-def with_tangents(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]]:
+def with_tangents(turns: WhileLoop, moved: Sequence[bool]) -> tuple[WhileLoop, list[int]]:
     """The loop that carries tangents, too; `moved` says which inputs have one. And the inputs that
     have one in some turn: of those, tangents of carries follow the carries, others come last."""
     n, start, t = turns.carries, now(), tracer()
@@ -52,9 +52,9 @@ def with_tangents(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]
     return replace(made, extends=turns, most=turns.most), list(dots)
 
 
-def _one_turn(turns: Turns) -> tuple[list[Any], list[Any]]:
+def _one_turn(turns: WhileLoop) -> tuple[list[Any], list[Any]]:
     """A turn on new places: its inputs, and the carries afterwards."""
-    xs = [place(x.shape, x.dtype) for x in turns.program.inputs]
+    xs = [traced_input(x.shape, x.dtype) for x in turns.program.inputs]
     return xs, replay(turns.after(), dict(zip(turns.program.inputs, xs, strict=True)), run)
 
 
@@ -70,13 +70,13 @@ def _or_zeros(x: Any, like: Any) -> Any:
 # --- going back ----------------------------------------------------------------------------------
 
 
-def with_tapes(turns: Turns, kept: Sequence[int]) -> Turns:
+def with_tapes(turns: WhileLoop, kept: Sequence[int]) -> WhileLoop:
     """The loop that keeps what these carries are before each turn, on tapes that follow the
     carries."""
     n, start, t = turns.carries, now(), tracer()
     with recording(True):
         xs, new = _one_turn(turns)
-        tapes = [place((turns.most, *xs[i].shape), xs[i].dtype) for i in kept]
+        tapes = [traced_input((turns.most, *xs[i].shape), xs[i].dtype) for i in kept]
         rows = [apply(Keep(), tape, xs[COUNT], xs[i]) for tape, i in zip(tapes, kept, strict=True)]
     places = [*xs[:n], *tapes, *xs[n:]]
     made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
@@ -88,22 +88,23 @@ def with_tapes(turns: Turns, kept: Sequence[int]) -> Turns:
 class Back:
     """The loop that goes back through another one.
 
-    Its carries are whether it goes on, how many turns are done, the cotangents of the carries
-    `heads` and those of `rest`, which turns only read. It reads tapes of `kept`, what the other one
-    reads, and how many turns that took: so many it takes itself, and can be gone back through, too.
+    Its carries are a bool (whether it goes on), the number of iterations done, the cotangents of
+    the carries `heads`, and the cotangents of `rest`, which iterations only read. It reads tapes of
+    `saved_inputs`, what the forward loop reads, and the number of its iterations. It runs as many
+    iterations itself, so it can be differentiated, too.
     """
 
-    turns: Turns
+    loop: WhileLoop
     heads: list[int]
     rest: list[int]
-    kept: list[int]
+    saved_inputs: list[int]
 
 
-def backward(turns: Turns, ends: Sequence[int]) -> Back:
+def backward(turns: WhileLoop, ends: Sequence[int]) -> Back:
     """From the cotangents of the last carries `ends`."""
     n, heads, rest = turns.carries, sorted(ends), list[int]()
     while True:
-        made, bars = _turn_back(turns, heads, rest)
+        made, bars = _backward_loop(turns, heads, rest)
         more = sorted({*heads, *[i for i in bars if i < n]}), sorted({i for i in bars if i >= n})
         if more == (heads, rest):
             break
@@ -117,15 +118,17 @@ def backward(turns: Turns, ends: Sequence[int]) -> Back:
     return Back(made, heads, rest, kept)
 
 
-def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, set[int]]:
+def _backward_loop(
+    turns: WhileLoop, heads: list[int], rest: list[int]
+) -> tuple[WhileLoop, set[int]]:
     """The loop with tapes of all carries; and the inputs at which cotangents arrive."""
     n, t, start = turns.carries, tracer(), now()
     inputs = turns.program.inputs
     with recording(True):
-        going, done, count = place((), BOOL), place((), I64), place((), I64)
+        going, done, count = traced_input((), BOOL), traced_input((), I64), traced_input((), I64)
         bars = {i: placeholder(inputs[i].shape, inputs[i].dtype) for i in (*heads, *rest)}
-        tapes = [place((turns.most, *x.shape), x.dtype) for x in inputs[:n]]
-        reads = [place(x.shape, x.dtype) for x in inputs[n:]]
+        tapes = [traced_input((turns.most, *x.shape), x.dtype) for x in inputs[:n]]
+        reads = [traced_input(x.shape, x.dtype) for x in inputs[n:]]
         at = count - 1 - done
         xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
         arrived = _pull_back(turns, xs, {i: bars[i] for i in heads})
@@ -137,7 +140,7 @@ def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, 
     return made, set(arrived)
 
 
-def _pull_back(turns: Turns, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
+def _pull_back(turns: WhileLoop, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
     """The cotangents of the inputs `xs` of a turn, from those of carries after it."""
     at = [alias(x) if x.dtype.kind in INEXACT else x for x in xs]
     new = replay(turns.after(), dict(zip(turns.program.inputs, at, strict=True)), run)

@@ -1,8 +1,8 @@
 """`while_loop` as one op of a compiled function: its turn is a program, traced once.
 
 The program is closed: whatever a turn reads from around it is an input. So its derivative along
-tangents, and the same loop for many examples, are made by running the program once more, on
-placeholders, and each is again such an op (`while_derivatives.py`).
+tangents is made by running the program once more, on placeholders; so is the same loop for many
+examples. Each is again such an op (`while_derivatives.py`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, depending, replay
+from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, depending, replay
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.runtime.backend import build_unchecked
-from chainrule.compile.trace.closures import close_over, node_of, now, place, run
+from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
 from chainrule.compile.trace.loop_bodies import Before
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_derivatives import backward, with_tangents, with_tapes
@@ -34,7 +34,7 @@ from chainrule.ops.shapes.shaping import reshape
 class While(Op):
     """All turns of a `while_loop`: the carries when it ends."""
 
-    turns: Turns
+    loop: WhileLoop
     many: ClassVar[bool] = True
     quiet: ClassVar[bool] = False
 
@@ -47,41 +47,41 @@ class While(Op):
         """The last carries; each turn is a call."""
         arrays = [np.array(a, order="C") for a in xs]  # the program writes into these
         while arrays[0]:
-            self.turns.run(build_unchecked, arrays)
-        return tuple(arrays[: self.turns.carries])
+            self.loop.run(build_unchecked, arrays)
+        return tuple(arrays[: self.loop.carries])
 
     def spec(self, *xs: Any) -> Any:
         """Those of the carries."""
-        return self.turns.specs()
+        return self.loop.specs()
 
     def reads(self, i: int) -> tuple[int, ...]:
         """All inputs: the loop is run again."""
-        return tuple(range(1, 1 + len(self.turns.program.inputs)))
+        return tuple(range(1, 1 + len(self.loop.program.inputs)))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The loop once more, keeping what each turn begins with, and one that goes back."""
         self._refuse_functions()
-        turns, n = self.turns, self.turns.carries
+        turns, n = self.loop, self.loop.carries
         if turns.most is None:
             raise TraceError(_ENDLESS)
         back = backward(turns, [i for i, bar in enumerate(g) if bar is not None])
         inputs = turns.program.inputs
-        tapes = [_zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.kept]
-        ends = apply(new_op(While, with_tapes(turns, back.kept)), *xs[:n], *tapes, *xs[n:])
+        tapes = [_zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.saved_inputs]
+        ends = apply(new_op(While, with_tapes(turns, back.saved_inputs)), *xs[:n], *tapes, *xs[n:])
         count, last = ends[COUNT], [*g, *[None] * (len(inputs) - n)]
         moved = [*back.heads, *back.rest]
         bars = [_or_zeros(last[i], inputs[i]) for i in moved]
         kept = ends[n:]
         start = count > 0, np.zeros((), np.int64)
-        found = apply(new_op(While, back.turns), *start, *bars, *kept, *xs[n:], count)
+        found = apply(new_op(While, back.loop), *start, *bars, *kept, *xs[n:], count)
         by_input = dict(zip(moved, found[2:], strict=True))
         return [by_input.get(i) if needed else None for i, needed in enumerate(need)]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangents of the carries: a loop that carries them along."""
         self._refuse_functions()
-        n, inputs = self.turns.carries, self.turns.program.inputs
-        wide, moved = with_tangents(self.turns, [t is not None for t in ts])
+        n, inputs = self.loop.carries, self.loop.program.inputs
+        wide, moved = with_tangents(self.loop, [t is not None for t in ts])
         heads, rest = [i for i in moved if i < n], [i for i in moved if i >= n]
         dots = [_or_zeros(ts[i], inputs[i]) for i in heads]
         ends = apply(new_op(While, wide), *xs[:n], *dots, *xs[n:], *[ts[i] for i in rest])
@@ -90,7 +90,7 @@ class While(Op):
         return tuple([found.get(i, zero) for i, zero in enumerate(still)])
 
     def _refuse_functions(self) -> None:
-        if self.turns.inlined:
+        if self.loop.inlined:
             raise TraceError(
                 "while_loop: a turn calls a Function, and of that a compiled loop knows what it "
                 "computes, but not the derivative that it states. Write the turn with ops, or call "
@@ -132,7 +132,7 @@ def traced_loop(
     """The last state of a loop; if `most` is given, the first of the state counts turns."""
     before = Before.of(tracer)
     start = now()
-    given = [place(s.shape, s.dtype) for s in (going, *state)]
+    given = [traced_input(s.shape, s.dtype) for s in (going, *state)]
     with recording(True):
         more, new = turn(given[1:])
     _refuse_effects(tracer, before)
@@ -150,12 +150,12 @@ Turn = Callable[[list[Any]], tuple[Any, list[Any]]]
 def _counting(turn: Turn, most: int) -> Turn:
     """The turn with a carry in front that counts, and ends the loop."""
 
-    def count_turns(given: list[Any]) -> tuple[Any, list[Any]]:
+    def count_iterations(given: list[Any]) -> tuple[Any, list[Any]]:
         more, new = turn(given[1:])
         count = given[0] + 1
         return more & (count < most), [count, *new]
 
-    return count_turns
+    return count_iterations
 
 
 def _refuse_effects(tracer: Tracer, before: Before) -> None:
@@ -183,14 +183,14 @@ def _refuse_effects(tracer: Tracer, before: Before) -> None:
 def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     """One loop for all examples. Where they differ in how long they go on, it goes on while any
     does, and those that are done keep their state."""
-    turns = op.turns
+    turns = op.loop
     flags, own = _spread(turns, batched)
     wide = [
         broadcast_to(x, (size, *x.shape)) if f and not b else x
         for x, f, b in zip(xs, flags, batched, strict=True)
     ]
     start, t = now(), tracer()
-    places = [place(x.shape, x.dtype) for x in wide]
+    places = [traced_input(x.shape, x.dtype) for x in wide]
     known: dict[Term, Any] = dict(zip(turns.program.inputs, places, strict=True))
     marked = {i for i, f in zip(turns.program.inputs, flags, strict=True) if f}
     found = depending(turns.after(), marked)
@@ -229,7 +229,7 @@ def _(op: Keep, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     return reshape(apply(op, flat, at + first, row), tape.shape)
 
 
-def _shared_carries(turns: Turns) -> int:
+def _shared_carries(turns: WhileLoop) -> int:
     """How many carries are those of the loop that this one extends."""
     return turns.extends.carries if turns.extends is not None else 0
 
@@ -238,14 +238,14 @@ _ANY = Found("any", (0,), False)
 
 
 def _while_any(places: list[Any], new: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The carries before and after a turn of a loop that goes on while any example does, which is
-    another carry in front; those that are done keep theirs."""
+    """The carries before and after an iteration of a loop that goes on while any example does. That
+    condition is another carry in front. Examples that are done keep their carries."""
     going, *olds = places
     kept = [
         apply(Where(), _beside(going, x), x, old) for x, old in zip(new[1:], olds, strict=False)
     ]
     more = apply(ew.logical_and, going, new[0])
-    return [place((), np.dtype(bool)), *places], [apply(_ANY, more), more, *kept]
+    return [traced_input((), np.dtype(bool)), *places], [apply(_ANY, more), more, *kept]
 
 
 def _beside(going: Any, x: Any) -> Any:
@@ -253,7 +253,7 @@ def _beside(going: Any, x: Any) -> Any:
     return reshape(going, (going.shape[0], *[1] * (len(x.shape) - 1)))
 
 
-def _spread(turns: Turns, batched: Sequence[bool]) -> tuple[list[bool], bool]:
+def _spread(turns: WhileLoop, batched: Sequence[bool]) -> tuple[list[bool], bool]:
     """Which inputs differ between examples in some turn, and whether the number of turns does."""
     flags = list(batched)
     while True:

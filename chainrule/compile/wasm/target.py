@@ -19,8 +19,8 @@ WASM = Target(
 
 
 def like_wasm(here: Target) -> Target:
-    """The processor `here`, used as if it were this target: the same loops, over as many lanes,
-    rounded in the same places, so that both compute the same bits."""
+    """The processor `here`, used as if it were this target. It runs the same loops over as many
+    lanes and rounds at the same points, so both compute the same bits."""
     return replace(WASM, triple=here.triple, cpu=here.cpu, features=here.features, pointer=8)
 
 

@@ -36,13 +36,13 @@ class Row:
     """The types of settings whose default does not tell them."""
 
 
-class Made(Module):
+class FunctionModule(Module):
     """A module of a row; its settings are its attributes."""
 
     def __init__(self, *settings: Any, **by_name: Any) -> None: ...
 
 
-def class_of_row(name: str, module: str, row: Row) -> type[Made]:
+def class_of_row(name: str, module: str, row: Row) -> type[FunctionModule]:
     """The class of a row, called `name`, as if it were written in `module`."""
     settings = list(row.settings)
     place = Parameter.POSITIONAL_OR_KEYWORD
@@ -79,7 +79,7 @@ def class_of_row(name: str, module: str, row: Row) -> type[Made]:
     )
     forward.__doc__ = f"Shapes: {row.shapes}."
     functions = {"__init__": __init__, "forward": forward}
-    return type(name, (Made,), {**functions, "__doc__": row.doc, "__module__": module})
+    return type(name, (FunctionModule,), {**functions, "__doc__": row.doc, "__module__": module})
 
 
 def _of_as_many(count: int, values: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,7 +37,7 @@ class Layer:
     shapes: str = ""
     operations: int = 0
     """Multiplications and additions, and other functions of numbers, those of parts included."""
-    kept: int = 0
+    saved_bytes: int = 0
     """Bytes that a graph of the call keeps for the backward pass."""
 
 
@@ -59,7 +59,7 @@ class Summary:
             depth = layer.name.count(".") + bool(layer.name)
             title = f"{'  ' * depth}{layer.name.rpartition('.')[2]}".rstrip()
             title = f"{title}: {layer.kind}" if layer.name else layer.kind
-            numbers = [layer.parameters, layer.operations, layer.kept]
+            numbers = [layer.parameters, layer.operations, layer.saved_bytes]
             rows.append((title, layer.shapes, *[f"{n:,}" for n in numbers]))
         widths = [max([len(row[i]) for row in rows]) for i in range(5)]
         return "\n".join([_line(row, widths) for row in rows])
@@ -77,7 +77,7 @@ def operations(op: Any, y: Any, xs: Sequence[Any]) -> int:
     """About how many operations on numbers an op is."""
     size = sum([math.prod(t.shape) for t in flatten(y)[0] if hasattr(t, "shape")])
     if isinstance(op, MatMul):
-        return 2 * size * int(xs[0].shape[-2 if op.turn_a and xs[0].ndim > 1 else -1])
+        return 2 * size * int(xs[0].shape[-2 if op.transpose_a and xs[0].ndim > 1 else -1])
     if isinstance(op, Convolve):
         return 2 * size * math.prod(xs[1].shape[1:])
     if isinstance(op, ConvolveInput):
@@ -121,7 +121,7 @@ class _Count:
         for name, size in of_nodes(walk, owners(walk)).by_module().items():
             for layer in self.layers.values():
                 if not layer.name or name == layer.name or name.startswith(f"{layer.name}."):
-                    layer.kept += size
+                    layer.saved_bytes += size
 
 
 def summary(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Summary:

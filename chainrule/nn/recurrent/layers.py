@@ -39,7 +39,7 @@ class _Recurrent(Module):
 
     gates: ClassVar[int]
     """How many blocks of H rows the weights have."""
-    parts: ClassVar[int] = 1
+    state_count: ClassVar[int] = 1
     """How many parts the state has."""
 
     def _begin(
@@ -114,7 +114,7 @@ class _Recurrent(Module):
                 x = functional.dropout(
                     x, self.dropout, training=self.training, generator=self._generator
                 )
-        final = tuple([stack([s[i] for s in last]) for i in range(self.parts)])
+        final = tuple([stack([s[i] for s in last]) for i in range(self.state_count)])
         if single:
             return squeeze(x, 1), tuple([squeeze(s, 1) for s in final])
         return swapaxes(x, 0, 1) if self.batch_first else x, final
@@ -122,7 +122,7 @@ class _Recurrent(Module):
     def _state(self, x: Any, state: Any, count: int) -> States:
         """The state to begin with: zeros unless it is given, and of the right shape."""
         rows = self.num_layers * self._directions
-        shapes = [(rows, count, n) for n in (self._out, self.hidden_size)[: self.parts]]
+        shapes = [(rows, count, n) for n in (self._out, self.hidden_size)[: self.state_count]]
         if state is None:
             dtype = vars(self)["weight_hh_l0"].dtype
             return tuple([np.zeros(shape, dtype) for shape in shapes])
@@ -217,7 +217,7 @@ class LSTM(_Recurrent):
     """
 
     gates: ClassVar[int] = 4
-    parts: ClassVar[int] = 2
+    state_count: ClassVar[int] = 2
 
     def __init__(
         self,

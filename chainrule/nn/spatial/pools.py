@@ -12,7 +12,7 @@ from typing import Any, final
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
+from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
 from chainrule.nn.base.unbatched import with_batch_axis
 from chainrule.nn.spatial.sized import SizedModule
 from chainrule.ops.shapes.shaping import squeeze
@@ -96,7 +96,7 @@ def _rows(n: int) -> dict[str, Row]:
 
 
 ROWS: dict[str, Row] = {name: row for n in (1, 2, 3) for name, row in _rows(n).items()}
-CLASSES: dict[str, type[Made]] = {
+CLASSES: dict[str, type[FunctionModule]] = {
     name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, Made, Row, class_of_row
+from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
 from chainrule.ops.shapes.shaping import expand_dims, normalize_axis, reshape, squeeze
 from chainrule.ops.windows.windows import Sizes
 
@@ -131,6 +131,6 @@ for _n in (1, 2, 3):
         _pad_function(_n, "constant"), {"padding": ..., "value": ...}, shapes="(*s) -> (*t)",
         doc=f"x padded with a value on both sides of its last {_n} axes.",
     )  # fmt: skip
-CLASSES: dict[str, type[Made]] = {
+CLASSES: dict[str, type[FunctionModule]] = {
     name: class_of_row(name, "chainrule.nn", r) for name, r in ROWS.items()
 }

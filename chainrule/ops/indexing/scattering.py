@@ -1,8 +1,8 @@
 """Writing into an array without changing it: scatters, assignment, masks, triangles, grids.
 
 An index of any kind is first turned into flat places, by indexing the numbers 0, 1, 2, ... with it.
-Which element of the source a place ends up with is then an array of integers, and the rest, with
-its derivatives of every order, is a choice.
+An array of integers says which element of the source each element of the result gets. The rest,
+with its derivatives of every order, is a selection.
 """
 
 from __future__ import annotations
@@ -267,11 +267,11 @@ def scatter_reduce(
 ) -> Any:
     """`x` with the elements of `source` at `indices` along `axis` reduced into it.
 
-    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
-    Shapes as in `scatter`. `reduce` is sum, prod, mean, amax or amin, of the elements that one
-    index names and, with `include_self`, of the element of x that stands there; what no index names
-    stays. Extrema that tie share the gradient equally. Derivatives of a product are right at zeros,
-    in every order; it takes memory for (elements of x) times (most elements at one index).
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s). Shapes as in `scatter`. `reduce` is
+    sum, prod, mean, amax or amin of the elements that one index names. With `include_self` the
+    element of x at that index is one of them. What no index names stays. Extrema that tie share the
+    gradient equally. Derivatives of a product are right at zeros, in every order; it takes memory
+    for (elements of x) times (most elements at one index).
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise ConfigError(

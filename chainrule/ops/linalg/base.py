@@ -1,8 +1,8 @@
 """What the linear algebra ops share: their error, checks, conjugate transposes, diagonals, masks.
 
 Notation in this package: `m n` rows and columns, `k` the smaller of them; `mT` the transpose, `mH`
-its conjugate. Rules of ops that are not holomorphic (those with an mH in their definition) are
-written for the conjugate G = conj(g), in which the literature states them.
+its conjugate. Rules of ops that are not holomorphic are written for the conjugate G = conj(g), as
+in the literature. These ops have an mH in their definition.
 """
 
 from __future__ import annotations

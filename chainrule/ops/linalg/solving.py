@@ -145,7 +145,8 @@ class SolveTriangular(Solve):
 
     def substituted(self, a: Array, b: Array) -> Array:
         """The same without SciPy: LAPACK's general solver of an upper triangle, whose rows it need
-        not exchange; a lower one is turned into that by the order of its rows and columns."""
+        not exchange. A lower triangle becomes an upper one when its rows and columns are
+        reversed."""
         triangle = np.triu(a) if self.up else np.tril(a)
         if self.unit:
             triangle = np.where(np.eye(a.shape[-1], dtype=bool), a.dtype.type(1), triangle)

@@ -22,7 +22,7 @@ from chainrule.ops.contraction import einsum, matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import beside, expand_dims, repeat, roomy
+from chainrule.ops.shapes.shaping import bias_like, expand_dims, repeat, roomy
 from chainrule.random import Generator, default_generator
 
 # --- Activations ---------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     Shapes: (..., n), (..., m), (k, n, m), (k) -> (..., k).
     """
     y = einsum("...i,oij,...j->...o", a, weight, b)
-    return y if bias is None else y + beside(bias, y)
+    return y if bias is None else y + bias_like(bias, y)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -218,7 +218,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     Shapes: (..., n), (m, n), (m) -> (..., m).
     """
     y = matmul_t(x, weight)
-    return y if bias is None else y + beside(bias, y)
+    return y if bias is None else y + bias_like(bias, y)
 
 
 def attention_weights(

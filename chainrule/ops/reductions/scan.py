@@ -84,9 +84,9 @@ class CumSum(Linear):
 class Recurrence(Op):
     """h[i] = a[i] h[i-1] + b[i] along `axis` (counted from the end); a and b broadcast.
 
-    With `back`, h[i] = a[i] h[i+1] + b[i]. One vectorised step for each place along the axis: a
-    tree of products could be shallower, but makes 0 times infinity out of a product that
-    overflows beside a zero.
+    With `back`, h[i] = a[i] h[i+1] + b[i]. One vectorised step for each index along the axis. A
+    tree of products could be shallower, but it makes 0 times infinity of a product that overflows
+    beside a zero.
     """
 
     axis: int

@@ -1,6 +1,6 @@
 """Padding: more elements at the ends of axes, constant ones or those that are there already.
 
-A mode other than "constant" says for each new place which element of the array stands there, so it
+A mode other than "constant" says for each new index which element of the array stands there. So it
 is `take` along each axis, and its derivatives are those of `take`.
 """
 

@@ -492,7 +492,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     return x if x.dtype == dtype else apply(Astype(dtype), x)
 
 
-def beside(bias: Any, y: Any) -> Any:
+def bias_like(bias: Any, y: Any) -> Any:
     """`bias`, as float16 or bfloat16 if `y` is one of these: so its being added leaves `y` that."""
     return astype(bias, y.dtype) if y.dtype.char in NARROW else bias
 

@@ -1,6 +1,6 @@
 """Values of the rows that are made of the error function and of the normal distribution.
 
-Far out all are exponentials of squares times erfcx, which falls slowly: the squares are computed to
+Far out all are exponentials of squares times erfcx, which falls slowly. The squares are computed to
 twice the digits, and the exponential is applied last.
 
 Notation: `hi + lo` a number to twice the digits; `a` |x|; `e` exp(-a^2 / 2).

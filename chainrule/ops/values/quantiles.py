@@ -1,8 +1,8 @@
 """Derivatives of erfinv and ndtri, whose values SciPy computes.
 
 All are products of powers of y and of e^(y^2), y = erfinv(x), which square the error of y. So of
-arrays y is computed anew: near 0 by a polynomial, elsewhere from SciPy's by a step of Newton's
-method on erfc, with an erfcx that has more digits than SciPy's. Far out e^(y^2) is erfcx(y) /
+arrays y is computed anew. Near 0 a polynomial gives it. Elsewhere a step of Newton's method on erfc
+improves SciPy's, with an erfcx that has more digits than SciPy's. Far out e^(y^2) is erfcx(y) /
 erfc(y), where erfc(y) is what is left of x to 1, exactly.
 
 What stands for an array (the compiler's terms) takes y and erfcx as they are: they have the digits.

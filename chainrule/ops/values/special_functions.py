@@ -1,8 +1,8 @@
 """Special functions of arrays: SciPy's, or our own where SciPy is not installed.
 
-`OURS` are formulas that are as exact as SciPy's, and slower: what they need of the error function
-is computed by Python's `math`, number by number. `SCIPY_ONLY` says of the others why they have
-none; without SciPy they raise `MissingPackageError`.
+`OURS` are formulas that are as exact as SciPy's, and slower. Python's `math` computes what they
+need of the error function, number by number. `SCIPY_ONLY` says of the others why they have none;
+without SciPy they raise `MissingPackageError`.
 """
 
 # NumPy says little of what comes out of expressions of arrays of any dtype.

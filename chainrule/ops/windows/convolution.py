@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.ops.shapes.shaping import beside, reshape
+from chainrule.ops.shapes.shaping import bias_like, reshape
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput, Unfold
 from chainrule.ops.windows.dimensions import by_dimension
 from chainrule.ops.windows.windows import Sizes, Windows, sizes_of
@@ -59,7 +59,7 @@ def _with_bias(what: str, y: Any, bias: Any) -> Any:
         return y
     if tuple(bias.shape) != (y.shape[1],):
         raise ShapeError(f"{what}: a bias has shape ({y.shape[1]},), not {tuple(bias.shape)}")
-    return y + reshape(beside(bias, y), (-1, *[1] * (y.ndim - 2)))
+    return y + reshape(bias_like(bias, y), (-1, *[1] * (y.ndim - 2)))
 
 
 def _conv(

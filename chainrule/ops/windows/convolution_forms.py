@@ -2,7 +2,7 @@
 
 y[n, o, p] = sum over c, k of w[o, c, k] x[n, c, p stride + k dilation - padding]: a matrix product
 of the weight with columns, each the elements that one window sees. The three ops here are the three
-ways to read the trilinear form sum(g y) in (x, w, g): each one's derivatives are the other two.
+ways to read the trilinear form sum(g y) in (x, w, g). The derivatives of each are the other two.
 
 Notation: N batch, C channels in, O channels out, K kernel places, L output places.
 """
@@ -68,7 +68,7 @@ class Convolution(Multilinear):
 def _convolved(columns: Columns, x: Array, matrix: Array, y: Array) -> Array:
     """y (N, O, *out), filled with `matrix` (G, O / G, C / G K) times the columns of x."""
     memory: Array | None = None
-    for run, seen in columns.made(x):
+    for run, seen in columns.chunks(x):
         part = y[run]
         if not columns.wide and part.flags.c_contiguous:
             flat = part.reshape(*part.shape[:2], -1)
@@ -165,7 +165,7 @@ class ConvolveWeight(Convolution):
         w = np.zeros(self.shape(x, g), result_type(x.dtype, g.dtype))
         columns = columns_of(self.windows, self.groups)
         memory: Array | None = None
-        for run, seen in columns.made(x):
+        for run, seen in columns.chunks(x):
             part = g[run]
             if memory is None or len(memory) != len(part):
                 memory = columns.memory(len(part), g.shape[1], g.dtype)

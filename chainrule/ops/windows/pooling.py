@@ -45,7 +45,7 @@ class WindowArg(Op):
         place = w.pad(np.arange(math.prod(w.size)).reshape(w.size), -1)
         top: Any = None
         index: Any = None
-        for key in w.places():
+        for key in w.kernel_slices():
             v, at = value[key], place[key]
             if top is None:
                 top, index = v.copy(), np.broadcast_to(at, v.shape).copy()
@@ -84,7 +84,7 @@ class WindowSum(Linear):
         if self.back:
             return w.spread([x] * math.prod(w.kernel))
         padded = w.pad(x)
-        first, *rest = w.places()
+        first, *rest = w.kernel_slices()
         y = padded[first].copy()
         for key in rest:
             y += padded[key]

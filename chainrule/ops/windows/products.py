@@ -1,9 +1,9 @@
 """Matrix products with what windows see, a few examples at a time in memory that is used again.
 
-The columns of windows at every place of a padded row are one contiguous run of the padded array for
-each kernel place: that is copied several times as fast as a row at a time. Where stride is 1 and
-rows are long, the few columns of windows that would wrap around an end are computed too, and left
-out of the result (`wide`).
+For each kernel offset, the columns of windows at every index of a padded row are one contiguous run
+of the padded array. Such a run is copied several times as fast as a row at a time. Some windows
+would wrap around an end. Where stride is 1 and rows are long, their few columns are computed too,
+and left out of the result (`wide`).
 
 Notation: N batch, C channels, K kernel places, L columns, G groups.
 """
@@ -64,7 +64,7 @@ class Columns:
         step = max(_CACHE // max(size, 1), 1)
         return [slice(i, i + step) for i in range(0, len(x), step)]
 
-    def made(self, x: Array) -> Iterator[tuple[slice, Array]]:
+    def chunks(self, x: Array) -> Iterator[tuple[slice, Array]]:
         """Some examples, and their columns (n, G, C / G K, L), which last until the next ones."""
         w = self.windows
         runs = self.runs(x)

@@ -98,8 +98,9 @@ def _lp_pool_of(ndim: int):
         Shapes: (N, C, {size}) -> (N, C, *t) if ceil_mode;
             (N, C, *s) -> (N, C, *[
               (n - at(kernel, i)) // at(stride or kernel, i) + 1 for i, n in enumerate(s)]).
-        As in PyTorch x itself is raised to the power, not its size, so that a negative sum gives
-        NaN; the order inf gives the largest size. Where the sum is 0 the gradient is 0.
+        As in PyTorch x itself is raised to the power, not its absolute value, so a negative sum
+        gives NaN. The order inf gives the largest absolute value. Where the sum is 0 the gradient
+        is 0.
         """
         check_axes("lp_pool", x, ndim)
         n = x.ndim - 2

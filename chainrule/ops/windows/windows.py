@@ -92,7 +92,7 @@ class Windows:
                     f"the array {self.size} with its padding, {self.padded}"
                 )
 
-    def places(self) -> Iterator[tuple[Any, ...]]:
+    def kernel_slices(self) -> Iterator[tuple[Any, ...]]:
         """For each kernel place the basic index of what it sees of a padded array, (..., *out)."""
         for at in product(*[range(k) for k in self.kernel]):
             yield (
@@ -152,7 +152,7 @@ class Windows:
     def spread(self, parts: Sequence[Array]) -> Array:
         """`parts[k]` (..., *out) added to what kernel place k sees of zeros; without padding."""
         out = np.zeros((*parts[0].shape[: -self.ndim], *self.padded), parts[0].dtype)
-        for part, place in zip(parts, self.places(), strict=True):
+        for part, place in zip(parts, self.kernel_slices(), strict=True):
             out[place] += part
         return out[self.inner()]
 

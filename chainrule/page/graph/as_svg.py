@@ -58,7 +58,7 @@ LOOKS = Looks(
 def draw(picture: Picture, direction: str, *, flow: bool) -> Svg:
     """The SVG document. With `flow`, the wider an edge, the larger the gradient that takes it."""
     sheets = [sheet(card) for card in picture.cards]
-    layout = place(picture, sheets, direction)
+    layout = layout_sheets(picture, sheets, direction)
     corners = [
         (x - s.wide / 2, y - s.tall / 2) for s, (x, y) in zip(sheets, layout.centers, strict=True)
     ]
@@ -84,7 +84,7 @@ def draw(picture: Picture, direction: str, *, flow: bool) -> Svg:
     return document(body, LOOKS, _n(wide), _n(tall), _title(picture))
 
 
-def place(picture: Picture, sheets: Sequence[Sheet], direction: str) -> Layout:
+def layout_sheets(picture: Picture, sheets: Sequence[Sheet], direction: str) -> Layout:
     """Centers of the cards and bends of the edges as (x, y), inputs left of (or above) results."""
     right = direction == "right"
     sizes = [(s.wide, s.tall) if right else (s.tall, s.wide) for s in sheets]
@@ -183,7 +183,7 @@ def _edge(e: Edge, points: Sequence[_Point], direction: str, wide: float) -> str
     a, b = ((-ARROW, -half), (-ARROW, half)) if right else ((-half, -ARROW), (half, -ARROW))
     head = " ".join([f"{_n(x + dx)},{_n(y + dy)}" for dx, dy in ((0.0, 0.0), a, b)])
     return (
-        f'<g id="e{e.source}-{e.target}-{e.place}"><path {LOOKS.attributes("edge")} '
+        f'<g id="e{e.source}-{e.target}-{e.input_index}"><path {LOOKS.attributes("edge")} '
         f'stroke-width="{_n(wide)}" d="{"".join(path)}"/>'
         f'<polygon {LOOKS.attributes("arrow")} points="{head}"/></g>'
     )

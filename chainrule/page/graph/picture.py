@@ -50,11 +50,11 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From an input to what is computed from it; `place` is its position among the inputs."""
+    """From an input to what is computed from it; `input_index` is its position among the inputs."""
 
     source: int
     target: int
-    place: int
+    input_index: int
 
 
 @dataclass(frozen=True, slots=True)

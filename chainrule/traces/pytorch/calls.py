@@ -104,7 +104,7 @@ class CallRecorder(TorchDispatchMode):
     def of(self, node: Any) -> TorchCall | None:
         """The call that made a node; None where another one was not told apart from it."""
         call = self._calls.get(number_of(node))
-        if call is None or is_own(node):
+        if call is None or is_python_function(node):
             return None
         edges = [(n, k) for n, k in node.next_functions if n is not None]
         fits = all(any(x.is_of(n, k) for x in call.operands) for n, k in edges)
@@ -137,7 +137,7 @@ def number_of(node: Any) -> int:
     return int(node._sequence_nr())
 
 
-def is_own(node: Any) -> bool:
+def is_python_function(node: Any) -> bool:
     """Whether a node is a call of a function that is written in Python."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 
 from chainrule.traces.keeping import Keeper, is_array
-from chainrule.traces.pytorch.calls import Operand, TorchCall, is_own
+from chainrule.traces.pytorch.calls import Operand, TorchCall, is_python_function
 from chainrule.traces.pytorch.forms import formula_of_call, in_order_of_factors
 from chainrule.traces.trace import Kept, Kind
 
@@ -20,7 +20,7 @@ DTYPES = {"bfloat16": "float32"}
 @final
 @dataclass(slots=True)
 class Event:
-    """A node in the making. `node` is None for a constant, which is `given`."""
+    """A node in the making. `node` is None for a constant, which is `constant`."""
 
     node: Any
     inputs: tuple[int, ...]
@@ -32,9 +32,9 @@ class Event:
     output: int | None = None
     """Which output of the node it is, where that has several."""
     call: TorchCall | None = None
-    places: Sequence[int] = ()
+    input_positions: Sequence[int] = ()
     """For each edge of the node, its place among the inputs."""
-    given: Any = None
+    constant: Any = None
 
     @property
     def op(self) -> str:
@@ -43,7 +43,7 @@ class Event:
             return f"output {self.output}"
         if self.kind != "op":
             return self.kind
-        if is_own(self.node):
+        if is_python_function(self.node):
             return str(self.node._forward_cls.__name__)
         if self.call is not None:
             return self.call.name
@@ -123,14 +123,14 @@ class TorchGraph:
         places = None if call is None else _places(call.operands, edges)
         if call is None or places is None:
             event.inputs = tuple([self.outputs[edge] for edge in edges])
-            event.places = range(len(edges))
+            event.input_positions = range(len(edges))
             return
         numbers = {at: self.outputs[edge] for at, edge in zip(places, edges, strict=True)}
         inputs = [
             numbers[i] if i in numbers else self._constant(operand)
             for i, operand in enumerate(call.operands)
         ]
-        event.call, event.inputs, event.places = call, tuple(inputs), places
+        event.call, event.inputs, event.input_positions = call, tuple(inputs), places
 
     def _constant(self, operand: Operand) -> int:
         """The node of a tensor without a gradient, or of a number of the program."""
@@ -144,7 +144,7 @@ class TorchGraph:
         key = id(x), x._version
         if key not in self._constants:
             kept = None if operand.value is None else self.keep(operand.value)
-            event = Event(None, (), *type_of(x), kept, kind="constant", given=x)
+            event = Event(None, (), *type_of(x), kept, kind="constant", constant=x)
             self._constants[key] = len(self.events)
             self.events.append(event)
         return self._constants[key]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from chainrule.traces.keeping import is_array
-from chainrule.traces.pytorch.calls import as_list, is_own
+from chainrule.traces.pytorch.calls import as_list, is_python_function
 from chainrule.traces.pytorch.forms import stated_form
 from chainrule.traces.pytorch.graph import Event
 from chainrule.traces.sparse import Rule, sparse_form
@@ -37,7 +37,7 @@ def local_of_node(
 
     `inputs` are the events of its inputs; `args` the arguments of a function that a user wrote.
     """
-    place = event.places[edge]
+    place = event.input_positions[edge]
     target = inputs[place]
     name = f"∂ {event.op} / ∂ input {place + 1}"
     if len(event.node._input_metadata) != 1:
@@ -85,7 +85,7 @@ def _rule(event: Event, edge: int, target: Event, args: Sequence[Any]) -> Rule:
 
 def _ask_rule(node: Any, g: Any, args: Sequence[Any]) -> Sequence[Any]:
     """The rule's gradients, one for each of `next_functions`."""
-    if not is_own(node):
+    if not is_python_function(node):
         return as_list(node(g))
     bars = as_list(node.apply(g))
     return [b for b, a in zip(bars, args, strict=True) if isinstance(a, torch.Tensor)]

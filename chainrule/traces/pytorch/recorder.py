@@ -16,11 +16,11 @@ from chainrule.engine.provenance import is_inside
 from chainrule.engine.provenance import line_of as number_of_line
 from chainrule.engine.source_text import source_line
 from chainrule.traces.keeping import Keeper
-from chainrule.traces.probes import OwnCall
+from chainrule.traces.probes import CustomFunctionCall
 from chainrule.traces.pytorch.calls import CallRecorder, TorchCall, as_list, number_of
 from chainrule.traces.pytorch.graph import Event, TorchGraph
 from chainrule.traces.pytorch.sweeps import TorchSweeps
-from chainrule.traces.tensors import Place, line_of
+from chainrule.traces.tensors import SourceLine, line_of
 from chainrule.traces.trace import Node, Sweep
 from chainrule.verify.patches import Patches
 
@@ -34,9 +34,9 @@ class TorchRecorder:
     def __init__(self, keeper: Keeper) -> None:
         self._calls = CallRecorder(keeper.takes, self._note_place)
         self._graph = TorchGraph(keeper, self._calls.of)
-        self._own: dict[Any, OwnCall] = {}
+        self._own: dict[Any, CustomFunctionCall] = {}
         self._sweeps = TorchSweeps(self._graph, keeper, self._own)
-        self._places: dict[int, tuple[Place, str]] = {}
+        self._places: dict[int, tuple[SourceLine, str]] = {}
         self._modules: list[str] = []
         self._paths: dict[Any, str] = {}
 
@@ -74,7 +74,7 @@ class TorchRecorder:
             copies = [_copy(a) for a in args]
             for y in as_list(result):
                 if isinstance(y, torch.Tensor) and y.grad_fn is not None:
-                    self._own[y.grad_fn] = OwnCall(cls, copies)
+                    self._own[y.grad_fn] = CustomFunctionCall(cls, copies)
                     self._graph.values.setdefault((y.grad_fn, y.output_nr), self._graph.keep(y))
                     self._note_place(number_of(y.grad_fn))
             return result
@@ -106,7 +106,7 @@ class TorchRecorder:
         return bool(self._sweeps.passes)
 
     @property
-    def ops(self) -> list[OwnCall | TorchCall | None]:
+    def ops(self) -> list[CustomFunctionCall | TorchCall | None]:
         """Of each node the call that made it."""
         return [
             None if e.output is not None else self._own.get(e.node) or e.call
@@ -147,7 +147,7 @@ class TorchRecorder:
 
 def _is_node_of(e: Event, x: torch.Tensor) -> bool:
     if e.node is None:
-        return e.given is x
+        return e.constant is x
     if getattr(e.node, "variable", None) is x:
         return True
     return e.node is x.grad_fn and (e.output or 0) == x.output_nr and bool(e.dtype)
@@ -160,7 +160,7 @@ def _copy(x: Any) -> Any:
     return x.detach().clone().requires_grad_(x.requires_grad)
 
 
-def _user_place() -> Place:
+def _user_place() -> SourceLine:
     """The innermost line outside of PyTorch and of this package."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and (

@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 
 from chainrule.traces.keeping import Keeper
-from chainrule.traces.probes import OwnCall
+from chainrule.traces.probes import CustomFunctionCall
 from chainrule.traces.pytorch.calls import as_list
 from chainrule.traces.pytorch.graph import TorchGraph, all_below
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node
@@ -32,7 +32,9 @@ class TorchSweeps:
     """Records passes over the nodes of `graph`. `own` has, by node, the calls of functions that a
     user wrote."""
 
-    def __init__(self, graph: TorchGraph, keeper: Keeper, own: Mapping[Any, OwnCall]) -> None:
+    def __init__(
+        self, graph: TorchGraph, keeper: Keeper, own: Mapping[Any, CustomFunctionCall]
+    ) -> None:
         self.passes: list[_Pass] = []
         self._graph, self._keeper, self._own = graph, keeper, own
         self._is_busy = False
@@ -111,7 +113,7 @@ class TorchSweeps:
             args = () if own is None else own.args
             p.locals[number] = [
                 local_of_node(e, k, inputs, g, self._keeper.takes, args)
-                for k in range(len(e.places))
+                for k in range(len(e.input_positions))
             ]
 
         return hook
@@ -138,7 +140,7 @@ class TorchSweeps:
             used = [k for k, (n, _) in enumerate(e.node.next_functions) if n is not None]
             for edge, k in enumerate(used):
                 if k < len(bars) and bars[k] is not None:
-                    place = e.places[edge]
+                    place = e.input_positions[edge]
                     bar, local = self._graph.keep(bars[k]), p.locals[number][edge]
                     p.messages.append(Message(number, place, e.inputs[place], local, bar))
 

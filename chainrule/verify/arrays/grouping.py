@@ -18,9 +18,9 @@ from chainrule.verify.arrays.naming import gradient_of, last_names, returned_nam
 from chainrule.verify.arrays.returned import (
     Returned,
     by_shape,
-    claimed,
     gradients_in,
     is_container,
+    match_gradients,
     names_on,
     ways_of,
 )
@@ -133,7 +133,7 @@ def _by_name(
     by_shapes: bool = True,
 ) -> list[Any]:
     """The gradient called after each input; else, of those left, in order, one of its shape."""
-    found = claimed(returned, ways, [names_on(way)[-1:] for way in ways])
+    found = match_gradients(returned, ways, [names_on(way)[-1:] for way in ways])
     if by_shapes:
         missing = [i for i, r in enumerate(found) if r is None and inputs[i].wanted]
         rest = [r for r in returned if r not in found]

@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.verify.arrays.members import Way, walk
 from chainrule.verify.arrays.naming import gradient_of, is_spelled
-from chainrule.verify.arrays.returned import Returned, claimed, names_on
+from chainrule.verify.arrays.returned import Returned, match_gradients, names_on
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twin
 
@@ -205,7 +205,7 @@ def gradients_by_name(
 ) -> list[Returned | None]:
     """What a backward returned that is called after each parameter, None where nothing is."""
     known = list(ps)
-    return claimed(returned, [p.way for p in known], [p.names for p in known])
+    return match_gradients(returned, [p.way for p in known], [p.names for p in known])
 
 
 def _gradient_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:

@@ -90,7 +90,7 @@ def _steps(kind: type[Any], keys: Iterable[Any]) -> Iterator[Way]:
         yield Way().attribute(key) if named else Way().item(key)
 
 
-def claimed(
+def match_gradients(
     returned: Sequence[Returned], ways: Sequence[Way], names: Sequence[Sequence[str]]
 ) -> list[Returned | None]:
     """For the array at each way, of these names, the gradient that is called after it and after no

@@ -22,13 +22,13 @@ it leaves alone, and what it does not reach."""
 
 def transposition(case: Case) -> Iterator[Guess]:
     """Guesses for a Jacobian whose axes (of y, of x, or one of each) are swapped."""
-    if not case.whole:
+    if not case.has_all_elements:
         return
-    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
+    N, y_axes = case.tensor(case.N), len(case.jacobians.y_shape)
     for swaps in _swaps(N.shape):
         moved = _swap_axes(N, swaps).reshape(case.N.shape)
         if case.explains(moved):
-            yield _transposition(case, swaps, y_axes, case.left(moved))
+            yield _transposition(case, swaps, y_axes, case.unexplained(moved))
             return
 
 
@@ -51,7 +51,7 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
     of_x = [(a - y_axes, b - y_axes) for a, b in swaps if a >= y_axes]
     of_y = [(a, b) for a, b in swaps if b < y_axes]
     mixed = [(a, b - y_axes) for a, b in swaps if a < y_axes <= b]
-    name, ndims = case.input, (len(case.found.y_shape), len(case.found.x_shape))
+    name, ndims = case.input, (len(case.jacobians.y_shape), len(case.jacobians.x_shape))
     said = _swaps_in_words(of_x, of_y, mixed)
     because = f"A equals N with {said}, leaving {left:.0e} of the difference"
     if mixed:
@@ -102,8 +102,8 @@ def other_axis(case: Case) -> Iterator[Guess]:
     An axis a of y is tied to an axis b of x if an element of y depends on those elements of x only
     whose index along b is its own index along a. A sum along b unties it.
     """
-    shape = case.found.y_shape + case.found.x_shape
-    if not case.whole or not shape:
+    shape = case.jacobians.y_shape + case.jacobians.x_shape
+    if not case.has_all_elements or not shape:
         return
     true, seen = [_ties(case, zero, shape) for zero in (case.tiny_N, case.tiny_A)]
     if true == seen or not np.any(~case.tiny_A):
@@ -134,7 +134,7 @@ def _is_a_sum(case: Case) -> bool:
 
 
 def _ties(case: Case, zero: Array, shape: Sequence[int]) -> set[Swap]:
-    y_axes = len(case.found.y_shape)
+    y_axes = len(case.jacobians.y_shape)
     at = np.nonzero(~case.tensor(zero))
     pairs = [(a, b) for a in range(y_axes) for b in range(y_axes, len(shape))]
     equal = [(a, b) for a, b in pairs if shape[a] == shape[b] > 1]
@@ -152,13 +152,13 @@ def _other_axis(case: Case, lost: set[Swap], new: set[Swap]) -> Guess:
         f"backward{right}"
     )
     if exact and prediction is not None:
-        because += f"; this leaves {case.left(prediction):.0e} of the difference"
+        because += f"; this leaves {case.unexplained(prediction):.0e} of the difference"
     return guess(
         "wrong_axis",
         4.0 if exact else 8.5,
         because,
         f"{name}_bar is summed along axis {summed}",
-        left=case.left(prediction) if exact and prediction is not None else 0.0,
+        left=case.unexplained(prediction) if exact and prediction is not None else 0.0,
         formula=f"do not sum along axis {summed}"
         + (f": sum along axis {min(new)[0]} instead" if new else ""),
     )
@@ -168,7 +168,7 @@ def _tied_elsewhere(case: Case, lost: Swap, new: set[Swap]) -> Array | None:
     """N with its values where they would be if the sum went along the other axis."""
     if len(new) != 1 or next(iter(new))[1] != lost[1]:
         return None
-    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
+    N, y_axes = case.tensor(case.N), len(case.jacobians.y_shape)
     other = next(iter(new))[0]
     values = N.sum(axis=y_axes + lost[1], keepdims=True)
     index = np.indices(N.shape)
@@ -176,7 +176,7 @@ def _tied_elsewhere(case: Case, lost: Swap, new: set[Swap]) -> Array | None:
 
 
 def _same_kind(case: Case) -> bool:
-    return case.found.y_shape == case.found.x_shape and bool(np.any(case.agrees))
+    return case.jacobians.y_shape == case.jacobians.x_shape and bool(np.any(case.agrees))
 
 
 def _less_coupled(case: Case, new: set[Swap]) -> Guess:
@@ -199,20 +199,24 @@ def exchange(case: Case) -> Iterator[Guess]:
     """Guesses for a gradient that is another input's."""
     for other in case.others():
         x = np.asarray(case.xs[other])
-        if x.shape != case.found.x_shape or x.size > _MOST or not case.subject.inputs[other].wanted:
+        if (
+            x.shape != case.jacobians.x_shape
+            or x.size > _MOST
+            or not case.subject.inputs[other].wanted
+        ):
             continue
         theirs = _jacobian_of_other(case, other)
         if theirs.shape == case.A.shape and case.explains(theirs):
-            yield _exchange(case, other, case.left(theirs))
+            yield _exchange(case, other, case.unexplained(theirs))
             return
 
 
 def _jacobian_of_other(case: Case, other: int) -> Array:
     for j in case.evidence.jacobians:
         same = len(j.xs) == len(case.xs) and all(a is b for a, b in zip(j.xs, case.xs, strict=True))
-        if j.input == other and j.output == case.found.output and same:
+        if j.input == other and j.output == case.jacobians.output and same:
             return j.numeric
-    return measure.jacobian(case.subject, case.xs, other, case.found.output)
+    return measure.jacobian(case.subject, case.xs, other, case.jacobians.output)
 
 
 def _exchange(case: Case, other: int, left: float) -> Guess:

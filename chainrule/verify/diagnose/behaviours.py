@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.case import Guess, guess
-from chainrule.verify.diagnose.text.once import shared_at
+from chainrule.verify.diagnose.text.cached_values import shared_at
 from chainrule.verify.evidence import Behaviour, Evidence
 from chainrule.verify.subject import Array, Subject
 

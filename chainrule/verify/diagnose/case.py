@@ -32,7 +32,7 @@ class Case:
     """What a rule is asked about."""
 
     evidence: Evidence
-    found: Jacobians
+    jacobians: Jacobians
 
     @property
     def subject(self) -> Subject:
@@ -42,12 +42,12 @@ class Case:
     @property
     def k(self) -> int:
         """Index of the input."""
-        return self.found.input
+        return self.jacobians.input
 
     @property
     def xs(self) -> tuple[Any, ...]:
         """The point."""
-        return self.found.xs
+        return self.jacobians.xs
 
     @property
     def input(self) -> str:
@@ -57,17 +57,17 @@ class Case:
     @property
     def A(self) -> Array:  # noqa: N802
         """What the backward says."""
-        return self.found.analytic
+        return self.jacobians.analytic
 
     @property
     def N(self) -> Array:  # noqa: N802
         """What is true."""
-        return self.found.numeric
+        return self.jacobians.numeric
 
     @property
     def D(self) -> Array:  # noqa: N802
         """A - N."""
-        return self.found.difference
+        return self.jacobians.difference
 
     @cached_property
     def size(self) -> float:
@@ -78,7 +78,7 @@ class Case:
     def noise(self) -> float:
         """Norm of the error of N, rounding included."""
         rounding = 1e-13 * max(float(np.linalg.norm(self.N)), float(np.linalg.norm(self.A)))
-        return float(np.linalg.norm(self.found.bound)) + rounding
+        return float(np.linalg.norm(self.jacobians.bound)) + rounding
 
     @cached_property
     def finite(self) -> bool:
@@ -86,10 +86,10 @@ class Case:
         return bool(np.isfinite(self.A).all() and np.isfinite(self.N).all()) and self.size > 0
 
     @cached_property
-    def whole(self) -> bool:
+    def has_all_elements(self) -> bool:
         """Whether the Jacobians are those of all elements, so that they have axes."""
-        sizes = (math.prod(self.found.y_shape), math.prod(self.found.x_shape))
-        return self.A.shape == sizes and np.shape(self.xs[self.k]) == self.found.x_shape
+        sizes = (math.prod(self.jacobians.y_shape), math.prod(self.jacobians.x_shape))
+        return self.A.shape == sizes and np.shape(self.xs[self.k]) == self.jacobians.x_shape
 
     @cached_property
     def ys(self) -> tuple[Array, ...]:
@@ -99,7 +99,7 @@ class Case:
     @cached_property
     def y(self) -> Array:
         """The output that the Jacobians are of."""
-        return self.ys[self.found.output]
+        return self.ys[self.jacobians.output]
 
     @cached_property
     def x(self) -> Array:
@@ -108,9 +108,9 @@ class Case:
 
     def tensor(self, matrix: Array) -> Array:
         """A matrix with the axes of y, then those of x."""
-        return matrix.reshape(self.found.y_shape + self.found.x_shape)
+        return matrix.reshape(self.jacobians.y_shape + self.jacobians.x_shape)
 
-    def left(self, prediction: Array) -> float:
+    def unexplained(self, prediction: Array) -> float:
         """Share of the difference that `prediction` for A does not explain."""
         return float(np.linalg.norm(self.A - prediction)) / self.size if self.size else math.inf
 
@@ -121,7 +121,7 @@ class Case:
 
     def explains(self, prediction: Array, gain: float = 1.0) -> bool:
         """Whether `prediction` for A leaves nothing but the error of N."""
-        return self.left(prediction) <= self.slack(gain)
+        return self.unexplained(prediction) <= self.slack(gain)
 
     @cached_property
     def tiny_N(self) -> Array:  # noqa: N802
@@ -140,7 +140,7 @@ class Case:
 
     def _tiny(self, matrix: Array, peak: float | None = None) -> Array:
         largest = _peak(matrix) if peak is None else peak
-        limit = np.maximum(4.0 * self.found.bound, _NEGLIGIBLE * largest)
+        limit = np.maximum(4.0 * self.jacobians.bound, _NEGLIGIBLE * largest)
         return cast("Array", np.abs(matrix) <= limit)
 
     def others(self) -> Sequence[int]:

@@ -86,7 +86,7 @@ def _points(evidence: Evidence, k: int) -> Iterator[tuple[Subject, tuple[Any, ..
         yield subject, here.xs
         for other in settings.points(Run(subject, Evidence(subject)), here):
             yield subject, other.xs
-        for name, value in settings.kept(subject, here.xs):
+        for name, value in settings.varied_settings(subject, here.xs):
             yield subject.at_setting(name, value), here.xs
     yield from [(subject, j.xs) for j in evidence.jacobians if j.input == k][:2]
 

@@ -13,11 +13,11 @@ from chainrule.verify.diagnose.axes import exchange, other_axis, transposition
 from chainrule.verify.diagnose.behaviours import guesses_for
 from chainrule.verify.diagnose.case import Case, Guess, agreement, guess
 from chainrule.verify.diagnose.correct import correction_of
-from chainrule.verify.diagnose.lost import coupling, lost_summands
+from chainrule.verify.diagnose.lost_summands import coupling, lost_summands
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import ratio, scale
+from chainrule.verify.diagnose.text.cached_values import value_of_first_call
 from chainrule.verify.diagnose.text.forward import later_change
-from chainrule.verify.diagnose.text.once import value_of_first_call
 from chainrule.verify.diagnose.text.source import line_of
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians, Trial
 from chainrule.verify.finding import Finding, Heat, Level, Name
@@ -178,13 +178,13 @@ def _wrongness(evidence: Evidence, k: int | None) -> tuple[float | None, float |
 
 
 def _heat(case: Case | None) -> Heat | None:
-    if case is None or not case.whole:
+    if case is None or not case.has_all_elements:
         return None
     point: list[tuple[str, Any]] = [
         (x.name, value if is_array(value) else repr(value))
         for x, value in zip(case.subject.inputs, case.xs, strict=False)
     ]
-    found = case.found
+    found = case.jacobians
     return Heat(case.A, case.N, found.y_shape, found.x_shape, found.bound, tuple(point), case.k)
 
 
@@ -237,11 +237,11 @@ def _list_points(points: list[str]) -> str:
 
 def _difference(case: Case) -> Iterator[str]:
     i, j = np.unravel_index(int(np.argmax(np.abs(case.D))), case.D.shape)
-    if not case.whole:
+    if not case.has_all_elements:
         yield f"the backward says {case.A[i, j]:.6g} where {case.N[i, j]:.6g} is true"
         return
-    y_at = [int(n) for n in np.unravel_index(int(i), case.found.y_shape)]
-    x_at = [int(n) for n in np.unravel_index(int(j), case.found.x_shape)]
+    y_at = [int(n) for n in np.unravel_index(int(i), case.jacobians.y_shape)]
+    x_at = [int(n) for n in np.unravel_index(int(j), case.jacobians.x_shape)]
     yield (
         f"d y{y_at} / d {case.input}{x_at}: the backward says {case.A[i, j]:.6g}, "
         f"true is {case.N[i, j]:.6g}"

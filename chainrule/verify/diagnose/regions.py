@@ -27,7 +27,7 @@ _ENOUGH = 4
 def region(case: Case) -> Iterator[Guess]:
     """Guesses for gradients that are wrong for some elements of x, or for some of g: of the input
     as captured, where the point at hand has so few that any region could fit."""
-    if not case.whole:
+    if not case.has_all_elements:
         return
     case = _captured_case(case) or case
     relevant = ~(case.tiny_N & case.tiny_A)
@@ -43,7 +43,7 @@ def region(case: Case) -> Iterator[Guess]:
 def _captured_case(case: Case) -> Case | None:
     """The same output and input at the captured point, if that has enough elements, and not too
     many; None where nothing is wrong there."""
-    k, output = case.k, case.found.output
+    k, output = case.k, case.jacobians.output
     xs = measure.captured_point(case.subject)
     if case.x.size >= MANY or not MANY <= np.size(xs[k]) <= _FULL:
         return None
@@ -67,7 +67,7 @@ def _captured_case(case: Case) -> Case | None:
 def _guess_of_region(
     case: Case, axis: int, side: str, chosen: Array, matters: Array
 ) -> Iterator[Guess]:
-    shape = case.found.x_shape if axis == 0 else case.found.y_shape
+    shape = case.jacobians.x_shape if axis == 0 else case.jacobians.y_shape
     chosen, matters = chosen.reshape(shape), matters.reshape(shape)
     found = describe_set(chosen, matters, _values(case))
     text = found.text if found else single(chosen)

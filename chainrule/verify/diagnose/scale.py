@@ -59,7 +59,7 @@ def no_gradient(case: Case) -> Guess:
         0.0,
         f"A = 0, N is up to {size:.3g}",
         f"the backward gives nothing for {case.input}, on which the output depends",
-        left=case.left(0 * case.N),
+        left=case.unexplained(0 * case.N),
         formula=f"return a gradient for {case.input}: it has one",
     )
 
@@ -82,7 +82,7 @@ def nothing_at(case: Case, xs: Sequence[Any], whole: bool = False) -> bool:
     """Whether nothing comes back at a point for the case's output, or `whole`, for any."""
     rng = np.random.default_rng(7)
     ys = measure.outputs(case.subject, xs)
-    o = case.found.output
+    o = case.jacobians.output
     every = [measure.normal_array(rng, y.shape) for y in ys]
     gs = every if whole else measure.one_output(ys, o, every[o])
     return not np.any(measure.pull(case.subject, xs, gs, case.k))
@@ -92,9 +92,9 @@ def _conjugate(case: Case) -> Guess:
     return guess(
         "wrong_value",
         1.5,
-        f"A is the conjugate of N, leaving {case.left(case.N.conj()):.0e} of the difference",
+        f"A is the conjugate of N, leaving {case.unexplained(case.N.conj()):.0e} of the difference",
         f"{case.input}_bar is multiplied by a value where its conjugate belongs, or the reverse",
-        left=case.left(case.N.conj()),
+        left=case.unexplained(case.N.conj()),
         formula="conjugate the derivative: x_bar = g * conj(dy/dx)",
     )
 
@@ -105,7 +105,7 @@ def _sign(case: Case, c: float) -> Guess:
         1.0,
         _fit_in_words(case, c),
         f"the gradient of {case.input} is the right one times -1",
-        left=case.left(-case.N),
+        left=case.unexplained(-case.N),
         formula=f"{case.input}_bar = -({case.input}_bar as it is now)",
         mend=lambda pull, xs, gs: -pull(xs, gs),
     )
@@ -122,7 +122,7 @@ def _factor(case: Case, c: float) -> Iterator[Guess]:
             40.0,
             _fit_in_words(case, c),
             f"the factor {c:.6g} is no number at hand",
-            left=case.left(c * case.N),
+            left=case.unexplained(c * case.N),
             formula=f"divide {case.input}_bar by {c:.6g}",
             mend=lambda pull, xs, gs: pull(xs, gs) / c,
         )
@@ -135,7 +135,7 @@ def _guess_of_factor(case: Case, c: float, best: Constant, rest: Sequence[Consta
         2.0 + best.plainness / 10,
         _fit_in_words(case, c),
         f"the factor is {best.text} = {c:.4g}",
-        left=case.left(c * case.N),
+        left=case.unexplained(c * case.N),
         formula=_correction_in_words(case.input, best),
         mend=dividing_by(case, best),
         apart=f"a point at which {best.text} and {others} differ" if others else "",
@@ -143,7 +143,7 @@ def _guess_of_factor(case: Case, c: float, best: Constant, rest: Sequence[Consta
 
 
 def _fit_in_words(case: Case, c: float) -> str:
-    return f"A = {c:.6g} N leaves {case.left(c * case.N):.0e} of the difference"
+    return f"A = {c:.6g} N leaves {case.unexplained(c * case.N):.0e} of the difference"
 
 
 def _correction_in_words(name: str, c: Constant) -> str:
@@ -203,7 +203,7 @@ def _other_points(case: Case) -> Iterator[Sequence[Any]]:
 def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
     rng = np.random.default_rng(5)
     ys = measure.outputs(case.subject, xs)
-    o = case.found.output
+    o = case.jacobians.output
     gs = measure.one_output(ys, o, measure.normal_array(rng, ys[o].shape))
     x_bar = measure.pull(case.subject, xs, gs, case.k)
     t = x_bar / (float(np.max(np.abs(x_bar), initial=0.0)) or 1.0)
@@ -216,7 +216,7 @@ def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
 
 def output_without_part(case: Case) -> Iterator[Guess]:
     """A guess where A = 0 for one output, and not for others."""
-    o = case.found.output
+    o = case.jacobians.output
     formula = f"add what comes back from y[{o}] to {case.input}_bar"
     because = f"A = 0 for y[{o}], and not for other outputs"
     yield guess(
@@ -224,6 +224,6 @@ def output_without_part(case: Case) -> Iterator[Guess]:
         0.5,
         because,
         f"the cotangent of y[{o}] has no part in {case.input}_bar",
-        left=case.left(0 * case.N),
+        left=case.unexplained(0 * case.N),
         formula=formula,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, hidden, pull_noise
+from chainrule.verify.measure.noise import Base, computing_epsilon, pull_noise
 from chainrule.verify.measure.run import BackwardError, Bars, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Array, Subject
 from chainrule.verify.tolerances import LOOSE
@@ -145,7 +145,7 @@ def _compare(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> b
     same = True
     for k in run.wanted:
         error = distance(a[k], b[k])
-        if error > max(LOOSE, 30 * hidden(_number(a[k]))):
+        if error > max(LOOSE, 30 * computing_epsilon(_number(a[k]))):
             same = False
             says_ = f"{says}: by {error:.2g} of the gradient's size"
             run.behaves(code, k, says_, error=error, ratio=_ratio(a[k], b[k]), **data)
@@ -281,4 +281,4 @@ def _level(run: Run, base: Base, gs: Sequence[Array], k: int) -> float:
     noise, bar = pull_noise(run, base, gs, bars)[k], bars[k]
     if noise is None or bar is None or not norm(bar):
         return 0.0
-    return max(norm(noise) / norm(bar), hidden(bar))
+    return max(norm(noise) / norm(bar), computing_epsilon(bar))

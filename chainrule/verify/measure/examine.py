@@ -18,7 +18,7 @@ from chainrule.verify.measure.numeric import slopes
 from chainrule.verify.measure.points.other_points import OtherPoints
 from chainrule.verify.measure.points.values import telling_point
 from chainrule.verify.measure.probes import Probe
-from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, said
+from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, in_one_line
 from chainrule.verify.subject import Array, Subject, extent
 
 LARGE = 500_000
@@ -39,7 +39,7 @@ def examine(subject: Subject) -> Evidence:
     except (LateError, UnusableError) as error:
         evidence.skipped.append(("everything", str(error)))
     except Exception as error:
-        evidence.skipped.append(("the rest", f"the verifier failed with {said(error)}"))
+        evidence.skipped.append(("the rest", f"the verifier failed with {in_one_line(error)}"))
     _settle(evidence)
     evidence.seconds = perf_counter() - start
     return evidence
@@ -106,7 +106,7 @@ class _Examination:
         except (LateError, UnusableError) as error:
             self.run.skip(what, str(error))
         except Exception as error:
-            self.run.skip(what, f"the verifier failed with {said(error)}")
+            self.run.skip(what, f"the verifier failed with {in_one_line(error)}")
 
     def _telling(self, base: Base) -> Base:
         """The point with other numbers for inputs that are 0 or 1, once it is looked at; itself

@@ -23,7 +23,7 @@ def fits(base: Base, k: int) -> bool:
     return base.xs[k].size <= LARGEST and sum([y.size for y in base.ys]) <= LARGEST
 
 
-def whole(run: Run, base: Base, k: int) -> list[Jacobians]:
+def all_jacobians(run: Run, base: Base, k: int) -> list[Jacobians]:
     """All Jacobians by input k that differ: one for each output."""
     size: int = base.xs[k].size
     columns = numeric(run, base, k, np.arange(size))
@@ -40,7 +40,9 @@ def whole(run: Run, base: Base, k: int) -> list[Jacobians]:
     return [j for j in found if differs(j)]
 
 
-def part(run: Run, base: Base, k: int, o: int, rows: Array, columns: Array) -> Jacobians | None:
+def some_entries(
+    run: Run, base: Base, k: int, o: int, rows: Array, columns: Array
+) -> Jacobians | None:
     """Some rows and columns (flat indices) of a Jacobian that is too large; None if they agree."""
     told = analytic(run, base, k, o, rows)
     if told is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, signs, tangent, typical_size
-from chainrule.verify.measure.numeric import Slope, moved, slopes
+from chainrule.verify.measure.numeric import Slope, perturbed, slopes
 from chainrule.verify.measure.run import Run, UnusableError, inexact, inner, is_array, norm
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import ROUGH, SAME
@@ -183,7 +183,7 @@ def _follows_trend(run: Run, base: Base, k: int) -> bool:
 def _trend(run: Run, base: Base, k: int, t: Array, gs: Sequence[Array]) -> float | None:
     """The slope over a step as large as the input itself."""
     try:
-        up, down = [run.forward(moved(base.xs, {k: t}, h)) for h in (0.5, -0.5)]
+        up, down = [run.forward(perturbed(base.xs, {k: t}, h)) for h in (0.5, -0.5)]
     except UnusableError:
         return None
     return sum([inner(np.asarray(g), p - m) for g, p, m in zip(gs, up, down, strict=True)])
@@ -193,14 +193,14 @@ def _jumps(run: Run, base: Base, ts: Mapping[int, Array], far: float) -> bool:
     """Whether the forward jumps between x - far t and x + far t: found by halving."""
     places = [s * far for s in (-1.0, -0.5, -0.25, -0.125, 0.0, 0.125, 0.25, 0.5, 1.0)]
     try:
-        ys = [run.forward(moved(base.xs, ts, s)) for s in places]
+        ys = [run.forward(perturbed(base.xs, ts, s)) for s in places]
         steps = [_change(a, b) for a, b in pairwise(ys)]
         at = int(np.argmax(steps))
         low, high, a, b = places[at], places[at + 1], ys[at], ys[at + 1]
         sizes = [steps[at]]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            m = run.forward(moved(base.xs, ts, middle))
+            m = run.forward(perturbed(base.xs, ts, middle))
             first, second = _change(a, m), _change(m, b)
             if first >= second:
                 high, b = middle, m

@@ -139,7 +139,7 @@ def _of_line(line: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     if any(v.shape != y.shape for v in line):
         return np.zeros(y.shape)
     stack = np.stack(line)
-    noise = np.maximum(epsilon(dtype), hidden(line[1])) / 2 * np.abs(_finite(y))
+    noise = np.maximum(epsilon(dtype), computing_epsilon(line[1])) / 2 * np.abs(_finite(y))
     with np.errstate(all="ignore"):
         for order in range(3, 6):
             differences = np.abs(np.diff(stack, order, axis=0)).max(axis=0)
@@ -147,7 +147,7 @@ def _of_line(line: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     return noise
 
 
-def hidden(y: Array) -> float:
+def computing_epsilon(y: Array) -> float:
     """Epsilon of the narrowest dtype that holds all of y: what y was computed in, most likely."""
     finite = y[np.isfinite(y)]
     if finite.size < 3 or y.dtype.kind == "c":

@@ -75,7 +75,7 @@ def slopes(run: Run, base: Base, ts: Mapping[int, Array]) -> tuple[Slope, ...]:
     return best
 
 
-def moved(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
+def perturbed(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
     """xs + h t, in the dtypes of xs."""
     return [
         np.asarray(x + h * ts[k], x.dtype) if k in ts and is_array(x) else x
@@ -85,7 +85,7 @@ def moved(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
 
 def _at_step(run: Run, base: Base, ts: Mapping[int, Array], h: float) -> tuple[Slope, ...]:
     pairs = [
-        (run.forward(moved(base.xs, ts, s)), run.forward(moved(base.xs, ts, -s)))
+        (run.forward(perturbed(base.xs, ts, s)), run.forward(perturbed(base.xs, ts, -s)))
         for s in (h, h / 2, h / 4)
     ]
     return tuple(

@@ -23,11 +23,11 @@ from chainrule.verify.measure.run import (
     Run,
     UnusableError,
     epsilon,
+    in_one_line,
     inexact,
     is_array,
     norm,
     rms,
-    said,
 )
 from chainrule.verify.subject import Array, values
 
@@ -52,7 +52,7 @@ def compare(run: Run, base: Base) -> None:
     except LateError:
         raise
     except Exception as error:
-        run.skip("the captured dtype", said(error))
+        run.skip("the captured dtype", in_one_line(error))
         return
     exact = [g.astype(d) for g, d in zip(gs, base.dtypes, strict=True)]
     high = run.pull(base.xs, exact)

@@ -142,7 +142,7 @@ class Look:
     ) -> Literal["wrong", "unsure", "kink"]:
         """What a disagreement is worth: nothing, where the forward has no derivative."""
         run = self.run
-        if run.known("straight_through", k):
+        if run.was_reported("straight_through", k):
             return "unsure"
         if k not in self.straight:
             tries = 1 if run.wrong(k) else _TRIES

@@ -71,7 +71,7 @@ class Run:
                 ys = self.subject.forward(xs)
             return tuple([np.asarray(y) for y in ys])
         except Exception as error:
-            raise UnusableError(f"forward raises {said(error)}") from error
+            raise UnusableError(f"forward raises {in_one_line(error)}") from error
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs, widened, and copied: a forward may hand out the same buffer every time."""
@@ -113,7 +113,7 @@ class Run:
             with np.errstate(all="ignore"):
                 bars = ask()
         except Exception as error:
-            raise BackwardError(said(error)) from error
+            raise BackwardError(in_one_line(error)) from error
         if bars is None:
             return None
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
@@ -136,10 +136,10 @@ class Run:
 
     def behaves(self, code: str, k: int | None, says: str, **data: Any) -> None:
         """Keep a behaviour, one of a kind for each input."""
-        if not self.known(code, k):
+        if not self.was_reported(code, k):
             self.evidence.behaviours.append(Behaviour(code, k, says, data))
 
-    def known(self, code: str, k: int | None) -> bool:
+    def was_reported(self, code: str, k: int | None) -> bool:
         """Whether that behaviour has been seen."""
         return any(b.code == code and b.input == k for b in self.evidence.behaviours)
 
@@ -207,7 +207,7 @@ def rms(x: Array) -> float:
     return norm(x) / float(np.sqrt(x.size)) if x.size else 0.0
 
 
-def said(error: BaseException) -> str:
+def in_one_line(error: BaseException) -> str:
     """An exception in one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

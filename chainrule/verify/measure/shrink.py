@@ -57,10 +57,10 @@ def _build(run: Run, base: Base, k: int) -> bool:
     """Whether the Jacobians by input k, or the parts that were looked at, differ; kept if so."""
     needed = 6 * base.xs[k].size + sum([y.size for y in base.ys])
     if jacobian.fits(base, k) and needed * run.pace < SECONDS:
-        found = jacobian.whole(run, base, k)
+        found = jacobian.all_jacobians(run, base, k)
     else:
         picked = elements(run, base, k)
-        one = None if picked is None else jacobian.part(run, base, k, *picked)
+        one = None if picked is None else jacobian.some_entries(run, base, k, *picked)
         found = [] if one is None else [one]
         if found:
             name = run.subject.inputs[k].name

@@ -244,7 +244,7 @@ def functions_in(call: Call) -> list[Subject]:
     def look(op: Op, xs: Sequence[Any]) -> Any:
         if isinstance(op, UserCall):
             args, needs = arguments(op, xs)
-            shapes = tuple([(args[i].shape, args[i].dtype) for i in op.places])
+            shapes = tuple([(args[i].shape, args[i].dtype) for i in op.tensor_positions])
             key = (op.function, repr(op.static), shapes, needs)
             found.setdefault(key, (op.function, args, needs))
         return apply(op, *xs)
@@ -259,7 +259,7 @@ def functions_in(call: Call) -> list[Subject]:
 def arguments(op: UserCall, xs: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
     """What a `Function` was applied to, and which of its arguments needed gradients."""
     args, needs = list(op.static), [False] * len(op.static)
-    for i, x in zip(op.places, xs, strict=True):
+    for i, x in zip(op.tensor_positions, xs, strict=True):
         args[i] = x.value if isinstance(x, Variable) else x
         needs[i] = flows(x)
     return args, tuple(needs)

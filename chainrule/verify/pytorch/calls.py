@@ -186,7 +186,7 @@ class CallSubject(Subject):
 
     def _again(self, args: Sequence[Any]) -> list[Tensor]:
         """A run from where random streams stood: forward mode takes several."""
-        with self._replay.streams.again():
+        with self._replay.streams.replayed():
             return self._run(args)
 
     def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:

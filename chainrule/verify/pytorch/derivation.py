@@ -30,7 +30,7 @@ class UntraceableError(Exception):
     """The forward does what leaves the graph; the message says what."""
 
 
-class _Whole(Seen):
+class _Relinking(Seen):
     """While active, cuts are the identity, and ops are recorded where recording is off."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def derivative(
         for x, w in zip(args, wanted, strict=True)
     ]
     given = [x.clone() if isinstance(x, Tensor) else x for x in args]
-    with replay.running(args), torch.enable_grad(), _kept_apart(), _Whole():
+    with replay.running(args), torch.enable_grad(), _kept_apart(), _Relinking():
         ys = [y for y in run(given) if y.is_floating_point() or y.is_complex()]
     sent = [to_torch(np.asarray(g)).to(y.dtype) for y, g in zip(ys, gs, strict=True)]
     found = iter(gradients(ys, sent, [x for x in leaves if x is not None]))
@@ -91,7 +91,7 @@ def cuts_in(
         for x, w in zip(args, wanted, strict=True)
     ]
     given = [x.clone() if isinstance(x, Tensor) else x for x in args]
-    whole = _Whole()
+    whole = _Relinking()
     with suppress(Exception), replay.running(args), torch.enable_grad(), whole:
         run(given)
         return tuple(whole.cuts)

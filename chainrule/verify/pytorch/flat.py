@@ -19,7 +19,7 @@ from chainrule.errors import ConfigError
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import is_float
 from chainrule.verify.pytorch.derivatives import Run
-from chainrule.verify.pytorch.meant import steady
+from chainrule.verify.pytorch.intended_gradients import steady
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import saves_of
 from chainrule.verify.pytorch.widened import widest
@@ -116,7 +116,7 @@ def module_call(
     """
     own = dict(module.named_parameters())
     flat, names, spec = _flat(module.forward, args, kwargs)
-    held = _Held(module)
+    held = _BorrowedModule(module)
 
     def hold(xs: Sequence[Any], then: Callable[[list[Tensor]], Any]) -> Any:
         state = dict(zip(own, xs[len(flat) :], strict=True))
@@ -139,7 +139,7 @@ def module_call(
     )
 
 
-class _Held(torch.nn.Module):
+class _BorrowedModule(torch.nn.Module):
     """A module, and what is to be done with its results before its parameters are its own again."""
 
     def __init__(self, module: torch.nn.Module) -> None:

@@ -49,7 +49,7 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
 
     The model is left as it was: buffers, gradients, mode and random streams.
     """
-    whole = Whole(model, loss)
+    whole = ModelWithLoss(model, loss)
     found = ModelSubjects()
     replay = Replay.of((batch, list(model.parameters())))
     owners, functions, ran = _run_once(whole, batch, found, replay)
@@ -80,11 +80,11 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
 
 
 def _run_once(
-    whole: Whole, batch: Any, found: ModelSubjects, replay: Replay
+    whole: ModelWithLoss, batch: Any, found: ModelSubjects, replay: Replay
 ) -> tuple[list[str], list[Subject], Recording]:
     with ExitStack() as stack:
         stack.callback(_restoring(whole))
-        stack.enter_context(replay.streams.again())
+        stack.enter_context(replay.streams.replayed())
         stack.enter_context(torch.enable_grad())
         ran = stack.enter_context(recording(whole.model))
         captured = stack.enter_context(capturing(owner=ran.owner))
@@ -109,7 +109,7 @@ def _inside(name: str, owners: Sequence[str]) -> bool:
     return any((owner + ".").startswith(name + ".") for owner in owners)
 
 
-def _restoring(whole: Whole) -> Callable[[], None]:
+def _restoring(whole: ModelWithLoss) -> Callable[[], None]:
     """What puts buffers and gradients back."""
     buffers = [(b, b.detach().clone()) for b in whole.buffers()]
     grads = [(p, p.grad) for p in whole.parameters()]
@@ -156,7 +156,7 @@ def _seconds(call: Call) -> float:
         return time.perf_counter() - start
 
 
-def _whole(whole: Whole, batch: Any, replay: Replay) -> Call:
+def _whole(whole: ModelWithLoss, batch: Any, replay: Replay) -> Call:
     """The loss by its parameters: by name, or where they are many, along one direction each."""
     call = replace(
         module_call(whole, (batch,), name="model"),
@@ -176,7 +176,7 @@ Step = Callable[[nn.Module, Any], Any]
 """From a model and a batch to what is to be differentiated."""
 
 
-class Whole(nn.Module):
+class ModelWithLoss(nn.Module):
     """A model together with its loss: `forward(batch)` is the loss, or what the model returns."""
 
     def __init__(self, model: nn.Module, loss: Any) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from chainrule.verify.pytorch.convert import elements
-from chainrule.verify.pytorch.meant import Meant
+from chainrule.verify.pytorch.intended_gradients import IntendedGradients
 from chainrule.verify.pytorch.widened import running_in, widest
 from chainrule.verify.streams import moved_streams, numpy_and_python, replay, stream
 
@@ -28,7 +28,7 @@ class Replay:
     streams: Streams
     dtype: torch.dtype | None
     _plain: list[bool] = field(default_factory=list[bool])
-    """Holds True once a run has used no op of `meant.py`."""
+    """Holds True once a run has used no op of `intended_gradients.py`."""
 
     @classmethod
     def of(cls, args: Any) -> Replay:
@@ -43,7 +43,7 @@ class Replay:
         with (
             one_thread(args),
             _quiet(),
-            self.streams.again(),
+            self.streams.replayed(),
             torch.autocast("cpu", enabled=False),
             running_in(widest(args), self.dtype),
             self._meant(),
@@ -55,7 +55,7 @@ class Replay:
         if self._plain:
             yield
             return
-        with Meant() as mode:
+        with IntendedGradients() as mode:
             yield
         if not mode.used:
             self._plain.append(True)
@@ -98,7 +98,7 @@ class Streams:
         self._known = False
 
     @contextmanager
-    def again(self) -> Generator[None]:
+    def replayed(self) -> Generator[None]:
         """Inside, random numbers are those that were drawn from here; outside, nothing happened."""
         with replay([*self._always, *self._others]):
             try:

@@ -19,7 +19,7 @@ _MORE = "\n    ...\n"
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SavedInForward:
     """Both methods, changed; and the change as it is shown."""
 
     forward: Callable[..., Any]
@@ -27,7 +27,7 @@ class Kept:
     correction: Correction
 
 
-def kept(backward: Source, read: str, *, copied: bool) -> Kept | None:
+def kept(backward: Source, read: str, *, copied: bool) -> SavedInForward | None:
     """The change for what is read by these words; None if there is no forward that has a ctx.
 
     What the forward keeps already is read from where it is. `copied`: whether it has to be a copy,
@@ -49,7 +49,7 @@ def kept(backward: Source, read: str, *, copied: bool) -> Kept | None:
         other = other.edited(Edit(start, end, f"{here}.{name}", "stale"))
     says = f"keep what it is when the forward runs: {there}.{name} = {value}"
     shown = _shown(says, [(first, changed), (last, other)])
-    return Kept(changed.compiled(), other.compiled(), shown)
+    return SavedInForward(changed.compiled(), other.compiled(), shown)
 
 
 def _reads(draft: Draft, read: str) -> list[ast.expr]:

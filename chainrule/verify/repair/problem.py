@@ -220,7 +220,7 @@ def _at_settings(run: Run, point: Point) -> Iterator[Target]:
     """The point at other settings: what makes up for a mistake at one of them is no correction."""
     for other in settings.points(run, point):
         yield from _at(run.subject, other, layouts=False)
-    for name, value in itertools.islice(settings.kept(run.subject, point.xs), SETTINGS):
+    for name, value in itertools.islice(settings.varied_settings(run.subject, point.xs), SETTINGS):
         made = run.subject.at_setting(name, value)
         for t in _at(made, replace(point, name=f"another {name}"), layouts=False):
             yield replace(t, setting=(name, value))

@@ -31,7 +31,7 @@ class Proposals:
     codes: Sequence[str]
 
     @cached_property
-    def places(self) -> list[Doubt]:
+    def doubts(self) -> list[Doubt]:
         """Where the mistake can hardly be."""
         return doubts(self.lab)
 
@@ -48,10 +48,10 @@ class Proposals:
         scene = self.lab.scene
         found = [e for e in found if not scene.is_of_value(e.start)]
         return sorted(
-            [_with_final_cost(scene, e, self.codes, self.places) for e in found], key=cost_of
+            [_with_final_cost(scene, e, self.codes, self.doubts) for e in found], key=cost_of
         )
 
-    def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
+    def batches(self, cost: float, share: float) -> Iterator[list[Edit]]:
         """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
         proposed = self.proposed  # Working them out is no part of the share.
         now = process_time()
@@ -91,17 +91,17 @@ def _with_final_cost(
 
 
 def _quick(proposals: Proposals) -> Iterator[list[Edit]]:
-    yield from proposals.taken(QUICK, SHARE_OF_QUICK)
+    yield from proposals.batches(QUICK, SHARE_OF_QUICK)
 
 
 def _terms_missing(proposals: Proposals) -> Iterator[list[Edit]]:
     failures = proposals.lab.problem.failures
-    for found in spare_failures(failures, missing_terms, proposals.lab, proposals.places):
+    for found in spare_failures(failures, missing_terms, proposals.lab, proposals.doubts):
         yield proposals.weighted(found)
 
 
 def _rest(proposals: Proposals) -> Iterator[list[Edit]]:
-    yield from proposals.taken(inf, 1.0)
+    yield from proposals.batches(inf, 1.0)
 
 
 Stage: TypeAlias = Callable[[Proposals], Iterator[list[Edit]]]

@@ -40,7 +40,7 @@ class Expected:
     scale: float
     """Size below which a difference means nothing."""
 
-    def seen(self, x_bar: Array | None) -> Array | None:
+    def comparable(self, x_bar: Array | None) -> Array | None:
         """What of a gradient is compared; None if it has another shape or is not finite."""
         x_bar = np.zeros(self.shape) if x_bar is None else x_bar
         if x_bar.shape != self.shape or x_bar.dtype.kind not in "fciu":
@@ -57,7 +57,7 @@ class Expected:
 
     def error(self, x_bar: Array | None) -> float:
         """Relative error of a gradient; infinite if it has another shape or is not finite."""
-        got = self.seen(x_bar)
+        got = self.comparable(x_bar)
         if got is None:
             return np.inf
         wrong = np.linalg.norm(got - self.right)

@@ -20,7 +20,7 @@ from chainrule.page.svg import Looks, document
 from chainrule.verify.finding import Correction, Finding, Heat
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.as_text import LABEL, blocks, lines, plain, three
-from chainrule.verify.reporting.words import tried
+from chainrule.verify.reporting.words import trial_outcome
 
 CELLS = 48
 """Rows and columns of a picture at most; larger Jacobians are shown by blocks."""
@@ -35,14 +35,14 @@ _CELL = Looks("chainrule-matrix", {"frame": {"fill": "none", "stroke": "rim"}})
 def report_html(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger) -> str:
     """The whole page, with a player for each finding whose gradient can be played."""
     head = plain(lines(what, findings, ledger)[:1])
-    parts = report_parts(what, ok, findings, ledger)
+    parts = report_sections(what, ok, findings, ledger)
     traces = {i: t for i, f in enumerate(findings) if (t := _trace_of(f)) is not None}
     if not traces:
         return page(head, parts)
     studio: Any = import_module("chainrule.studio.report")  # which stands above this file
     first = 1  # the heading
     for i in sorted(traces, reverse=True):
-        parts.insert(first + i + 1, studio.player_place(i))
+        parts.insert(first + i + 1, studio.player_id(i))
     return str(studio.report_page(head, parts, traces))
 
 
@@ -52,7 +52,7 @@ def _trace_of(finding: Finding) -> Any:
     return None if finding.heat is None else trace_of_finding(finding)
 
 
-def report_parts(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger) -> list[str]:
+def report_sections(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger) -> list[str]:
     """What stands on the page, piece by piece."""
     head = plain(lines(what, findings, ledger)[:1])
     return [
@@ -108,7 +108,7 @@ def _correction(finding: Finding, correction: Correction) -> str:
     ]
     place = f'<p class="soft">{escape(str(correction.place))}</p>' if correction.place else ""
     shown = f"{place}{code(changed)}" if changed else ""
-    return f"{to_html(correction.formula)}{shown}<div>{escape(tried(finding))}</div>"
+    return f"{to_html(correction.formula)}{shown}<div>{escape(trial_outcome(finding))}</div>"
 
 
 def _legend(findings: Sequence[Finding]) -> str:

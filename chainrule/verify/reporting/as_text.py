@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.verify.finding import Correction, Finding, Heat
 from chainrule.verify.ledger import TRAINING, Ledger
-from chainrule.verify.reporting.words import tried
+from chainrule.verify.reporting.words import trial_outcome
 from chainrule.verify.subject import Array
 
 Line = list[tuple[str, str]]
@@ -117,9 +117,9 @@ def _correction(finding: Finding, correction: Correction, *, again: bool) -> Ite
     else:
         yield from _changed(correction)
     if correction.rechecked:
-        yield [(" " * (LABEL + 2), ""), (tried(finding), "green")]
+        yield [(" " * (LABEL + 2), ""), (trial_outcome(finding), "green")]
     else:
-        yield from _labelled("", tried(finding))
+        yield from _labelled("", trial_outcome(finding))
 
 
 def _changed(correction: Correction) -> Iterator[Line]:

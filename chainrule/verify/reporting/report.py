@@ -48,9 +48,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         from chainrule.page.html import fragment
-        from chainrule.verify.reporting.as_html import report_parts
+        from chainrule.verify.reporting.as_html import report_sections
 
-        return fragment(report_parts(self.what, self.ok, self.findings, self.ledger))
+        return fragment(report_sections(self.what, self.ok, self.findings, self.ledger))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

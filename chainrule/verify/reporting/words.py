@@ -5,7 +5,7 @@ from __future__ import annotations
 from chainrule.verify.finding import Finding
 
 
-def tried(finding: Finding) -> str:
+def trial_outcome(finding: Finding) -> str:
     """Whether a finding's correction was tried, and how that went; empty if there was nothing to
     try, as where it is advice about a training loop."""
     correction = finding.correction

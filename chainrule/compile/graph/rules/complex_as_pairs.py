@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.graph.complex_parts import InParts, Parts, Together, is_complex
-from chainrule.compile.graph.loop_body import Keep, Turns, turns_of
+from chainrule.compile.graph.loop_body import Keep, WhileLoop, while_loop_of
 from chainrule.compile.graph.rules import complex_rows, fourier
 from chainrule.compile.graph.rules.pair_arithmetic import Maker, Num, Pair
 from chainrule.compile.graph.rules.rewriter import number
@@ -41,7 +41,7 @@ def complex_to_pairs(program: Program, terms: Terms, whole: frozenset[int]) -> P
     order = in_order(program.roots)
     if not any(is_complex(t.dtype) for t in order):
         return program
-    m, new = Maker(terms, whole=frozenset([order[i] for i in whole])), dict[Term, Value]()
+    m, new = Maker(terms, unchanged=frozenset([order[i] for i in whole])), dict[Term, Value]()
     _fill(m, order, new)
     kept = [(i, t) for i, t in program.updates if t is not program.inputs[i]]
     return Program(
@@ -102,12 +102,12 @@ def _op_value(m: Maker, t: Term, args: Sequence[Value]) -> Value:
         return m.op(op, several) if isinstance(several, Num) else several[op.index]
     if not is_complex(t.dtype) and not any(isinstance(x, Pair) for x in args):
         return m.op(op, *args)
-    if turns_of(t) is not None:
+    if while_loop_of(t) is not None:
         return _loop(m, t, args)
-    found: Pair | Num | None = None if t.many or t in m.whole else _by_rule(m, t, args)
+    found: Pair | Num | None = None if t.many or t in m.unchanged else _by_rule(m, t, args)
     if found is None:
         return _in_parts(m, t, args)
-    whole = found.fitted(t.shape) if isinstance(found, Pair) else found.spread(t.shape)
+    whole = found.broadcast_to(t.shape) if isinstance(found, Pair) else found.spread(t.shape)
     assert whole.dtype == real_dtype(t.dtype), f"{t} has parts of {whole.dtype}"
     return whole
 
@@ -153,7 +153,7 @@ def _in_parts(m: Maker, t: Term, args: Sequence[Value]) -> Value:
 
 def _loop(m: Maker, t: Term, args: Sequence[Value]) -> list[Value]:
     """The loop whose complex carries are two each, and what else its turns read, too."""
-    turns = turns_of(t)
+    turns = while_loop_of(t)
     assert turns is not None
     flat = [part for x in args for part in ([x.re, x.full().im] if isinstance(x, Pair) else [x])]
     program, carries = _turn(turns)
@@ -169,7 +169,7 @@ def _output(m: Maker, whole: Num, dtype: Any, places: Iterator[int]) -> Value:
     return Pair(re, m.op(Pick(next(places)), whole)) if is_complex(dtype) else re
 
 
-def _turn(turns: Turns) -> tuple[Program, int]:
+def _turn(turns: WhileLoop) -> tuple[Program, int]:
     """One turn in real terms, and how many carries it has then."""
     m, new, counts = Maker(Terms()), dict[Term, Value](), [0]
     inputs: list[Term] = []

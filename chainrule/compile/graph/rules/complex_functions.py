@@ -170,7 +170,7 @@ def _tanh(z: Pair) -> Pair:
 
 def _round(f: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
     """-i f(i z): the trigonometric function of a hyperbolic one."""
-    return lambda z: f(z.turned()).back()
+    return lambda z: f(z.times_i()).back()
 
 
 def _times(f: Callable[[Pair], Pair], scale: float) -> Callable[[Pair], Pair]:
@@ -235,7 +235,7 @@ FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
     "expm1": _expm1, "exp2": lambda z: exp_of(z * math.log(2)), "log": log_of,
     "log2": _times(log_of, 1 / math.log(2)), "log10": _times(log_of, 1 / math.log(10)),
     "log1p": _log1p, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sin": _round(_sinh),
-    "cos": lambda z: _cosh(z.turned()), "tan": _round(_tanh), "asin": _asin, "acos": _acos,
+    "cos": lambda z: _cosh(z.times_i()), "tan": _round(_tanh), "asin": _asin, "acos": _acos,
     "atan": _round(_atanh), "asinh": _round(_asin), "acosh": _acosh, "atanh": _atanh,
 }  # fmt: skip
 """By label of the op table."""

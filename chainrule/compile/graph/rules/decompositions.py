@@ -174,8 +174,8 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if args[0].dtype.kind not in "biu" or args[1].dtype.kind not in "biu":
         return None
     dtype = np.result_type(*[x.dtype for x in args])
-    a = _transpose_if(r, r.cast(args[0], dtype), op.turn_a)
-    b = _transpose_if(r, r.cast(args[1], dtype), not op.turn_b)
+    a = _transpose_if(r, r.cast(args[0], dtype), op.transpose_a)
+    b = _transpose_if(r, r.cast(args[1], dtype), not op.transpose_b)
     left = r.op(Reshape((*a.shape[:-1], 1, a.shape[-1])), a)  # (.., m, 1, k)
     right = r.op(Reshape((*b.shape[:-2], 1, *b.shape[-2:])), b)  # (.., 1, n, k)
     every = r.op(ew.mul, left, right)

@@ -85,9 +85,9 @@ def _contract(r: Rewriter, x: Named, y: Named, needed: set[str]) -> Named:
     size = dict(zip(s + t, a.shape + b.shape, strict=True))
     if not inner or not (rows or cols):
         return _elementwise(r, x, y, [*lead, *rows, *cols], inner)
-    left, turn_a = _matrix(r, x, lead, rows, inner)
-    right, turn_b = _matrix(r, y, lead, inner, cols)
-    z = r.op(MatMul(turn_a, turn_b), left, right)
+    left, transpose_a = _matrix(r, x, lead, rows, inner)
+    right, transpose_b = _matrix(r, y, lead, inner, cols)
+    z = r.op(MatMul(transpose_a, transpose_b), left, right)
     out = "".join([*lead, *rows, *cols])
     return out, r.op(Reshape(tuple([size[c] for c in out])), z)
 

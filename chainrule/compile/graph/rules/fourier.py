@@ -185,7 +185,7 @@ def _even_real(z: Pair, n: int) -> Num:
         a = z.cut(1, 1, h)
         b = z.cut(1, h - 1, 0, -1).conj()
         w = roots(n, np.arange(1, h)).conj().reshape(h - 1, 1)
-        parts.append(a + b + ((a - b) * _constant_pair(z, w)).turned())
+        parts.append(a + b + ((a - b) * _constant_pair(z, w)).times_i())
     y = complex_transform(concat(parts, 1).swapped()).swapped()
     return stack([Pair(y.re, None), Pair(y.im, None)], 2).re.reshape((p, n, s))
 

@@ -25,11 +25,11 @@ WHOLE = (None, None, None)
 @final
 @dataclass(slots=True)
 class Maker:
-    """Makes terms; `like` tells the user's line. The terms `whole` are to stay as they are."""
+    """Makes terms; `like` tells the user's line. The terms `unchanged` are to stay as they are."""
 
     terms: Terms
     like: Term | None = None
-    whole: frozenset[Term] = frozenset()
+    unchanged: frozenset[Term] = frozenset()
 
     def op(self, op: Any, *xs: Num | Term | float) -> Num:
         """`op` of terms and numbers; of numbers that are known, the number."""
@@ -171,7 +171,7 @@ class Pair:
         """With parts of `dtype`."""
         return self.each(lambda x: x.cast(dtype))
 
-    def fitted(self, shape: tuple[int, ...]) -> Pair:
+    def broadcast_to(self, shape: tuple[int, ...]) -> Pair:
         """With parts of `shape`, to which they broadcast."""
         there = self.imag is not None and not is_zero(self.imag)
         return Pair(self.re.spread(shape), self.im.spread(shape) if there else None)
@@ -196,7 +196,7 @@ class Pair:
         """x - iy."""
         return Pair(self.re, (-self.im).spread(self.shape))
 
-    def turned(self) -> Pair:
+    def times_i(self) -> Pair:
         """i times it."""
         return Pair((-self.im).spread(self.shape), self.re)
 

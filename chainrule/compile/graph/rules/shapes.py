@@ -73,14 +73,14 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         dtype = np.result_type(a.dtype, b.dtype)
         return r.op(op, r.cast(a, dtype), r.cast(b, dtype))
     if _is_turn(a):
-        return r.op(MatMul(not op.turn_a, op.turn_b), *a.args, b)
+        return r.op(MatMul(not op.transpose_a, op.transpose_b), *a.args, b)
     if _is_turn(b):
-        return r.op(MatMul(op.turn_a, not op.turn_b), a, *b.args)
-    if len(b.shape) == 2 and len(a.shape) > 2 and not op.turn_a:
+        return r.op(MatMul(op.transpose_a, not op.transpose_b), a, *b.args)
+    if len(b.shape) == 2 and len(a.shape) > 2 and not op.transpose_a:
         rows = 1
         for n in a.shape[:-1]:
             rows = n * rows
-        y = r.op(MatMul(False, op.turn_b), r.op(Reshape((rows, a.shape[-1])), a), b)
+        y = r.op(MatMul(False, op.transpose_b), r.op(Reshape((rows, a.shape[-1])), a), b)
         return r.op(Reshape((*a.shape[:-1], y.shape[-1])), y)
     return None
 

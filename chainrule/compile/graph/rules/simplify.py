@@ -7,7 +7,7 @@ rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simp
 
 from __future__ import annotations
 
-from chainrule.compile.graph.loop_body import turns_of
+from chainrule.compile.graph.loop_body import while_loop_of
 from chainrule.compile.graph.rules.algebra import ALGEBRA
 from chainrule.compile.graph.rules.complex_as_pairs import complex_to_pairs, together
 from chainrule.compile.graph.rules.decompositions import MATRICES, SIMPLER
@@ -31,11 +31,11 @@ def simplify(program: Program, terms: Terms, whole: frozenset[int] = frozenset()
     real = widen_half_precision(complex_to_pairs(program, terms, whole), terms)
     made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
-        if (turns := turns_of(t)) is not None:
-            turns.simple(turn_simplified)
+        if (turns := while_loop_of(t)) is not None:
+            turns.simple(simplified_body)
     return made
 
 
-def turn_simplified(program: Program) -> Program:
+def simplified_body(program: Program) -> Program:
     """A program of its own in simpler terms."""
     return simplify(program, Terms())

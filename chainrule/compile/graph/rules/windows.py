@@ -4,7 +4,7 @@ Two ops of the compiler's own say where windows stand; everything else follows f
 
 | op | element |
 |---|---|
-| `Seen`: (.., *size) -> (.., *kernel, *out) | what kernel place k of window p sees |
+| `SlidingWindows`: (.., *size) -> (.., *kernel, *out) | what kernel place k of window p sees |
 | `Spaced`: (.., *kernel, *out) -> (.., *kernel, *size) | what the window has that sees it by k |
 
 A convolution is a matrix product of the weight with what windows see, as in eager code. Pooling is
@@ -39,7 +39,7 @@ from chainrule.ops.windows.windows import Windows
 I64 = np.dtype(np.int64)
 
 
-class Seen(Op):
+class SlidingWindows(Op):
     """What each window sees: (.., *size) -> (.., *kernel, *out); `fill` beyond the array's ends."""
 
     windows: Windows
@@ -55,7 +55,7 @@ class Seen(Op):
         (x,), w = xs, self.windows
         padded = w.pad(x, self.fill)
         lead = x.shape[: -w.ndim]
-        parts = [padded[place] for place in w.places()]
+        parts = [padded[place] for place in w.kernel_slices()]
         return np.stack(parts, axis=len(lead)).reshape(*lead, *w.kernel, *w.out)
 
     def spec(self, *xs: Any) -> Spec:
@@ -88,7 +88,7 @@ class Spaced(Op):
         out = np.zeros((*lead, parts.shape[len(lead)], *w.padded), x.dtype)
         inner = [slice(a, a + n) for (a, _), n in zip(w.padding, w.size, strict=True)]
         rest = (slice(None),) * len(lead)
-        for i, place in enumerate(w.places()):
+        for i, place in enumerate(w.kernel_slices()):
             out[(*rest, i, *place[1:])] = parts[(*rest, i)]
         return out[(..., *inner)].reshape(*lead, *w.kernel, *w.size)
 
@@ -118,7 +118,7 @@ def _unfold(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if x.dtype.kind == "c":
         return None
     if not op.back:
-        return r.op(Reshape(r.plain(op, x).shape), r.op(Seen(w, 0), x))
+        return r.op(Reshape(r.plain(op, x).shape), r.op(SlidingWindows(w, 0), x))
     places = math.prod(w.kernel)
     parts = r.op(Reshape((x.shape[0], x.shape[1] // places, *w.kernel, *w.out)), x)
     return _fold(r, w, parts)
@@ -128,7 +128,7 @@ def _window_sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (x,), w = args, op.windows
     lead = x.shape[: -w.ndim]
     if not op.back:
-        seen = r.op(Seen(w, 0), x)
+        seen = r.op(SlidingWindows(w, 0), x)
         return r.op(Sum(_kernel_axes(w, len(seen.shape)), False), seen)
     ones = r.op(Reshape((*lead, *[1] * w.ndim, *w.out)), x)
     return _fold(r, w, r.op(BroadcastTo((*lead, *w.kernel, *w.out)), ones))
@@ -140,7 +140,7 @@ def _window_arg(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if x.dtype.kind not in "iuf":
         return None
     low = -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
-    value = r.op(Seen(w, low), x)
+    value = r.op(SlidingWindows(w, low), x)
     axes = _kernel_axes(w, len(value.shape))
     hit = is_top(r, value, r.op(Extremum(True, axes, True), value))
     place = _places(r, w)
@@ -158,7 +158,7 @@ def _places(r: Rewriter, w: Windows) -> Term:
         row = np.arange(n).reshape([-1 if a == axis else 1 for a in range(w.ndim)]) * step
         far = -math.prod(w.size) * w.ndim
         # made as it is: as a constant it would take the memory of all windows
-        part = r.plain(Seen(w, far), r.constant(np.broadcast_to(row, w.size)))
+        part = r.plain(SlidingWindows(w, far), r.constant(np.broadcast_to(row, w.size)))
         total = part if total is None else r.op(ew.add, total, part)
     assert total is not None
     return total
@@ -179,7 +179,7 @@ def _columns(r: Rewriter, op: Any, x: Term) -> Term:
     w = op.windows
     channels = x.shape[1] // op.groups
     shape = (x.shape[0], op.groups, channels * math.prod(w.kernel), math.prod(w.out))
-    return r.op(Reshape(shape), r.op(Seen(w, 0), x))
+    return r.op(Reshape(shape), r.op(SlidingWindows(w, 0), x))
 
 
 def _flat(r: Rewriter, op: Any, g: Term) -> Term:
@@ -239,4 +239,4 @@ WINDOWING: dict[type, Rule] = {
 }  # fmt: skip
 """The rules, by class of op."""
 
-__all__ = ["WINDOWING", "Seen", "Spaced"]
+__all__ = ["WINDOWING", "SlidingWindows", "Spaced"]

@@ -73,7 +73,7 @@ def inside(program: Loops) -> dict[str, int]:
         symbols: dict[str, int] = dict(zip(program.symbols, values, strict=True))
         try:
             for k in program.kernels:
-                _Places(k, symbols).body(k.body)
+                _OffsetChecker(k, symbols).body(k.body)
         except SpecError as error:
             first = first or error
         else:
@@ -83,7 +83,7 @@ def inside(program: Loops) -> dict[str, int]:
 
 
 @final
-class _Places:
+class _OffsetChecker:
     """Checks the offsets of a kernel where the symbols have these values."""
 
     def __init__(self, kernel: Kernel, symbols: Mapping[str, int]) -> None:
@@ -119,7 +119,7 @@ class _Places:
                 self._ends(s, s.upto[1], getattr(s, s.upto[0]))
             case While():
                 for k in s.kernels:
-                    _Places(k, self._symbols).body(k.body)
+                    _OffsetChecker(k, self._symbols).body(k.body)
             case _:
                 pass
         self._accesses(s)
@@ -220,7 +220,9 @@ class _Places:
 # --- apart in memory -----------------------------------------------------------------------------
 
 
-def apart(program: Loops, offsets: Mapping[Buffer, int], symbols: Mapping[str, int]) -> None:
+def check_disjoint(
+    program: Loops, offsets: Mapping[Buffer, int], symbols: Mapping[str, int]
+) -> None:
     """Refuse `offsets`, in bytes, at which two buffers that live at the same time overlap."""
     for first, second in _together(program, offsets):
         (a, b), (c, d) = (_bytes(x, offsets[x], symbols) for x in (first, second))

@@ -24,7 +24,13 @@ import numpy as np
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.check.accesses import SpecError, apart, check_order, inside, refuse
+from chainrule.compile.loops.check.accesses import (
+    SpecError,
+    check_disjoint,
+    check_order,
+    inside,
+    refuse,
+)
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
 from chainrule.compile.loops.functions import TRUTHS, is_function
@@ -60,7 +66,7 @@ def check(program: Loops) -> None:
     side_by_side(program, symbols)
     lives = memory.lifetimes(program, [b for b in program.buffers if b.role == "scratch"])
     plan = memory.plan(list(lives), lives, symbols)
-    apart(program, dict(zip(lives, plan.offsets, strict=True)), symbols)
+    check_disjoint(program, dict(zip(lives, plan.offsets, strict=True)), symbols)
 
 
 # --- names, dtypes, lanes ------------------------------------------------------------------------
@@ -194,9 +200,9 @@ class _Names:
             self._no(s, f"left depends on {s.j}")
         if s.i in s.right.free:
             self._no(s, f"right depends on {s.i}")
-        if s.ahead is not None:
-            self._buffer(s, s.ahead.buffer)
-            self._offset(s, s.ahead.at, scope)
+        if s.prefetch is not None:
+            self._buffer(s, s.prefetch.buffer)
+            self._offset(s, s.prefetch.at, scope)
         loads = [x.of[1] for x in within(s.right) if x.kind == "load"]
         if s.j.extent != 1 and any(at.coefficient(s.j) not in (0, 1) for at in loads):
             self._no(s, f"right's elements are no neighbours along {s.j}")

@@ -43,7 +43,7 @@ def side_by_side(program: Loops, symbols: Mapping[str, int]) -> None:
 
 
 def _apart(k: Kernel, loop: For, symbols: Mapping[str, int]) -> None:
-    turns, n = _Turns(loop, symbols), size_at(loop.var.extent, symbols)
+    turns, n = _IterationReach(loop, symbols), size_at(loop.var.extent, symbols)
     for other in {1, n - 1} if n > 1 else ():
         clash = turns.clash(loop.var, other)
         if clash is not None:
@@ -51,7 +51,7 @@ def _apart(k: Kernel, loop: For, symbols: Mapping[str, int]) -> None:
 
 
 @final
-class _Turns:
+class _IterationReach:
     """Where turns of a loop reach; those around it are in turn 0."""
 
     def __init__(self, loop: For, symbols: Mapping[str, int]) -> None:

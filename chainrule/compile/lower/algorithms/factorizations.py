@@ -14,7 +14,7 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr
 from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
-from chainrule.compile.loops.views import ZERO, Index, broadcast_index, whole
+from chainrule.compile.loops.views import ZERO, Index, broadcast_index, full_view
 from chainrule.compile.lower.algorithms.lapack_calls import I32, Factoring, entire
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL
@@ -96,8 +96,8 @@ def solve_triangular(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
 
 
 def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
-    """A square matrix that is only read, how far apart its columns are, and whether it is the
-    transpose: where it lies, if its rows or columns lie together, and else a copy."""
+    """A square matrix that is only read, the stride of its columns, and whether it is the
+    transpose. It is used in place if its rows or columns are contiguous, and copied otherwise."""
     n, view = a.shape[-1], f.builder.view(a)
     if view is not None and a.dtype == f.dtype and n != 1:
         row, col = view.strides[-2:]
@@ -131,7 +131,7 @@ def slogdet(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
 
     def given(sign: Expr, log: Expr) -> list[Stmt]:
         values = zip(outs, (sign, log), strict=True)
-        return [Store(b, whole(b).at(f.lead), value) for b, value in values]
+        return [Store(b, full_view(b).at(f.lead), value) for b, value in values]
 
     return [_by_pivots(f, given)]
 
@@ -182,14 +182,14 @@ def qr(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     above = e.fn("less_equal", e.index(row), e.index(col), dtype=BOOL)
     value = e.load(a, row.plus(col.times(m)))
     upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
-    store = Store(r, whole(r).at((*f.lead, row, col)), upper)
+    store = Store(r, full_view(r).at((*f.lead, row, col)), upper)
     lent = entire(work, "out"), work.size
     return f.or_eager([
         f.columns(a, m, n, lambda at: f.element(x, at)),
         f.call("geqrf", m, n, entire(a, "inout"), m, entire(tau, "out"), *lent),
         f.nested([i, j], [store]),
         f.call("orgqr", m, cols, k, entire(a, "inout"), m, entire(tau, "in"), *lent),
-        f.back(whole(q), a, m, m, cols),
+        f.back(full_view(q), a, m, m, cols),
     ])  # fmt: skip
 
 
@@ -201,12 +201,12 @@ def eigh(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     a = f.floats(n * n, "vectors")
     work = f.floats(2 * n * n + (_BLOCK + 6) * n + 1, "for LAPACK")
     whole_ = f.memory(I32, 5 * n + 3, "for LAPACK")
-    values = Span(w, whole(w).at((*f.lead, ZERO)), n, "out")
+    values = Span(w, full_view(w).at((*f.lead, ZERO)), n, "out")
     return f.or_eager([
         f.columns(a, n, n, lambda at: f.element(x, at)),
         f.call("syevd", "V", "U" if t.op.upper else "L", n, entire(a, "inout"), n, values,  # type: ignore[union-attr]
                entire(work, "out"), work.size, entire(whole_, "out"), whole_.size),
-        f.back(whole(v), a, n, n, n),
+        f.back(full_view(v), a, n, n, n),
     ])  # fmt: skip
 
 
@@ -219,12 +219,12 @@ def svd(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     a, us, ws = (f.floats(p, "matrix") for p in (m * n, m * left, right * n))
     work = f.floats(4 * k * k + 7 * k + (_BLOCK + 3) * (m + n), "for LAPACK")
     whole_ = f.memory(I32, 8 * k, "for LAPACK")
-    values = Span(d, whole(d).at((*f.lead, ZERO)), k, "out")
+    values = Span(d, full_view(d).at((*f.lead, ZERO)), k, "out")
     return f.or_eager([
         f.columns(a, m, n, lambda at: f.element(x, at)),
         f.call("gesdd", "A" if t.op.full else "S", m, n, entire(a, "inout"), m, values,  # type: ignore[union-attr]
                entire(us, "out"), m, entire(ws, "out"), right, entire(work, "out"), work.size,
                entire(whole_, "out")),
-        f.back(whole(u), us, m, m, left),
-        f.back(whole(w), ws, right, right, n),
+        f.back(full_view(u), us, m, m, left),
+        f.back(full_view(w), ws, right, right, n),
     ])  # fmt: skip

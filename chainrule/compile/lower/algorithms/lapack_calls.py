@@ -1,9 +1,9 @@
 """What kernels that call LAPACK share: memory for one matrix of a batch after the other.
 
 Around each call matrices are copied into columns, as LAPACK wants them, and back. A routine says by
-an integer, `info`, whether it succeeded. If one of a batch did not, the op is run in its eager
-form, on the same values, and raises what it raises in eager mode. Then the flag that told of the
-failure still does, which ends loops of unknown length.
+an integer, `info`, whether it succeeded. If one of a batch did not, the op runs in its eager form
+on the same values. It raises what it raises in eager mode. Then the flag that told of the failure
+still does, which ends loops of unknown length.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Searching a sorted array: as many steps for each element as the array's size has binary digits.
 
-A place is found digit by digit, the highest first: a digit counts if the array reaches so far and
-what stands before that place comes before the element. All elements take the same steps, so that
-they are lanes of one loop.
+An index is found digit by digit in base 2, the highest first. A digit is set if the array is long
+enough and the element before that index sorts before the one searched. All elements take the same
+steps, so that they are lanes of one loop.
 
 Notation: `x` the sorted array, of `n` elements; `v` the element that is searched.
 """

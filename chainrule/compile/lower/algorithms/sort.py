@@ -1,7 +1,7 @@
 """Sorting: the indices that put the elements of a row in order, equal ones as they stood.
 
-An element becomes a key: an unsigned number of the same order, NaN the largest, so that one way
-sorts every dtype, and its bits turned over sort the other way round.
+An element becomes a key: an unsigned number of the same order, NaN the largest. So one routine
+sorts every dtype, and inverted bits sort in descending order.
 
 * A short row: each index goes to the place that is the number of elements before it, counted in
   lanes: n^2 comparisons, but no jumps.

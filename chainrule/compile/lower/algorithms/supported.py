@@ -26,8 +26,8 @@ def is_algorithm(t: Term) -> bool:
 
 
 def _fits(t: Term, x: Term) -> bool:
-    """Whether LAPACK takes the matrices of `x`: not empty ones; and those that may be wide or high
-    only of sizes that are known, on which the memory that it needs depends."""
+    """Whether LAPACK takes the matrices of `x`: they must not be empty. Matrices that may be
+    rectangular need known sizes, since the size of the workspace depends on them."""
     shape: Any = x.shape[-2:]
     known = all(isinstance(n, int) for n in shape)
     return 0 not in shape and (known or not isinstance(t.op, Qr | Svd))

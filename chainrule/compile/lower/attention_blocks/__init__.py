@@ -8,8 +8,8 @@
       o[h] = p[h] @ v[h]
 
 What lies between the products, (T, T) for each head of attention, is memory for one block then. A
-band is one kernel of rows, with the calls of BLAS that make what it reads, and those that use what
-comes out of it. They give rows, or sums over rows, which add up over the blocks.
+band is one kernel of rows, the calls of BLAS that make what it reads, and those that read what it
+writes. They give rows, or sums over rows, which add up over the blocks.
 
 Notation: `leads` the counters of the loops around all, `row` the counter of the rows.
 """

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.attention_blocks import finding
-from chainrule.compile.lower.attention_blocks.parts import Call, Rows, Uses
-from chainrule.compile.lower.attention_blocks.places import fit_band
+from chainrule.compile.lower.attention_blocks.band_types import Call, Rows, Uses
+from chainrule.compile.lower.attention_blocks.row_addresses import fit_band
 from chainrule.compile.lower.attention_blocks.writing import Writer
 
 
@@ -29,7 +29,7 @@ def _band(program: Loops, at: int, uses: Uses) -> Loops | None:
     if rows is None:
         return None
     for several in (True, False):
-        parts = finding.parts(program.kernels, at, rows, uses, several=several)
+        parts = finding.band_candidates(program.kernels, at, rows, uses, several=several)
         found = _of(program, parts, uses) if parts else None
         if found is not None:
             return found
@@ -47,7 +47,7 @@ def _of(program: Loops, parts: list[Rows | Call], uses: Uses) -> Loops | None:
     if band is None:
         return None
     kernel, buffers = Writer(band).kernel()
-    gone = set(band.places)
+    gone = set(band.addresses)
     return replace(
         program,
         buffers=[*[b for b in program.buffers if b not in gone], *buffers],

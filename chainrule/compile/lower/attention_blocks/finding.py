@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chainrule.compile.loops.expressions import Buffer, Var
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, statements
-from chainrule.compile.lower.attention_blocks.parts import (
+from chainrule.compile.lower.attention_blocks.band_types import (
     Call,
     Rows,
     Uses,
@@ -41,9 +41,9 @@ def makers(kernels: Sequence[Kernel], at: int, rows: Rows, uses: Uses) -> Iterat
             continue
         steps = {x.coefficient(rows.row) for x in offsets(rows.body, b)}
         if steps == {s.out.row} and s.m == rows.row.extent:
-            yield Call(ks[0], leads, s, "m", turned=False, makes=True)
+            yield Call(ks[0], leads, s, "m", transposed=False, makes=True)
         elif steps == {s.out.col} and s.n == rows.row.extent:
-            yield Call(ks[0], leads, transpose_gemm(s), "m", turned=True, makes=True)
+            yield Call(ks[0], leads, transpose_gemm(s), "m", transposed=True, makes=True)
 
 
 def rows_of(k: Kernel) -> Rows | None:
@@ -57,7 +57,7 @@ def rows_of(k: Kernel) -> Rows | None:
     return Rows(k, tuple(counters[:-1]), counters[-1], body)
 
 
-def parts(
+def band_candidates(
     kernels: Sequence[Kernel], at: int, first: Rows, uses: Uses, *, several: bool
 ) -> list[Rows | Call]:
     """What could be a band with the kernel of rows `first`: with `several`, other such kernels that

@@ -10,7 +10,7 @@ from typing import Literal, final
 import numpy as np
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
-from chainrule.compile.lower.attention_blocks.parts import Rows
+from chainrule.compile.lower.attention_blocks.band_types import Rows
 
 _COMPUTED = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "exp": np.exp,
@@ -38,7 +38,7 @@ class Masked:
 
     rows: Rows
     column: Var | None
-    held: Mapping[Buffer, Known]
+    buffers: Mapping[Buffer, Known]
     facts: Mapping[Local, Known]
 
     def of(self, e: Expr) -> Known:
@@ -51,7 +51,7 @@ class Masked:
             case "load":
                 buffer, at, when = e.of
                 mine = self.column is not None and at.coefficient(self.column) == 1
-                return self.held.get(buffer) if mine and when is None else None
+                return self.buffers.get(buffer) if mine and when is None else None
             case "index":
                 return None
             case "fn":

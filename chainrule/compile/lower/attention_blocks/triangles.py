@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, final
 from chainrule.compile.loops.expressions import Affine, Buffer, Local
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Gemm, Into, Let, Stmt, Store
+from chainrule.compile.lower.attention_blocks.band_types import Band, Call, Rows, offsets
 from chainrule.compile.lower.attention_blocks.masked import Known, Masked, ZeroTimes
-from chainrule.compile.lower.attention_blocks.parts import Band, Call, Rows, offsets
 
 if TYPE_CHECKING:
     from chainrule.compile.lower.attention_blocks.writing import Writer
@@ -46,7 +46,7 @@ def find_triangle(band: Band) -> Triangle | None:
         elif isinstance(s, For):
             return None
     fits = all(_fits(p, band, held) for p in band.calls)
-    same = all(_one_start(band, b) for b in band.places)
+    same = all(_one_start(band, b) for b in band.addresses)
     return Triangle(count, loops) if loops and fits and same else None
 
 
@@ -76,7 +76,7 @@ def _left_out(
                     return None
             case Store():
                 value = masked.of(s.value)
-                own = s.buffer in band.places and s.at.coefficient(loop.var) == 1
+                own = s.buffer in band.addresses and s.at.coefficient(loop.var) == 1
                 if s.add or not own or not isinstance(value, float):
                     return None
                 held[s.buffer] = value
@@ -89,11 +89,11 @@ def _fits(p: Call, band: Band, held: Mapping[Buffer, Known]) -> bool:
     """Whether a call of BLAS uses nothing from the triangle but zeros, or writes what nobody uses
     there."""
     s, count = p.gemm, band.count
-    if s.out.buffer in band.places:
+    if s.out.buffer in band.addresses:
         return p.axis == "m" and s.n == count and s.out.col == 1
     columns, step = (s.k, s.left.col) if p.axis == "m" else (s.m, s.left.row)
     zero = held.get(s.left.buffer)
-    return s.left.buffer in band.places and columns == count and step == 1 and zero == 0
+    return s.left.buffer in band.addresses and columns == count and step == 1 and zero == 0
 
 
 @final
@@ -158,7 +158,7 @@ class Triangle:
         """A call of BLAS for a block of rows, and what comes before and after it."""
         end = start.plus(Affine(size))
         rest = end != Affine(self.count)
-        if s.out.buffer in w.band.places:
+        if s.out.buffer in w.band.addresses:
             return [], replace(s, upto=("n", end)) if rest else s, []
         if p.axis == "m":
             left = Affine(self.count).plus(end.times(-1))
@@ -172,8 +172,8 @@ class Triangle:
         self, w: Writer, p: Call, s: Gemm, rows: tuple[Affine, int, Affine],
         start: Affine, size: int, *, add: bool,
     ) -> list[Stmt]:  # fmt: skip
-        """To `size` rows of the result from `start` on: 0 times the sum of those rows of the right
-        factor that begin at the first of `rows`, go on in its step, and are so many."""
+        """Add to `size` rows of the result from `start` on: 0 times the sum of rows of the right
+        factor. These begin at the first of `rows`, and have its step and its count."""
         first, step, many = rows
         e, dtype = w.exprs, s.out.buffer.dtype
         renaming = w.renaming(p.leads, Affine(), {})

@@ -19,7 +19,13 @@ from chainrule.compile.loops.statements import (
     statements,
 )
 from chainrule.compile.lower.attention_blocks import triangles
-from chainrule.compile.lower.attention_blocks.parts import Band, Call, Place, Rows, transpose_gemm
+from chainrule.compile.lower.attention_blocks.band_types import (
+    Band,
+    Call,
+    RowAddress,
+    Rows,
+    transpose_gemm,
+)
 
 SLOTS = 64
 """Of so many turns of the outermost loops each has memory of its own, so that cores can share
@@ -43,11 +49,11 @@ class Writer:
         self.leads = [Var(v.name, v.extent) for v in band.bodies[0].leads]
         self.triangle = triangles.find_triangle(band)
         self.size = self._size()
-        self.own = {b: self._buffer(b, p) for b, p in band.places.items()}
+        self.own = {b: self._buffer(b, p) for b, p in band.addresses.items()}
 
     def _size(self) -> int:
         """Rows in a block."""
-        widest = max([p.row * b.dtype.itemsize for b, p in self.band.places.items()])
+        widest = max([p.row * b.dtype.itemsize for b, p in self.band.addresses.items()])
         parts = 2 if self.triangle is None else 4  # small blocks leave more out
         size = max(SMALL, min(LARGE, CACHED // widest, self.count // parts))
         even = [n for n in range(size, size // 2, -1) if self.count % n == 0 and n % 16 == 0]
@@ -63,7 +69,7 @@ class Writer:
             kept.append(n)
         return kept
 
-    def _buffer(self, b: Buffer, place: Place) -> tuple[Buffer, Affine]:
+    def _buffer(self, b: Buffer, place: RowAddress) -> tuple[Buffer, Affine]:
         """Memory for a block of `b`, and how far its elements move when `start` is 0."""
         kept, step = self._outer_leads(), self.size * place.row
         shape = (*[self.leads[n].extent for n in kept], self.size, place.row)
@@ -90,8 +96,8 @@ class Writer:
             body += self._block(Affine(blocks * self.size), left, "_left")
         for n, v in reversed([*enumerate(self.leads)]):
             body = [For(v, tuple(body), independent=n in self._outer_leads())]
-        about = tuple([line for p in band.parts for line in p.kernel.about])
-        name = f"{band.parts[0].kernel.name}_band"
+        about = tuple([line for p in band.members for line in p.kernel.about])
+        name = f"{band.members[0].kernel.name}_band"
         return Kernel(name, tuple(body), about), [*[b for b, _ in self.own.values()], *self.more]
 
     def memory(self, count: Extent, dtype: object) -> tuple[Buffer, Affine]:
@@ -133,7 +139,7 @@ class Writer:
         """From the names of a part, for the rows from `start` on, to those of the band."""
         new = {v: Affine.of(w) for v, w in zip(leads, self.leads, strict=True)}
         shifts = {
-            b: moved.plus(start.times(self.band.places[b].row))
+            b: moved.plus(start.times(self.band.addresses[b].row))
             for b, (_, moved) in self.own.items()
         }
         buffers = {b: new for b, (new, _) in self.own.items()}
@@ -142,7 +148,7 @@ class Writer:
     def _block(self, start: Affine, size: int, suffix: str) -> list[Stmt]:
         """All parts for `size` rows from `start` on."""
         out: list[Stmt] = []
-        for p in self.band.parts:
+        for p in self.band.members:
             if isinstance(p, Rows):
                 row = Var(f"{p.row.name}{suffix}", size)
                 renaming = self.renaming(p.leads, start, {p.row: start.plus(Affine.of(row))})
@@ -159,17 +165,20 @@ class Writer:
         """A call of BLAS for some of the rows."""
         s = p.gemm
         if p.axis == "m":
-            left, out = s.left.moved(start, Affine()), s.out.moved(start, Affine())
+            left, out = s.left.from_element(start, Affine()), s.out.from_element(start, Affine())
             s = replace(s, m=size, left=left, out=out)
         else:
-            left, right = s.left.moved(Affine(), start), s.right.moved(start, Affine())
+            left, right = (
+                s.left.from_element(Affine(), start),
+                s.right.from_element(start, Affine()),
+            )
             s = replace(s, k=size, left=left, right=right, add=True)
         before, after = list[Stmt](), list[Stmt]()
         if self.triangle is not None:
             before, s, after = self.triangle.call(self, p, s, start, size)
         done = self.renaming(p.leads, start, {}).stmt(s)
         assert isinstance(done, Gemm)
-        return [*before, transpose_gemm(done) if p.turned else done, *after]
+        return [*before, transpose_gemm(done) if p.transposed else done, *after]
 
 
 def _rename(renaming: Renaming, body: Sequence[Stmt], suffix: str) -> None:

@@ -12,7 +12,7 @@ from typing import final
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store, statements
+from chainrule.compile.loops.statements import For, Let, Prefetch, Product, Stmt, Store, statements
 from chainrule.compile.lower.builder import Builder
 
 Range = tuple[Var, Affine, Extent]
@@ -41,7 +41,7 @@ def memory(
     return Memory(b, times(turn, rows * width), width)
 
 
-def copy_part(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
+def copy_block(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
     """A part of the right matrix, copied."""
     (k, start, count), (j, first, wide) = terms, columns
     row, column = builder.var(count), builder.var(wide)
@@ -52,13 +52,13 @@ def copy_part(builder: Builder, p: Product, to: Memory, terms: Range, columns: R
     return For(row, (inner,), independent=True)
 
 
-def done(builder: Builder, p: Product, i: Affine, j: Affine, acc: Local) -> tuple[Stmt, ...]:
+def epilogue(builder: Builder, p: Product, i: Affine, j: Affine, acc: Local) -> tuple[Stmt, ...]:
     """What is done with the element at (i, j), which `acc` holds."""
     own = {x.local: builder.local(x.local.dtype) for x in statements(p.body) if isinstance(x, Let)}
     return Renaming({p.i: i, p.j: j}, {p.acc: acc, **own}, exprs=builder.exprs).body(p.body)
 
 
-def soon(builder: Builder, x: Expr, one: Range, other: Range) -> Ahead | None:
+def soon(builder: Builder, x: Expr, one: Range, other: Range) -> Prefetch | None:
     """The memory of `x` in these ranges of its counters, if along one of them it lies together."""
     while x.kind == "fn" and x.of[0] == "cast":
         x = x.of[1]
@@ -68,7 +68,7 @@ def soon(builder: Builder, x: Expr, one: Range, other: Range) -> Ahead | None:
     here = Renaming({v: start for v, start, _ in (one, other)}, exprs=builder.exprs).affine(at)
     for (v, _, length), (w, _, rows) in ((one, other), (other, one)):
         if at.coefficient(v) == 1:
-            return Ahead(buffer, here, rows, at.coefficient(w), length)
+            return Prefetch(buffer, here, rows, at.coefficient(w), length)
     return None
 
 

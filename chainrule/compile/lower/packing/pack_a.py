@@ -47,7 +47,7 @@ class Rows:
         """The number of a row."""
         return Affine(self.start).plus(times(turn, self.each)).plus(Affine.of(i))
 
-    def left(self, builder: Builder, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
+    def left_element(self, builder: Builder, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
         """The left matrix there."""
         (k,) = p.k
         if self.strips is None:

@@ -23,14 +23,14 @@ from typing import final
 
 from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Affine, Local, Var
-from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store
+from chainrule.compile.loops.statements import For, Let, Prefetch, Product, Stmt, Store
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.matmul_choice import panel_width
 from chainrule.compile.lower.packing import pack_a, tall_skinny
 from chainrule.compile.lower.packing.copies import (
     Memory,
-    copy_part,
-    done,
+    copy_block,
+    epilogue,
     loop,
     memory,
     soon,
@@ -66,20 +66,20 @@ def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
 @final
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns from `start` on: `turns` turns of `each` panels of `width` columns."""
+    """Columns from `start` on: `iterations` turns of `each` panels of `width` columns."""
 
     builder: Builder
     p: Product
     rows: Sequence[Rows]
     start: int
-    turns: int
+    iterations: int
     each: int
     width: int
 
     def nest(self) -> list[Stmt]:
         """The product for these columns."""
         builder, p, k = self.builder, self.p, self.k
-        turn, c, deep = builder.var(self.turns), builder.var(self.each), _block(k)
+        turn, c, deep = builder.var(self.iterations), builder.var(self.each), _block(k)
         first = Affine(self.start).plus(times(turn, self.each * self.width))
         panel = memory(builder, p, "a panel", turn, (deep, self.width))
         if deep < k:
@@ -89,7 +89,7 @@ class _Columns:
         columns = first.plus(times(c, self.width))
 
         def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            return done(builder, p, i, columns.plus(Affine.of(j)), acc)
+            return epilogue(builder, p, i, columns.plus(Affine.of(j)), acc)
 
         each = loop(c, self._part(panel, columns, Affine(), k, body))
         return loop(turn, each, independent=True)
@@ -113,7 +113,7 @@ class _Columns:
         out += self._add_block(panel, sums, first, Affine(self.k - left), left) if left else []
 
         def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
-            body = done(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
+            body = epilogue(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
             return (Let(total, builder.exprs.load(sums.buffer, at)), *body)
 
         return [*out, *self._each(sums, last)]
@@ -136,24 +136,24 @@ class _Columns:
     ) -> list[Stmt]:
         """So many terms from `start` on of the sums from `columns` on: copied, then used."""
         builder, p = self.builder, self.p
-        copy = copy_part(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
+        copy = copy_block(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
         out = [copy]
         for rows in self.rows:
             turn, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
             k, acc = builder.var(terms), builder.local(p.acc.dtype)
-            left = rows.left(builder, p, turn, i, start.plus(Affine.of(k)))
+            left = rows.left_element(builder, p, turn, i, start.plus(Affine.of(k)))
             right = builder.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
             done = body(rows.row(turn, i), j, acc)
             ahead = self._next(columns, start, terms, turn)
             out += loop(turn, [Product(i, j, (k,), left, right, acc, done, ahead)])
         return out
 
-    def _next(self, columns: Affine, start: Affine, terms: int, turn: Var) -> Ahead | None:
+    def _next(self, columns: Affine, start: Affine, terms: int, turn: Var) -> Prefetch | None:
         """What the panel after this one is copied from: a share of it for each turn."""
         (k,), j = self.p.k, self.p.j
         if terms < self.k and self.each == 1:
             start = start.plus(Affine(terms))
-        elif self.turns * self.each > 1:
+        elif self.iterations * self.each > 1:
             columns = columns.plus(Affine(self.width))
         else:
             return None

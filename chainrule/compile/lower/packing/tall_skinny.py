@@ -20,8 +20,8 @@ from chainrule.compile.loops.statements import Product, Stmt
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.packing.copies import (
     Memory,
-    copy_part,
-    done,
+    copy_block,
+    epilogue,
     loop,
     memory,
     soon,
@@ -53,7 +53,7 @@ def in_rows(builder: Builder, p: Product, width: int, count: int) -> list[Stmt]:
     panels = memory(builder, p, "panels", c, (k.extent, width))
     terms, columns = (k, Affine(), k.extent), (p.j, times(c, width), width)
     block = builder.var(m // ROWS)
-    out = loop(c, [copy_part(builder, p, panels, terms, columns)], independent=True)
+    out = loop(c, [copy_block(builder, p, panels, terms, columns)], independent=True)
     rows = _rows(builder, p, panels, (times(block, ROWS), ROWS), count)
     out += loop(block, rows, independent=True)
     if m % ROWS:
@@ -71,7 +71,7 @@ def _rows(
     left = Renaming({p.i: row, k: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
     of_c = Memory(panels.buffer, times(c, k.extent * width), width)
     right = builder.exprs.load(panels.buffer, of_c.at(term, Affine.of(j)))
-    body = done(builder, p, row, times(c, width).plus(Affine.of(j)), acc)
+    body = epilogue(builder, p, row, times(c, width).plus(Affine.of(j)), acc)
     following = (p.i, start.plus(Affine(rows)), rows)
     ahead = soon(builder, p.left, following, (k, Affine(), k.extent))
     return loop(c, [Product(i, j, (term,), left, right, acc, body, ahead)])

@@ -31,7 +31,7 @@ def _log(a: Real) -> Two:
     return log_twofold(exactly(f), k)
 
 
-def quarter_turned(a: Real) -> tuple[Real, Two, Mask]:
+def quarter_reduced(a: Real) -> tuple[Real, Two, Mask]:
     """r and v: a is r more than an integer, v = pi |r| or, where the mask holds, pi (1/2 - |r|);
     0 <= v <= pi / 4."""
     r = a - a.intrinsic("roundeven")
@@ -55,7 +55,7 @@ def lgamma(x: Real) -> Real:
 
     def left() -> Real:
         """By gamma(-a) gamma(1 + a) = -pi / sin(pi a); near 0 gamma(-a) is -gamma(a)."""
-        r, v, steep = quarter_turned(a)
+        r, v, steep = quarter_reduced(a)
         sine = steep.where(cos_near_0(v), sin_near_0(v))
         y = (constant(a, *s.LOG_PI) - _log(sine) - core - pick(low, zero, log)).value()
         y = (a < 2.0**-60).where(right, y)
@@ -96,7 +96,7 @@ def digamma(x: Real) -> Real:
 
     def left() -> Real:
         """digamma(-a) = digamma(1 + a) + pi cot(pi a)."""
-        r, v, steep = quarter_turned(a)
+        r, v, steep = quarter_reduced(a)
         t = tan_near_0(v)
         cot = pick(steep, t, exactly(a.lift(1.0)) / t) * constant(a, *c.PI[:2])
         cot = pick(r < 0.0, -cot, cot)
@@ -192,7 +192,7 @@ def _positive(v: Two, n: int) -> Two:
 
 def _reflect(a: Real, n: int) -> Two:
     """pi^(n + 1) times the n-th derivative of cot at pi a; a is no integer."""
-    r, v, steep = quarter_turned(a)
+    r, v, steep = quarter_reduced(a)
     t = tan_near_0(v)
     cot = pick(steep, t, exactly(a.lift(1.0)) / t)
     cot = pick(r < 0.0, -cot, cot)

@@ -1,7 +1,8 @@
 """erfinv, and the normal distribution's quantiles (float64).
 
-Far from the middle, x with erfc(x) = q is a polynomial of sqrt(-log q), right to about 29 bits, and
-one step of Halley's method on erfc, which is known to twice the digits: the step cubes the error.
+Far from the middle, x with erfc(x) = q is a polynomial of sqrt(-log q), right to about 29 bits. One
+step of Halley's method follows on erfc, which is known to twice the digits: the step cubes the
+error.
 """
 
 from __future__ import annotations

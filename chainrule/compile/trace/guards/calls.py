@@ -12,7 +12,7 @@ from typing import Any
 
 from chainrule.compile.trace.guards.contents import is_layer, public_contents
 from chainrule.compile.trace.guards.followed import is_followed
-from chainrule.compile.trace.guards.lookup import UNKNOWN, own_names
+from chainrule.compile.trace.guards.lookup import UNKNOWN, instance_dict
 from chainrule.compile.trace.guards.random_state import never_the_same
 from chainrule.compile.trace.guards.stack import Frame, Method
 
@@ -38,9 +38,9 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
         return f.derived(args)
     if (rule := _ANSWERS.get(id(function))) is not None:
         return rule(f, args)
-    if not f.known(function):
+    if not f.is_object(function):
         f.begin_call()
-    deep = f.known(function) and not _is_chainrule(function)
+    deep = f.is_object(function) and not _is_chainrule(function)
     taken = [*args, *([receiver] if type(callee) is Method else [])]
     for x in taken:
         f.read_whole(x, deep=deep and not isinstance(x, FunctionType))
@@ -53,7 +53,7 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
 def _refuse_changing(f: Frame, callee: Any, function: Any, receiver: Any, count: int) -> None:
     asked = getattr(receiver, callee.name, None) if type(callee) is Method and isinstance(
         receiver, type) else function  # fmt: skip
-    if not f.known(asked):
+    if not f.is_object(asked):
         return
     if (name := never_the_same(asked, receiver, count)) is not None:
         f.observer.refuse(f"calls {name}")
@@ -92,10 +92,10 @@ def _names_of(f: Frame, args: list[Any]) -> Any:
         notes.add(names, "globals()")
         return names
     x = args[0]
-    if f.known(x) and is_layer(x):
+    if f.is_object(x) and is_layer(x):
         public_contents(notes, x)
         return f.derived(args)
-    names = vars(x) if isinstance(x, ModuleType) else own_names(x) if f.known(x) else None
+    names = vars(x) if isinstance(x, ModuleType) else instance_dict(x) if f.is_object(x) else None
     if names is None or not notes.is_outer(x):
         return f.derived(args)
     notes.add(names, f"vars({notes.text(x)})")
@@ -113,7 +113,7 @@ def _super(f: Frame, args: list[Any]) -> Any:
 def super_of(f: Frame, args: list[Any]) -> Any:
     """What is known of `super(*args)`."""
     cls, x = args if len(args) == 2 else (UNKNOWN, UNKNOWN)
-    if not isinstance(cls, type) or not f.known(x):
+    if not isinstance(cls, type) or not f.is_object(x):
         return f.derived(args)
     try:
         found: Any = super(cls, x)

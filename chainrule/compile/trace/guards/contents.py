@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.trace.guards.lookup import own_names
+from chainrule.compile.trace.guards.lookup import instance_dict
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.places import ABSENT, Names, Reading
 from chainrule.compile.trace.guards.values import is_value, keep_weakly
@@ -52,8 +52,8 @@ def _whole_names(notes: Notes, x: dict[Any, Any], text: str, deep: bool) -> None
         contents(notes, value, deep=deep)
     if (names := notes.names_at.get(id(x))) is None:
         names = notes.names_at[id(x)] = Names(x)
-        notes.guards.places.append(names)
-    names.whole = list(x), Reading(text, notes.line)
+        notes.guards.sources.append(names)
+    names.key_order = list(x), Reading(text, notes.line)
 
 
 def _whole_object(notes: Notes, x: Any, deep: bool) -> None:
@@ -71,20 +71,20 @@ def _whole_object(notes: Notes, x: Any, deep: bool) -> None:
             notes.add(part, reading.name)
     elif _is_ours(x):
         return
-    elif (deep or is_dataclass(x)) and (names := own_names(x)) is not None:
+    elif (deep or is_dataclass(x)) and (names := instance_dict(x)) is not None:
         _whole_names(notes, names, reading.name, deep)
 
 
 def public_contents(notes: Notes, x: Any) -> None:
     """All attributes of a layer, and of layers in it, are read; private ones are its own."""
-    names = own_names(x)
+    names = instance_dict(x)
     if not notes.is_outer(x) or (id(x), "public") in notes.whole or names is None:
         return
     notes.whole.add((id(x), "public"))
-    weak = keep_weakly(x, notes.guards.gone)
+    weak = keep_weakly(x, notes.guards.invalidate)
 
     def public() -> list[str]:
-        return [name for name in own_names(weak()) or () if name[0] != "_"]
+        return [name for name in instance_dict(weak()) or () if name[0] != "_"]
 
     notes.ask(public, public(), notes.reading(x))
     for name in public():

@@ -1,8 +1,8 @@
 """Guards: all places that a traced function read, asked at once.
 
-Most are asked by machine code (see `cpu/dict_guards.py`). A dictionary is asked for its version,
-and for the objects under its keys if that is another one; a list or a cell for the words in its
-memory.
+Most are asked by machine code (see `cpu/dict_guards.py`). Of a dictionary its version is compared,
+and the objects under its keys if that differs. Of a list or a cell the words in its memory are
+compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.cpu.object_layout import holders
-from chainrule.compile.trace.guards.places import ABSENT, Closure, Items, Names, Place, Reading
+from chainrule.compile.trace.guards.places import ABSENT, Closure, Items, Names, Reading, Source
 
 
 @final
@@ -24,15 +24,15 @@ class Guards:
     """
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.sources: list[Source] = []
         self.arrays: list[Any] = []
         self.alive = np.ones((), np.int64)
         """0 once an object that was read is gone: then nothing can be as it was."""
 
-    def gone(self, _: Any = None) -> None:
+    def invalidate(self, _: Any = None) -> None:
         """Note that an object that was read is gone, and let go of the others."""
         self.alive[()] = 0
-        self.places = []
+        self.sources = []
         self.arrays = []
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
@@ -40,19 +40,19 @@ class Guards:
         is as it was. Equal values are taken over."""
         if not self.alive:
             return Reading("an object that it used", "?"), "an object", "gone"
-        for place in self.places:
+        for place in self.sources:
             if (found := place.changed()) is not None:
                 return found
         return None
 
     def stays(self) -> bool:
         """Whether the very objects are where `changed` saw them last."""
-        return bool(self.alive) and all(p.stays() for p in self.places)
+        return bool(self.alive) and all(p.stays() for p in self.sources)
 
-    def asked(self) -> list[Place]:
+    def asked(self) -> list[Source]:
         """The places that machine code cannot look at."""
         known = holders() is not None
-        return [p for p in self.places if not (known and _is_seen(p))]
+        return [p for p in self.sources if not (known and _is_seen(p))]
 
     def rows(self) -> list[int]:
         """Addresses, each with the word that is there while lists and cells are as they are."""
@@ -60,7 +60,7 @@ class Guards:
         rows = [self.alive.ctypes.data, 1]
         if layout is None:
             return rows
-        for p in self.places:
+        for p in self.sources:
             if isinstance(p, Items):
                 start = id(p.holder)
                 rows += [start + layout.length, p.length]
@@ -78,23 +78,23 @@ class Guards:
         """Words about dictionaries, as `cpu/dict_guards.py` reads them."""
         layout = holders()
         seen: Sequence[Names] = [
-            p for p in self.places if layout is not None and isinstance(p, Names) and _is_seen(p)
+            p for p in self.sources if layout is not None and isinstance(p, Names) and _is_seen(p)
         ]
         words = [len(seen), 0 if layout is None else layout.version]
         for p in seen:
             version = layout.word(id(p.holder) + layout.version) if layout is not None else 0
-            words += [id(p.holder), version, int(p.whole is not None), len(p.entries)]
+            words += [id(p.holder), version, int(p.key_order is not None), len(p.entries)]
             for key, e in p.entries.items():
                 found = e.value()
                 words += [id(key), 0 if found is ABSENT else id(found)]
         return np.array(words, np.int64)
 
 
-def _is_seen(p: Place) -> bool:
+def _is_seen(p: Source) -> bool:
     """Whether machine code can look at a place: no key of a dictionary may run code of its own."""
     if isinstance(p, Names):
         layout = holders()
-        if p.whole is not None and (layout is None or not layout.version):
+        if p.key_order is not None and (layout is None or not layout.version):
             return False
         return type(p.holder) is dict and all(type(key) is str for key in p.entries)
     return isinstance(p, Items | Closure)

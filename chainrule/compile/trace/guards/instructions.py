@@ -121,8 +121,8 @@ def _item(f: Frame, x: Any, key: Any) -> Any:
     """What is known of `x[key]`, which is read."""
     notes = f.observer.notes
     if type(x) is Derived:
-        return f.read_parts(x)
-    if not f.known(x):
+        return f.read_unknown_element(x)
+    if not f.is_object(x):
         return UNKNOWN
     if type(x) is list and type(key) is int and -len(x) <= key < len(x):
         if notes.is_outer(x):
@@ -130,7 +130,7 @@ def _item(f: Frame, x: Any, key: Any) -> Any:
         return x[key]
     if type(x) is tuple and type(key) is int and -len(x) <= key < len(x):
         return x[key]
-    if type(x) is dict and f.known(key) and _is_key(key):
+    if type(x) is dict and f.is_object(key) and _is_key(key):
         if notes.is_outer(x):
             notes.entry(x, key, f"{notes.text(x)}[{key!r}]")
         return x.get(key, UNKNOWN)
@@ -145,7 +145,7 @@ def _is_key(key: Any) -> bool:
 
 def _contains(f: Frame, i: Any) -> None:
     key, x = f.take(2)
-    if type(x) is dict and f.known(key) and _is_key(key) and f.observer.notes.is_outer(x):
+    if type(x) is dict and f.is_object(key) and _is_key(key) and f.observer.notes.is_outer(x):
         f.observer.notes.entry(x, key, f"{f.observer.notes.text(x)}[{key!r}]")
     else:
         f.read_whole(x)
@@ -158,7 +158,7 @@ def _store(f: Frame, i: Any) -> None:
     if i.opname == "STORE_ATTR":
         f.pop()
     notes = f.observer.notes
-    if f.known(x) and notes.is_outer(x) and not isinstance(x, Variable):
+    if f.is_object(x) and notes.is_outer(x) and not isinstance(x, Variable):
         notes.write_attribute(x, i.argval)
 
 
@@ -168,9 +168,9 @@ def _store_item(f: Frame, i: Any) -> None:
     if i.opname == "STORE_SUBSCR":
         f.pop()
     notes = f.observer.notes
-    if not f.known(x) or not notes.is_outer(x) or isinstance(x, Variable):
+    if not f.is_object(x) or not notes.is_outer(x) or isinstance(x, Variable):
         return
-    if type(x) in (dict, list) and f.known(key) and _is_key(key) and i.opname == "STORE_SUBSCR":
+    if type(x) in (dict, list) and f.is_object(key) and _is_key(key) and i.opname == "STORE_SUBSCR":
         notes.write(x, key, f"{notes.text(x)}[{key!r}]")
     else:
         contents(notes, x)
@@ -188,9 +188,9 @@ def _call(f: Frame, i: Any) -> None:
     args = f.take(i.arg)
     first, second = f.take(2)
     callee = first
-    if first is NULL or (not f.known(first) and second is not NULL):
+    if first is NULL or (not f.is_object(first) and second is not NULL):
         callee = second
-    elif second is not NULL and f.known(second):
+    elif second is not NULL and f.is_object(second):
         args.insert(0, second)
     f.push(call(f, callee, args))
 
@@ -254,7 +254,7 @@ def _push_null(f: Frame, i: Any) -> None:
 
 def _build_tuple(f: Frame, i: Any) -> None:
     xs = f.take(i.arg)
-    f.push(tuple(xs) if all(map(f.known, xs)) else f.derived(xs))
+    f.push(tuple(xs) if all(map(f.is_object, xs)) else f.derived(xs))
 
 
 def _binary_op(f: Frame, i: Any) -> None:

@@ -26,7 +26,7 @@ _DICT = type.__dict__["__dict__"].__get__
 
 @final
 @dataclass(slots=True)
-class Found:
+class Attribute:
     """An attribute: its value (`UNKNOWN` where code computes it), and where it was looked for."""
 
     value: Any
@@ -50,7 +50,7 @@ def names_of(cls: type) -> dict[str, Any] | None:
     return found[0] if len(found) == 1 else None
 
 
-def own_names(x: Any) -> dict[str, Any] | None:
+def instance_dict(x: Any) -> dict[str, Any] | None:
     """The dictionary of an object's own attributes, None if it has none."""
     try:
         found = object.__getattribute__(x, "__dict__")
@@ -59,7 +59,7 @@ def own_names(x: Any) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
-def _in_classes(classes: Sequence[type], name: str, found: Found) -> Any:
+def _in_classes(classes: Sequence[type], name: str, found: Attribute) -> Any:
     """What the first of the classes that has the name has there; notes where it was looked for."""
     for base in classes:
         names = names_of(base)
@@ -86,9 +86,9 @@ _CHANGEABLE = 1 << 9
 """The flag of classes that are made by Python code, whose attributes can be assigned."""
 
 
-def attribute(x: Any, name: str) -> Found:
+def attribute(x: Any, name: str) -> Attribute:
     """The attribute `x.name`."""
-    found = Found(UNKNOWN)
+    found = Attribute(UNKNOWN)
     if isinstance(x, ModuleType):
         names = vars(x)
         value = names.get(name, ABSENT)
@@ -99,7 +99,7 @@ def attribute(x: Any, name: str) -> Found:
             found.dicts.append((names, value))
             found.value = value
     elif name == "__dict__":
-        found.value = own_names(x) or UNKNOWN
+        found.value = instance_dict(x) or UNKNOWN
     elif type(x) is super:
         _unbind(_in_classes(_after(x), name, found), found)
     elif isinstance(x, type):
@@ -110,7 +110,7 @@ def attribute(x: Any, name: str) -> Found:
     return found
 
 
-def _of_object(x: Any, name: str, found: Found) -> None:
+def _of_object(x: Any, name: str, found: Attribute) -> None:
     value = _in_classes(type(x).__mro__, name, found)
     if isinstance(value, MemberDescriptorType | GetSetDescriptorType) and name != "__dict__":
         found.slot = True
@@ -121,7 +121,7 @@ def _of_object(x: Any, name: str, found: Found) -> None:
         return
     if value is not ABSENT and hasattr(type(value), "__set__"):
         return  # a property, or what works like one: its code tells what it reads
-    names = own_names(x)
+    names = instance_dict(x)
     if names is not None:
         mine = names.get(name, ABSENT)
         if mine is not ABSENT:
@@ -136,7 +136,7 @@ def _of_object(x: Any, name: str, found: Found) -> None:
     _unbind(value, found)
 
 
-def _unbind(value: Any, found: Found) -> None:
+def _unbind(value: Any, found: Attribute) -> None:
     """What is known of an attribute of a class: not what a descriptor makes of it."""
     if isinstance(value, classmethod | staticmethod):
         found.method = value.__func__

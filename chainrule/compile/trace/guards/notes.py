@@ -19,7 +19,13 @@ import numpy as np
 
 from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.guards import Guards
-from chainrule.compile.trace.guards.lookup import UNKNOWN, Found, attribute, names_of, own_names
+from chainrule.compile.trace.guards.lookup import (
+    UNKNOWN,
+    Attribute,
+    attribute,
+    instance_dict,
+    names_of,
+)
 from chainrule.compile.trace.guards.places import (
     ABSENT,
     Answer,
@@ -27,8 +33,8 @@ from chainrule.compile.trace.guards.places import (
     Elements,
     Items,
     Names,
-    Place,
     Reading,
+    Source,
     expected,
 )
 from chainrule.compile.trace.guards.random_state import random_state
@@ -125,9 +131,11 @@ class Notes:
         names = self.names_at.get(id(holder))
         if names is None:
             names = self.names_at[id(holder)] = Names(holder)
-            self.guards.places.append(names)
+            self.guards.sources.append(names)
         if key not in names.entries:
-            names.entries[key] = e = expected(value, Reading(name, self.line), self.guards.gone)
+            names.entries[key] = e = expected(
+                value, Reading(name, self.line), self.guards.invalidate
+            )
             self._slots.setdefault(id(value), []).append(e)
         if value is not ABSENT:
             self.add(value, name)
@@ -144,7 +152,7 @@ class Notes:
             return
         value = holder[i]
         if self._can_change(value):
-            e = expected(value, self.reading(holder, f"[{index}]"), self.guards.gone)
+            e = expected(value, self.reading(holder, f"[{index}]"), self.guards.invalidate)
             items.entries[i] = e
             self._slots.setdefault(id(value), []).append(e)
             self.add(value, e.reading.name)
@@ -155,7 +163,7 @@ class Notes:
         if items is None:
             items = Items(holder, len(holder), self.reading(holder))
             self._items[id(holder)] = items
-            self.guards.places.append(items)
+            self.guards.sources.append(items)
         return items
 
     def forget_items(self, holder: list[Any]) -> None:
@@ -167,12 +175,14 @@ class Notes:
         names = self.names_at.get(id(holder))
         if names is not None and holder is not None:
             names.entries.pop(key, None)
-            if names.whole is not None:  # of a dictionary that changes machine code knows no keys
-                keys, reading = names.whole
-                names.whole = None
+            if (
+                names.key_order is not None
+            ):  # of a dictionary that changes machine code knows no keys
+                keys, reading = names.key_order
+                names.key_order = None
                 self.ask(lambda: list(holder), keys, reading)
-        places = self.guards.places
-        places[:] = [p for p in places if not (isinstance(p, Closure) and p.holder is cell)]
+        sources = self.guards.sources
+        sources[:] = [p for p in sources if not (isinstance(p, Closure) and p.holder is cell)]
 
     def cell(self, holder: CellType | None, name: str, value: Any) -> None:
         """A variable of an enclosing function is read."""
@@ -181,13 +191,13 @@ class Notes:
         if id(holder) not in self._cells and (id(holder), None) not in self._written:
             self._cells[id(holder)] = holder
             if self._can_change(value):
-                e = expected(value, Reading(name, self.line), self.guards.gone)
+                e = expected(value, Reading(name, self.line), self.guards.invalidate)
                 self._slots.setdefault(id(value), []).append(e)
-                self.guards.places.append(Closure(holder, e))
+                self.guards.sources.append(Closure(holder, e))
         if value is not ABSENT:
             self.add(value, name)
 
-    def attribute(self, x: Any, name: str) -> Found:
+    def attribute(self, x: Any, name: str) -> Attribute:
         """`x.name` is read."""
         found = attribute(x, name)
         if not self.is_outer(x):
@@ -196,7 +206,7 @@ class Notes:
         for names, _ in found.dicts:
             self.entry(names, name, text)
         if found.slot and self._can_change(found.value):
-            weak = keep_weakly(x, self.guards.gone)
+            weak = keep_weakly(x, self.guards.invalidate)
             self.ask(lambda: getattr(weak(), name, UNKNOWN), found.value, Reading(text, self.line))
         if found.value is not UNKNOWN:
             self.add(found.value, text)
@@ -204,7 +214,7 @@ class Notes:
 
     def ask(self, ask: Callable[[], Any], value: Any, reading: Reading) -> None:
         """`ask`, which has no effect, gave `value`: a later call must get the same."""
-        self.guards.places.append(Answer(ask, value, reading))
+        self.guards.sources.append(Answer(ask, value, reading))
 
     def answer(self, ask: Callable[[], Any], value: Any, name: str) -> None:
         """Something without effect was asked: a context variable, say."""
@@ -223,7 +233,7 @@ class Notes:
         """`x.name` is about to be written."""
         text = f"{self.text(x)}.{name}"
         found = attribute(x, name)
-        names = names_of(x) if isinstance(x, type) else own_names(x)
+        names = names_of(x) if isinstance(x, type) else instance_dict(x)
         if found.slot or names is None:
             self._written.setdefault((id(x), name), (x, Reading(text, self.line)))
         else:
@@ -271,7 +281,7 @@ class Notes:
                     "what it is now, and so large an array is not compared at every call. Give it "
                     "as an argument, make it a tensor, or compute with ops of chainrule"
                 )
-            self.guards.places.append(Elements(array, array.copy(), reading))
+            self.guards.sources.append(Elements(array, array.copy(), reading))
         for address, tensor in self.arrays.items():
             slots = self._slots.get(address, ())
             if tensor is not None and len(slots) == 1 and address not in self.inspected:
@@ -279,7 +289,7 @@ class Notes:
 
     def _after(self, holder: Any, key: Any, reading: Reading) -> None:
         """Guard what a write left."""
-        place: Place
+        place: Source
         if isinstance(holder, CellType):
             value = content(holder)
         elif isinstance(holder, dict):
@@ -290,7 +300,7 @@ class Notes:
             value = getattr(holder, key, ABSENT)
         if not self._can_change(value):
             return
-        e = expected(value, reading, self.guards.gone)
+        e = expected(value, reading, self.guards.invalidate)
         if isinstance(holder, CellType):
             place = Closure(holder, e)
         elif isinstance(holder, dict):
@@ -300,7 +310,7 @@ class Notes:
             place = Items(holder, n, reading, {key % n: e} if n else {})
         else:
             place = Answer(lambda: getattr(holder, key, ABSENT), value, reading)
-        self.guards.places.append(place)
+        self.guards.sources.append(place)
 
 
 def _name(x: Any) -> str:
@@ -311,7 +321,7 @@ def _same_state(a: Any, b: Any) -> bool:
     return repr(a) == repr(b)
 
 
-def outer_parts(f: Any) -> Iterable[Any]:
+def bound_objects(f: Any) -> Iterable[Any]:
     """What a callable brings along: the objects to which its arguments are bound, its defaults."""
     todo, seen = [f], set[int]()
     for x in todo:

@@ -19,7 +19,7 @@ from chainrule.compile.trace.guards.cells import Cells
 from chainrule.compile.trace.guards.following import report_to
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.instructions import RULES
-from chainrule.compile.trace.guards.notes import Notes, outer_parts
+from chainrule.compile.trace.guards.notes import Notes, bound_objects
 from chainrule.compile.trace.guards.stack import Code, Frame
 from chainrule.errors import TraceError
 
@@ -41,7 +41,7 @@ class Observer:
         self._codes: dict[CodeType, Code] = {}
         self._events_lost = False
         for root in roots:
-            for part in outer_parts(root):
+            for part in bound_objects(root):
                 notes.add(part, getattr(part, "__name__", type(part).__name__))
                 self.cells.learn(part)
 

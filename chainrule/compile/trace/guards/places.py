@@ -45,8 +45,8 @@ class Expected:
     """The tensor that stands for the value, an array, as an input of the program."""
 
 
-class Place(ABC):
-    """Where a function read something; abstract."""
+class Source(ABC):
+    """Where a function read a value, and how to tell whether it is another one; abstract."""
 
     __slots__ = ()
 
@@ -86,20 +86,20 @@ def _takes(tensor: Any, found: Any) -> bool:
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
-class Names(Place):
+class Names(Source):
     """Entries of a dictionary: of a module's names, an object's attributes, or the user's own.
 
-    With `whole` its keys, in their order, must be the same, too.
+    With `key_order` its keys, in their order, must be the same, too.
     """
 
     holder: dict[Any, Any]
     entries: dict[Any, Expected] = field(default_factory=dict[Any, Expected])
-    whole: tuple[list[Any], Reading] | None = None
+    key_order: tuple[list[Any], Reading] | None = None
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
-        """See `Place`."""
-        if self.whole is not None and list(self.holder) != self.whole[0]:
-            return self.whole[1], self.whole[0], list(self.holder)
+        """See `Source`."""
+        if self.key_order is not None and list(self.holder) != self.key_order[0]:
+            return self.key_order[1], self.key_order[0], list(self.holder)
         for key, e in self.entries.items():
             found = self.holder.get(key, ABSENT)
             if not _now(found, e):
@@ -107,16 +107,16 @@ class Names(Place):
         return None
 
     def stays(self) -> bool:
-        """See `Place`."""
+        """See `Source`."""
         get = self.holder.get
-        if self.whole is not None and list(self.holder) != self.whole[0]:
+        if self.key_order is not None and list(self.holder) != self.key_order[0]:
             return False
         return all(get(key, ABSENT) is e.value() for key, e in self.entries.items())
 
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
-class Items(Place):
+class Items(Source):
     """A list's length, and those of its items that were read."""
 
     holder: list[Any]
@@ -125,7 +125,7 @@ class Items(Place):
     entries: dict[int, Expected] = field(default_factory=dict[int, Expected])
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
-        """See `Place`."""
+        """See `Source`."""
         if len(self.holder) != self.length:
             return self.reading, f"{self.length} items", f"{len(self.holder)} items"
         for i, e in self.entries.items():
@@ -134,7 +134,7 @@ class Items(Place):
         return None
 
     def stays(self) -> bool:
-        """See `Place`."""
+        """See `Source`."""
         holder = self.holder
         return len(holder) == self.length and all(
             holder[i] is e.value() for i, e in self.entries.items()
@@ -143,7 +143,7 @@ class Items(Place):
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
-class Closure(Place):
+class Closure(Source):
     """A variable of an enclosing function."""
 
     holder: CellType
@@ -156,18 +156,18 @@ class Closure(Place):
             return ABSENT
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
-        """See `Place`."""
+        """See `Source`."""
         found = self._read()
         return None if _now(found, e := self.expected) else (e.reading, e.value(), found)
 
     def stays(self) -> bool:
-        """See `Place`."""
+        """See `Source`."""
         return self._read() is self.expected.value()
 
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
-class Answer(Place):
+class Answer(Source):
     """What a function without effects answers: an attribute that lies in no dictionary, the items
     of a set, the value of a context variable."""
 
@@ -176,12 +176,12 @@ class Answer(Place):
     reading: Reading
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
-        """See `Place`."""
+        """See `Source`."""
         found = self.ask()
         return None if _equal(self.value, found) else (self.reading, self.value, found)
 
     def stays(self) -> bool:
-        """See `Place`."""
+        """See `Source`."""
         return self.changed() is None
 
 
@@ -194,20 +194,20 @@ def _equal(a: Any, b: Any) -> bool:
 
 @final
 @dataclass(eq=False, slots=True, repr=False)
-class Elements(Place):
+class Elements(Source):
     """The elements of an array of which the function did more than hand them to ops."""
 
     array: Array
-    seen: Array
+    snapshot: Array
     reading: Reading
 
     def changed(self) -> tuple[Reading, Any, Any] | None:
-        """See `Place`."""
-        return None if self.stays() else (self.reading, self.seen, self.array)
+        """See `Source`."""
+        return None if self.stays() else (self.reading, self.snapshot, self.array)
 
     def stays(self) -> bool:
-        """See `Place`."""
-        a, b = self.array, self.seen
+        """See `Source`."""
+        a, b = self.array, self.snapshot
         return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 

@@ -19,8 +19,8 @@ from typing import Any, final
 from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.contents import contents
 from chainrule.compile.trace.guards.followed import is_followed, is_followed_file
-from chainrule.compile.trace.guards.lookup import names_of, own_names
-from chainrule.compile.trace.guards.notes import Notes, outer_parts
+from chainrule.compile.trace.guards.lookup import instance_dict, names_of
+from chainrule.compile.trace.guards.notes import Notes, bound_objects
 from chainrule.compile.trace.guards.places import ABSENT
 from chainrule.compile.trace.guards.values import is_atom, is_value
 from chainrule.errors import TraceError
@@ -33,7 +33,7 @@ def all_readings(roots: Iterable[Any]) -> Notes:
     """
     walk = _Walk(Notes(lambda x: False))
     for root in roots:
-        for part in outer_parts(root):
+        for part in bound_objects(root):
             walk.notes.add(part, getattr(part, "__name__", type(part).__name__))
             walk.to(part)
     walk.run()
@@ -84,7 +84,7 @@ class _Walk:
                 "Give what it yields as an argument"
             )
         contents(self.notes, x, deep=True)
-        return [*(own_names(x) or {}).values(), type(x)]
+        return [*(instance_dict(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
         code, notes = f.__code__, self.notes

@@ -213,12 +213,12 @@ class Frame:
             return
         if self._calls or type(self.stack[-1]) is Method:  # a property, not a method
             self.stack[-1] = value
-        elif not self.known(self.stack[-1]) and self.stack[-1] is not NULL:
+        elif not self.is_object(self.stack[-1]) and self.stack[-1] is not NULL:
             self.stack[-1] = self.derived([self.stack[-1], value])
 
     # --- what is read
 
-    def known(self, x: Any) -> bool:
+    def is_object(self, x: Any) -> bool:
         """Whether x is an object at all."""
         return x is not UNKNOWN and x is not NULL and type(x) is not Derived
 
@@ -229,11 +229,11 @@ class Frame:
             x = x.receiver if type(x) is Method else x
             if type(x) is Derived:
                 found += x.sources
-            elif self.known(x) and not isinstance(x, np.ndarray | Variable | ModuleType | type):
+            elif self.is_object(x) and not isinstance(x, np.ndarray | Variable | ModuleType | type):
                 found += [x] * self.observer.notes.is_outer(x)
         return Derived(tuple(found)) if found else UNKNOWN
 
-    def read_parts(self, x: Derived) -> Derived:
+    def read_unknown_element(self, x: Derived) -> Derived:
         """A part of x is looked at: nobody knows which."""
         for source in x.sources:
             contents(self.observer.notes, source, deep=True)
@@ -243,7 +243,7 @@ class Frame:
         """An instruction takes x, and may look at all of it."""
         if type(x) is Method:
             x = x.receiver
-        if not self.known(x) or not self.observer.notes.is_outer(x):
+        if not self.is_object(x) or not self.observer.notes.is_outer(x):
             return
         if self.observer.is_array(x):  # whether an op takes it shows when the instruction has run
             self._handed.append((x, self.observer.uses(x)))
@@ -263,11 +263,11 @@ class Frame:
     def look_up(self, x: Any, name: str) -> Any:
         """What is known of `x.name`, which is read."""
         if type(x) is Derived:
-            return self.read_parts(x)
+            return self.read_unknown_element(x)
         if type(x) is Method:  # an attribute that code has computed, unseen
             parts = self.derived([x])
-            return self.read_parts(parts) if type(parts) is Derived else UNKNOWN
-        if not self.known(x):
+            return self.read_unknown_element(parts) if type(parts) is Derived else UNKNOWN
+        if not self.is_object(x):
             return UNKNOWN
         notes = self.observer.notes
         if isinstance(x, Variable):

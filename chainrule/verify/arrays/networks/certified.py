@@ -43,7 +43,7 @@ def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> lis
     """The findings, of which those of a whole whose parts are right say what these do to each
     other."""
     try:
-        return interference.explain(network.whole, findings) if network.parts else findings
+        return interference.explain(network.whole, findings) if network.layers else findings
     except Exception as error:  # Ours, or that of layers which run only once.
         why = f"what its layers do to each other was not seen: {error}"
         ledger.skipped.append(Skipped(network.whole.name, why))
@@ -52,7 +52,7 @@ def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> lis
 
 def _levels(network: Network) -> list[list[Layer]]:
     """Layers that hold no other one, then those that hold these only, ..., at last the whole."""
-    left = list(network.parts)
+    left = list(network.layers)
     levels: list[list[Layer]] = []
     while left:
         outer = {x.name for x in left if any(_holds(x, y) for y in left)}

@@ -31,7 +31,7 @@ _MOST = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LayerCall:
     """One call of a layer: the layer as it was before, and its arguments."""
 
     way: Way
@@ -43,7 +43,7 @@ class Seen:
 class Network:
     """The subjects of a network's layers in the order in which they ran, and the network's own."""
 
-    parts: list[Layer]
+    layers: list[Layer]
     """Inner layers before those that hold them."""
     whole: Layer
     upstream: dict[str, list[str]]
@@ -128,9 +128,9 @@ def error_with(
     return None if evidence.wrong or not right else max(right)
 
 
-def _calls_of_layers(whole: Layer, changed: int | None = None) -> list[Seen]:
+def _calls_of_layers(whole: Layer, changed: int | None = None) -> list[LayerCall]:
     """The calls of the layers in one run, the result of call number `changed` being disturbed."""
-    calls: list[Seen] = []
+    calls: list[LayerCall] = []
 
     def around(way: Way, layer: Any, forward: Any) -> Any:
         @functools.wraps(forward)
@@ -138,7 +138,7 @@ def _calls_of_layers(whole: Layer, changed: int | None = None) -> list[Seen]:
             before = duplicate_unwrapped(layer)
             number = len(calls)
             given = inspect.signature(forward).bind(*args, **kwargs)
-            calls.append(Seen(way, before, tuple(twins(given.args))))
+            calls.append(LayerCall(way, before, tuple(twins(given.args))))
             result = forward(*args, **kwargs)
             return disturb(result) if number == changed else result
 
@@ -188,7 +188,9 @@ def network_of(owner: Any, args: Sequence[Any], **options: Any) -> Network:
     return Network([parts[n] for n in inner_first], whole, upstream, skipped)
 
 
-def _upstream(whole: Layer, calls: Sequence[Seen], parts: dict[int, Layer]) -> dict[str, list[str]]:
+def _upstream(
+    whole: Layer, calls: Sequence[LayerCall], parts: dict[int, Layer]
+) -> dict[str, list[str]]:
     """For each layer whose results flow into it, the nearest first; and the whole."""
     feeds: dict[int, list[str]] = {number: [] for number in parts}
     for number, part in parts.items():
@@ -199,7 +201,7 @@ def _upstream(whole: Layer, calls: Sequence[Seen], parts: dict[int, Layer]) -> d
     return {parts[n].name: [*names, whole.name] for n, names in feeds.items()}
 
 
-def _has_other_arguments(a: Seen, b: Seen) -> bool:
+def _has_other_arguments(a: LayerCall, b: LayerCall) -> bool:
     """Whether two calls of a layer got different arguments."""
     pairs = zip(a.args, b.args, strict=True)
     return any(is_float(x) and not np.array_equal(x, y, equal_nan=True) for x, y in pairs)

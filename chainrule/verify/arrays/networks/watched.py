@@ -39,7 +39,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class HeldArray:
     """An array that a layer holds after its call, and a copy of it."""
 
     layer: Way
@@ -55,8 +55,8 @@ class Watched:
     calls: list[Call] = field(default_factory=list[Call])
     spaces: dict[Any, dict[str, Any]] = field(default_factory=dict[Any, dict[str, Any]])
     """What stood in each class before its first layer ran."""
-    kept: list[Kept] = field(default_factory=list[Kept])
-    written: list[tuple[Kept, Call]] = field(default_factory=list[tuple[Kept, Call]])
+    kept: list[HeldArray] = field(default_factory=list[HeldArray])
+    written: list[tuple[HeldArray, Call]] = field(default_factory=list[tuple[HeldArray, Call]])
     """Arrays that another layer's call has changed since they were kept."""
 
     def around(self, way: Way, layer: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +83,7 @@ class Watched:
         self.written += [(k, call) for k in changed]
         held = [(str(n), x) for n, x in walk(call.layer) if is_float(x) and np.ndim(x)]
         self.kept = [k for k in others if k not in changed]
-        self.kept += [Kept(call.way, n, x, np.array(x)) for n, x in held]
+        self.kept += [HeldArray(call.way, n, x, np.array(x)) for n, x in held]
 
 
 def _snapshot(x: Any) -> Any:

@@ -10,8 +10,8 @@ from time import perf_counter
 from chainrule.verify.measure import conduct, cotangents
 from chainrule.verify.measure.captured import probe_around
 from chainrule.verify.measure.noise import Base, base_at, with_vanished_outputs
-from chainrule.verify.measure.points import meant, proportions, sizes, values, windows
-from chainrule.verify.measure.points.meant import is_beyond, settles
+from chainrule.verify.measure.points import intended_sizes, proportions, sizes, values, windows
+from chainrule.verify.measure.points.intended_sizes import is_beyond, settles
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError
 from chainrule.verify.tolerances import SAME
@@ -110,7 +110,7 @@ class OtherPoints:
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False
-        reasons = (meant.confirmed, meant.read, meant.padded_alike)
+        reasons = (intended_sizes.confirmed, intended_sizes.read, intended_sizes.padded_alike)
         return first is None or all(asked(self.run, first, point) for asked in reasons)
 
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
@@ -130,7 +130,7 @@ class OtherPoints:
         """Whether all is right at a multiple of the captured sizes. What is wrong at other ones is
         then made for lengths of a kind (odd ones, those of four gates); that the forward takes
         others as well is by chance."""
-        if not self.seen or meant.leaves_remainder(self.run):
+        if not self.seen or intended_sizes.leaves_remainder(self.run):
             return False
         first, _ = self.seen[0]
         for point in sizes.multiples(self.run, first):

@@ -33,7 +33,7 @@ def points(run: Run, point: Point) -> Iterator[Point]:
             yield Point(f"another {run.subject.inputs[k].name}", xs, "setting", point.judged)
 
 
-def kept(subject: Subject, xs: Sequence[object]) -> Iterator[tuple[str, float]]:
+def varied_settings(subject: Subject, xs: Sequence[object]) -> Iterator[tuple[str, float]]:
     """Settings that a subject keeps, each with another value that matters."""
     for name, value in subject.settings.items():
         if not (np.isfinite(value) and value > 0):

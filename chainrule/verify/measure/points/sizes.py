@@ -32,7 +32,7 @@ def smaller(run: Run, base: Base) -> Iterator[Point]:
     lengths = free(run, base)
     for small in _beside(base, lengths):
         if 0 < len(lengths) <= len(small):
-            yield from tried(run, base, dict(zip(lengths, small, strict=False)))
+            yield from renamed_points(run, base, dict(zip(lengths, small, strict=False)))
     yield from _one_by_one(run, base, lengths, _shorter)
 
 
@@ -41,7 +41,7 @@ def others(run: Run, base: Base) -> Iterator[Point]:
     lengths = free(run, base)
     small = next(_small(run, base, lengths), None)
     longer = _larger(lengths)
-    large = next(tried(run, base, longer), None) if longer else None
+    large = next(renamed_points(run, base, longer), None) if longer else None
     found = [p for p in (small, large) if p is not None]
     yield from found
     if small is None:
@@ -61,7 +61,7 @@ def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
     for small in _beside(base, lengths):
         renaming = dict(zip(lengths, small, strict=False))
         if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
-            yield from tried(run, base, renaming)
+            yield from renamed_points(run, base, renaming)
 
 
 def _beside(base: Base, lengths: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -103,17 +103,17 @@ def _one_by_one(
     able: dict[int, int] = {}
     for n in lengths:
         for m in lengths_for(n):
-            if m not in able.values() and any(True for _ in tried(run, base, {n: m})):
+            if m not in able.values() and any(True for _ in renamed_points(run, base, {n: m})):
                 able[n] = m
                 break
-    together = list(tried(run, base, able)) if able else []
+    together = list(renamed_points(run, base, able)) if able else []
     yield from together
     if not together:
         for n, m in able.items():
-            yield from tried(run, base, {n: m})
+            yield from renamed_points(run, base, {n: m})
 
 
-def tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
+def renamed_points(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, with lengths kept in proportion that are so by what they mean; none if the
     forward gives no finite numbers there."""
     if takes_halves(run):

@@ -15,9 +15,9 @@ import numpy as np
 
 from chainrule.engine.source_text import definition_text
 from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.points.intended_sizes import counts_windows
 from chainrule.verify.measure.points.lengths import LARGEST, free
-from chainrule.verify.measure.points.meant import counts_windows
-from chainrule.verify.measure.points.sizes import resized, size_of, tried
+from chainrule.verify.measure.points.sizes import renamed_points, resized, size_of
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
 from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
@@ -47,10 +47,10 @@ def blocks(run: Run, base: Base) -> Iterator[Point]:
     for block in sorted(_steps(run))[:_MOST]:
         short = [n for n in free(run, base) if n <= block]
         longer = {n: 2 * block + 1 + i for i, n in enumerate(short)}
-        together = list(tried(run, base, longer)) if longer else []
+        together = list(renamed_points(run, base, longer)) if longer else []
         yield from together
         for n, m in longer.items() if not together else ():
-            yield from tried(run, base, {n: m})
+            yield from renamed_points(run, base, {n: m})
 
 
 def _steps(run: Run) -> set[int]:

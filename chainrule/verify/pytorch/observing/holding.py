@@ -35,7 +35,7 @@ class Holding:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class ContainerSnapshot:
     """A list, tuple or dictionary as it was, with its tensors."""
 
     was: Any
@@ -62,7 +62,7 @@ def with_holders(args: Sequence[Any]) -> list[Any]:
         if held:
             found.append(Holding(_copy(x), held))
         else:
-            found.append(Kept(_copy_tensors(x)) if _has_tensors(x) else x)
+            found.append(ContainerSnapshot(_copy_tensors(x)) if _has_tensors(x) else x)
     return found
 
 
@@ -89,4 +89,4 @@ def _copy(module: Module) -> Module:
 
 def held(args: Sequence[Any]) -> list[Any]:
     """The arguments as the call found them."""
-    return [x.at(args) if isinstance(x, Holding | Kept) else x for x in args]
+    return [x.at(args) if isinstance(x, Holding | ContainerSnapshot) else x for x in args]

@@ -16,12 +16,12 @@ import numpy as np
 
 from chainrule.verify.repair.budget import EXPRESSIONS
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, MUL, as_part, part
+from chainrule.verify.repair.code.fit import ADD, MUL, as_operand, operand
 from chainrule.verify.repair.code.syntax import is_sum
 from chainrule.verify.repair.prior import BETWEEN, MADE, READ
 from chainrule.verify.repair.target import Expected
-from chainrule.verify.repair.values.beside import Beside
 from chainrule.verify.repair.values.lab import Lab, Values
+from chainrule.verify.repair.values.loop_values import LoopValues
 from chainrule.verify.repair.values.numbers import Scalar, coefficient, scalars
 from chainrule.verify.repair.values.pool import Term, named_arrays, pool, sums_to
 from chainrule.verify.repair.values.response import Response
@@ -33,7 +33,7 @@ from chainrule.verify.tolerances import LOOSE
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
     """Edits that give an expression to an input that gets None or zeros."""
-    there = lab.elsewhere
+    there = lab.at_other_sizes
     scene, numbers = lab.scene, scalars(lab.scene, None if there is None else there.scene)
     if not scene.returned:
         return
@@ -169,7 +169,7 @@ def _stores(scene: Scene) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
 
 
 def replacements(
-    lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]
+    lab: Lab, response: Response, beside: LoopValues, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
     scene, node = lab.scene, response.node
@@ -191,7 +191,7 @@ def replacements(
         for term, weight in fitting(others, columns, residual):
             (both,) = lab.weights(node, [term.text], [weight])
             for text, cost in coefficient(term.text, both, numbers):
-                whole = f"{as_part(scene.draft, node, ADD)} {text}"
+                whole = f"{as_operand(scene.draft, node, ADD)} {text}"
                 yield scene.put(node, whole, "missing_term", 1.5 + term.cost + cost)
 
 
@@ -228,7 +228,7 @@ def fitting(
 def texts_of(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """A multiple of a term, as it stands alone."""
     for text, cost in coefficient(term.text, weight, numbers):
-        yield (text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"), term.cost + cost
+        yield (text[2:] if text[0] == "+" else f"-{operand(text[2:], MUL)}"), term.cost + cost
 
 
 def summands_around(scene: Scene, node: ast.expr) -> list[Array]:

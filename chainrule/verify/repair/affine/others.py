@@ -14,9 +14,9 @@ import numpy as np
 
 from chainrule.verify.repair.affine.weigh import early_cost
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part
-from chainrule.verify.repair.values.beside import Beside, answers
+from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand
 from chainrule.verify.repair.values.lab import Lab
+from chainrule.verify.repair.values.loop_values import LoopValues, answers
 from chainrule.verify.repair.values.numbers import bounds
 from chainrule.verify.repair.values.response import Response
 from chainrule.verify.repair.values.scene import VALUE, Shape
@@ -62,10 +62,10 @@ _MASKS = (
 """Which of its elements stay."""
 
 
-def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+def other_values(lab: Lab, response: Response, beside: LoopValues) -> Iterator[Edit]:
     """Edits that multiply an expression by a named array, or take a function of it."""
     scene, node = lab.scene, response.node
-    atom = as_part(scene.draft, node, ATOM)
+    atom = as_operand(scene.draft, node, ATOM)
     for row in _FUNCTIONS:
         if _answers(lab, response, beside, row):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
@@ -74,9 +74,12 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
     yield from _products(lab, response, summed.with_axes)
 
 
-def _products(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+def _products(lab: Lab, response: Response, beside: LoopValues) -> Iterator[Edit]:
     scene, node = lab.scene, response.node
-    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
+    here, atom = (
+        as_operand(scene.draft, node, MUL),
+        as_operand(scene.draft, node, ATOM),
+    )
     limits = bounds(scene)
     module = scene.dialect.library
     for name in [n for n in beside.names if n != scene.draft.src(node)]:
@@ -99,7 +102,7 @@ def _times_sign(e: Array, a: Array) -> Array:
     return e * np.sign(a)
 
 
-def _answers(lab: Lab, response: Response, beside: Beside, row: str, name: str = "") -> bool:
+def _answers(lab: Lab, response: Response, beside: LoopValues, row: str, name: str = "") -> bool:
     f = row_of(row)
     if (value := beside.each(f, name)) is not None:
         return answers(lab, response, value)
@@ -130,7 +133,7 @@ _LOOP_MASKS = ("{e} * (abs({a}) < {c})", "{e} * ({a} > {c})", "{e} * ({a} < {c})
 _LOOP_TERMS = ("{e} + {a}", "{e} + {a} * {b}", "{e} + {a} * (1 - {b})")
 
 
-def loop_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+def loop_values(lab: Lab, response: Response, beside: LoopValues) -> Iterator[Edit]:
     """Edits that multiply a value by what belongs to its turn, or add such products to it."""
     scene, node = lab.scene, response.node
     if node not in scene.roots:
@@ -140,12 +143,12 @@ def loop_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
             return
         if lab.mends(node, row.format(e=VALUE)):
             factor = row.startswith("{e} *")
-            here = as_part(scene.draft, node, MUL if factor else ADD)
+            here = as_operand(scene.draft, node, MUL if factor else ADD)
             code = "wrong_value" if factor else "missing_term"
             yield scene.put(node, row.format(e=here), code, cost)
 
 
-def _rows(beside: Beside, here: str, limits: list[str]) -> Iterator[tuple[str, float]]:
+def _rows(beside: LoopValues, here: str, limits: list[str]) -> Iterator[tuple[str, float]]:
     """Rows with the names of arrays, and bounds, in them, and how unlikely each is."""
     filling = [n for n in beside.names if n != here and beside.fills(n)]
     for row, a in itertools.product(_LOOP_FACTORS, filling):

@@ -21,10 +21,10 @@ from chainrule.verify.repair.affine.others import axes_of, loop_values, other_va
 from chainrule.verify.repair.affine.weigh import with_weight
 from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_part, part
+from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand, operand
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at
-from chainrule.verify.repair.values.beside import Beside, mendable, response_of
 from chainrule.verify.repair.values.lab import Lab, Values
+from chainrule.verify.repair.values.loop_values import LoopValues, mendable, response_of
 from chainrule.verify.repair.values.numbers import Scalar, coefficient, factors, scalars
 from chainrule.verify.repair.values.response import Effect, Response
 from chainrule.verify.repair.values.scene import VALUE, Scene, Shape
@@ -58,7 +58,7 @@ def missing_terms(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
     """Edits that add terms to an expression, multiply it, or put another one in its place: those of
     one expression after those of another. First come expressions of which one value would put right
     all that is wrong."""
-    there = lab.elsewhere
+    there = lab.at_other_sizes
     numbers = scalars(lab.scene, None if there is None else there.scene)
     now, later = process_time(), list[Response]()
     until = now + SHARE_OF_TERMS * (lab.problem.stop - now)
@@ -77,7 +77,7 @@ def missing_terms(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
 
 
 def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
-    beside = Beside.of(lab.scene, response)
+    beside = LoopValues.of(lab.scene, response)
     if np.any(response.flat):
         yield from _additions(lab, response, beside, numbers)
         yield from other_values(lab, response, beside)
@@ -119,7 +119,7 @@ def _is_zero(scene: Scene, node: ast.expr) -> bool:
 
 
 def _additions(
-    lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]
+    lab: Lab, response: Response, beside: LoopValues, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     terms = list(_terms(lab.scene, response, beside.with_products))
     one, two = lab.likely([t.effect for t in terms])
@@ -153,9 +153,12 @@ def _beside_own(lab: Lab, terms: list[_Term], own: Effect) -> list[int]:
     return sorted([k for k, other in pairs if other == last], key=lambda k: terms[k].cost)
 
 
-def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
     node, shape = response.node, beside.shape
-    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
+    here, atom = (
+        as_operand(scene.draft, node, MUL),
+        as_operand(scene.draft, node, ATOM),
+    )
     for row in _SUMS:
         for name in beside.partners if "{a}" in row else [""]:
             for axes in axes_of(shape):
@@ -176,7 +179,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
     yield from _unread(scene, response, beside)
 
 
-def _unread(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+def _unread(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
     """What was computed, or kept, for something and is read nowhere, spread along an axis."""
     spread = beside.with_axes
     for name in spread.names:
@@ -200,7 +203,7 @@ def _with_terms(
     weights = lab.weights(node, [t.form for t in terms], here)
     written = [list(_texts(*tw, numbers))[:6] for tw in zip(terms, weights, strict=True)]
     for choice in itertools.product(*written):
-        text = " ".join([as_part(lab.scene.draft, node, ADD), *[c[0] for c in choice]])
+        text = " ".join([as_operand(lab.scene.draft, node, ADD), *[c[0] for c in choice]])
         yield lab.scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
 
 
@@ -208,11 +211,11 @@ def _scaled_with(
     lab: Lab, node: ast.expr, term: _Term, own: Effect, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
-    here = as_part(lab.scene.draft, node, ADD)
+    here = as_operand(lab.scene.draft, node, ADD)
     for weight, scale in lab.fits([term.effect, own]):
         if abs(1 + scale) < 1e-6:
             for text, cost in _texts(term, (weight,), numbers):
-                whole = text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"
+                whole = text[2:] if text[0] == "+" else f"-{operand(text[2:], MUL)}"
                 code = "missing_term" if VALUE in term.form else "wrong_value"
                 yield lab.scene.put(node, whole, code, term.cost + cost)
             continue

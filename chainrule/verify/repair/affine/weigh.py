@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_part, called, removal
+from chainrule.verify.repair.code.fit import ADD, MUL, UNARY, as_operand, called, removal
 from chainrule.verify.repair.prior import EARLY, OF_NUMBERS, WORKED_OUT
 from chainrule.verify.repair.values.lab import NEAR, Lab, Values
 from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spellings, times
@@ -28,7 +28,7 @@ _MOVING = re.compile(
 
 def weights(lab: Lab) -> Iterator[Edit]:
     """Edits that give each expression the weight with which a wrong gradient comes out right."""
-    there = lab.elsewhere
+    there = lab.at_other_sizes
     numbers = scalars(lab.scene, None if there is None else there.scene)
     counts = [s for s in numbers if s.text not in lab.scene.cotangents]
     for node, effect in lab.scales.items():
@@ -71,7 +71,7 @@ def _inverse(lab: Lab, node: ast.expr) -> Iterator[float]:
 
 def _values(lab: Lab, node: ast.expr) -> Values:
     """A node's number, here and at the other sizes; empty if it is an array."""
-    scenes = [lab.scene, *([] if lab.elsewhere is None else [lab.elsewhere.scene])]
+    scenes = [lab.scene, *([] if lab.at_other_sizes is None else [lab.at_other_sizes.scene])]
     values = [s.value(node) for s in scenes]
     numbers = [float(v) for v in values if isinstance(v, int | float)]
     return tuple(numbers) if len(numbers) == len(values) else ()
@@ -117,10 +117,13 @@ def _negations(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield scene.put(node, scene.draft.src(node.operand), "sign", 1.0)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        left, right = as_part(scene.draft, node.left, MUL), as_part(scene.draft, node.right, ADD)
+        left, right = (
+            as_operand(scene.draft, node.left, MUL),
+            as_operand(scene.draft, node.right, ADD),
+        )
         yield scene.put(node, f"{right} - {left}", "sign", cost)
     elif not (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)):
-        text = f"-{as_part(scene.draft, node, MUL)}"
+        text = f"-{as_operand(scene.draft, node, MUL)}"
         yield scene.put(node, text, "sign", cost + 0.05)
 
 
@@ -132,7 +135,7 @@ def _removals(scene: Scene, node: ast.expr) -> Iterator[Edit]:
             elif isinstance(op, ast.Add):
                 yield scene.put(parent, scene.draft.src(right), "extra_term", 1.1)
             else:
-                text = f"-{as_part(scene.draft, right, UNARY)}"
+                text = f"-{as_operand(scene.draft, right, UNARY)}"
                 yield scene.put(parent, text, "extra_term", 1.1)
         case ast.AugAssign() as parent:
             yield removal(scene.draft, parent, "extra_term", 1.1)
@@ -173,7 +176,7 @@ def _other_divisors(
 def _scalings(
     scene: Scene, node: ast.expr, weight: Values, numbers: list[Scalar], cost: float
 ) -> Iterator[Edit]:
-    here = as_part(scene.draft, node, MUL)
+    here = as_operand(scene.draft, node, MUL)
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)

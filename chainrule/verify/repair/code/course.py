@@ -13,7 +13,7 @@ from chainrule.verify.repair.code.syntax import elements, fills, gives, mentions
 _LOOPS = (ast.For, ast.While)
 
 
-def whole(draft: Draft) -> list[ast.expr]:
+def whole_expressions(draft: Draft) -> list[ast.expr]:
     """Whole right-hand sides, what is kept by a call, and returned values."""
     found = list[ast.expr]()
     root = draft.root

@@ -70,14 +70,14 @@ def needs(parent: ast.AST, child: ast.AST) -> int:
             return 0
 
 
-def as_part(draft: Draft, node: ast.AST, at_least: int) -> str:
+def as_operand(draft: Draft, node: ast.AST, at_least: int) -> str:
     """A node's text, in parentheses if it binds less tightly than it must."""
     text = draft.src(node)
     enclosed = isinstance(node, ast.Tuple) and text.startswith("(")
     return text if binds(node) >= at_least or enclosed else f"({text})"
 
 
-def part(text: str, at_least: int) -> str:
+def operand(text: str, at_least: int) -> str:
     """The same for text of an expression."""
     node = ast.parse(text, mode="eval").body
     return text if _is_enclosed(text) or binds(node) >= at_least else f"({text})"
@@ -119,7 +119,7 @@ def replacement(draft: Draft, node: ast.AST, text: str, code: str, cost: float =
     if wider and "\n" in text:
         text = f"({text})"
     else:
-        text = part(text, needs(draft.parents[node], node))
+        text = operand(text, needs(draft.parents[node], node))
     return Edit(start, end, text, code, cost, says)
 
 

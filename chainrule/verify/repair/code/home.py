@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias, cast
 
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import as_part, called, needs, replacement
+from chainrule.verify.repair.code.fit import as_operand, called, needs, replacement
 from chainrule.verify.repair.code.syntax import (
     are_parts,
     is_literal,
@@ -181,6 +181,6 @@ def _text(
         return None  # It would be computed twice.
     for n in sorted(inside, key=lambda n: -changed.span(n)[0]):
         first, last = (i - start for i in changed.span(n))
-        value = as_part(draft, maker.value, needs(changed.parents[n], n) if n is not new else -1)
+        value = as_operand(draft, maker.value, needs(changed.parents[n], n) if n is not new else -1)
         text = text[:first] + value + text[last:]
     return text

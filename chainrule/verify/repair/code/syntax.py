@@ -153,7 +153,7 @@ def names_computed(draft: Draft) -> set[str]:
     return found
 
 
-def made_in_turns(draft: Draft) -> set[str]:
+def loop_carried_names(draft: Draft) -> set[str]:
     """Names that a loop gives another value in each turn, made of the one before."""
     return {
         name

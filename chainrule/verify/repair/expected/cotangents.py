@@ -20,7 +20,7 @@ from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.target import Target, quiet
-from chainrule.verify.repair.values.response import adding, at_turn
+from chainrule.verify.repair.values.response import adding, in_iteration
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
@@ -201,7 +201,7 @@ def _moved_by(
         for k, t in enumerate(_directions(value.shape)):
             ends = list[float]()
             for s in (h, -h):
-                change = at_turn(turn, adding(s * t, value.shape))
+                change = in_iteration(turn, adding(s * t, value.shape))
                 scene.watched.changes = {scene.draft.index[node]: change}
                 ends.append(_value_of(subject, target.xs, target))
             slopes[k] = (ends[0] - ends[1]) / (2 * h)

@@ -34,7 +34,7 @@ def is_one(c: float) -> bool:
     return abs(c - 1) <= CLOSE
 
 
-def is_turned(c: float) -> bool:
+def is_negated(c: float) -> bool:
     """Whether it is minus that."""
     return abs(c + 1) <= CLOSE
 
@@ -90,7 +90,7 @@ def _called_otherwise(
     return None if all(right) else right.index(False)
 
 
-def turn_of(lab: Lab, node: ast.expr) -> int:
+def first_wrong_iteration(lab: Lab, node: ast.expr) -> int:
     """The first turn in which a value is not what it is called."""
     values = [plain(v) for v, _ in lab.scene.visits(node)]
     forward = forward_of(lab.problem, lab.target)

@@ -22,10 +22,10 @@ from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.expected.cotangents import given_name
 from chainrule.verify.repair.expected.truth import Wrong, first_wrong, is_true
 from chainrule.verify.repair.target import cotangents, target
-from chainrule.verify.repair.values.beside import LARGEST, columns_of
 from chainrule.verify.repair.values.lab import Lab, laboratory
+from chainrule.verify.repair.values.loop_values import LARGEST, columns_of
 from chainrule.verify.repair.values.response import (
-    in_turns,
+    in_iterations,
     is_in_span,
     solve,
 )
@@ -86,7 +86,7 @@ def _brings_about(lab: Lab, node: ast.expr, step: Array) -> bool:
     shapes = [s or () for s in lab.scene.watched.shapes[lab.scene.draft.index[node]]]
     ends = np.cumsum([_size(s) for s in shapes])[:-1]
     parts = [p.reshape(s) for p, s in zip(np.split(step, ends), shapes, strict=True)]
-    effect = lab.effect(node, in_turns(parts)) or {}
+    effect = lab.effect(node, in_iterations(parts)) or {}
     return all(
         i in effect and np.linalg.norm(r - effect[i]) <= ROUGH * np.linalg.norm(r)
         for i, r in lab.residuals.items()

@@ -19,12 +19,12 @@ from chainrule.verify.repair.code.syntax import names_in, replaces_unread, undon
 from chainrule.verify.repair.expected.cotangents import forward_of, given_name
 from chainrule.verify.repair.expected.multiples import (
     Known,
+    first_wrong_iteration,
     flows,
+    is_negated,
     is_one,
-    is_turned,
     multiples,
     names_of,
-    turn_of,
 )
 from chainrule.verify.repair.prior import AFTER, BEFORE, CALLED_SO, HERE, TURNED, VICTIM
 from chainrule.verify.repair.problem import Forward
@@ -86,7 +86,7 @@ def first_wrong(lab: Lab) -> Wrong | None:
         return Wrong(other, f"`{name}` has not the value that `{name}` has in the forward")
     if not wrong:
         return None
-    carried = turn_of(lab, wrong[0]) > 0
+    carried = first_wrong_iteration(lab, wrong[0]) > 0
     node = _shared_source(lab.scene, wrong, known, carried) or wrong[0]
     c = known[wrong[0]]
     return Wrong(node, _in_words(lab.scene, wrong[0], c), by_name=not isfinite(c))
@@ -157,7 +157,7 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
     spoiled = [known[n] for n in _read(node) if n in known and _spoils(known[n], here)]
     if spoiled and here is not None and _scales(spoiled, here):
         return None
-    if here == inf or any(not is_turned(c) for c in spoiled):
+    if here == inf or any(not is_negated(c) for c in spoiled):
         return VICTIM
     if spoiled:
         return TURNED * VICTIM
@@ -169,7 +169,7 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
         return CALLED_SO
     if isinstance(node, ast.Name):
         return VICTIM
-    return TURNED * HERE if is_turned(here) else HERE
+    return TURNED * HERE if is_negated(here) else HERE
 
 
 def _is_handed_on(scene: Scene, node: ast.expr) -> bool:

@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
     axes.transpositions,
     axes.einsum_letters,
     # Bounds.
-    bounds.other_turns,
+    bounds.other_ranges,
     bounds.other_index,
     bounds.comparisons,
     # Statements: too many, with another sign.
@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
     statements.statements_too_much,
     statements.equal_indices,
     # Copies, and layouts of memory.
-    memory.own_copy,
+    memory.copy_before_write,
     memory.contiguous_cotangents,
 )
 """In no particular order: each edit says how likely it is."""
@@ -86,11 +86,11 @@ def edits(
             key = (e.start, e.end, e.text)
             if key not in found or found[key].cost > e.cost:
                 found[key] = e
-    some = [*found.values(), *in_all_places(scene, list(found.values()))]
+    some = [*found.values(), *at_all_occurrences(scene, list(found.values()))]
     return sorted(some, key=lambda e: (e.cost, len(e.text)))
 
 
-def in_all_places(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
+def at_all_occurrences(scene: Scene, found: Sequence[Edit]) -> Iterator[Edit]:
     """Each edit of a part that stands in several places, made in all places of one statement, and
     in all there are: `u * (1 - u)` to `s * (1 - s)`, or one wrong name in two lines."""
     spans = dict[str, dict[ast.AST, list[tuple[int, int]]]]()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FunctionType
 
 from chainrule.verify.repair.code.draft import Edit, python_function
-from chainrule.verify.repair.code.fit import ATOM, as_part, called
+from chainrule.verify.repair.code.fit import ATOM, as_operand, called
 from chainrule.verify.repair.code.syntax import is_sum, origin
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
@@ -106,7 +106,7 @@ def missing_reductions(scene: Scene) -> Iterator[Edit]:
     for node in scene.roots:
         here = scene.shape(node) or ()
         for wanted in set(scene.shapes) - {here}:
-            atom = as_part(scene.draft, node, ATOM)
+            atom = as_operand(scene.draft, node, ATOM)
             for axes, keep in _sums(here, wanted):
                 axis = axes[0] if len(axes) == 1 else axes
                 text = f"{atom}.sum({scene.dialect.along(axis, keep)})"
@@ -154,7 +154,10 @@ def sums_within_terms(scene: Scene) -> Iterator[Edit]:
         if not here or not factor or not scene.flows(node) or not scene.is_array(node):
             continue
         product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult)
-        code, atom = "not_summed" if product else "missing_term", as_part(scene.draft, node, ATOM)
+        code, atom = (
+            "not_summed" if product else "missing_term",
+            as_operand(scene.draft, node, ATOM),
+        )
         for axis in [-1, *range(len(here) - 1)]:
             for name in ("sum", "mean"):
                 text = f"{atom}.{name}({scene.dialect.along(axis, True)})"
@@ -177,14 +180,14 @@ def opposite_order(scene: Scene) -> Iterator[Edit]:
         if isinstance(node, ast.Call) and called(node) in ("cumsum", "cumprod") and node in over:
             operand, (offset, _) = over[node], scene.draft.span(node)
             start, end = scene.draft.span(operand)
-            turned = _flip(scene, as_part(scene.draft, operand, ATOM), ndim, 1)
+            turned = _flip(scene, as_operand(scene.draft, operand, ATOM), ndim, 1)
             whole = scene.draft.src(node)
             whole = whole[: start - offset] + turned + whole[end - offset :]
             yield scene.put(node, _flip(scene, whole, ndim, 1), "transposed", USUAL)
         elif isinstance(node, ast.Subscript) or (
             isinstance(parent, ast.Call) and node in parent.args
         ):
-            text = as_part(scene.draft, node, ATOM)
+            text = as_operand(scene.draft, node, ATOM)
             for last in range(1, min(ndim, 3) + 1):
                 yield scene.put(node, _flip(scene, text, ndim, last), "transposed", FAR)
 

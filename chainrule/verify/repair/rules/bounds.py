@@ -9,7 +9,7 @@ from typing import Final
 
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, UNARY, as_part, number
+from chainrule.verify.repair.code.fit import ADD, UNARY, as_operand, number
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
 from chainrule.verify.repair.rules.combined import is_bool
@@ -28,7 +28,7 @@ _OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
 _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?![\w.])")
 
 
-def other_turns(scene: Scene) -> Iterator[Edit]:
+def other_ranges(scene: Scene) -> Iterator[Edit]:
     """A loop that begins or ends one turn earlier or later, `range(n - 1)` to `range(n)`, or has
     another number of turns."""
     for node in scene.expressions:
@@ -68,7 +68,7 @@ def other_index(scene: Scene) -> Iterator[Edit]:
 
 
 def _one_off(scene: Scene, bound: ast.expr) -> list[str]:
-    here = as_part(scene.draft, bound, ADD)
+    here = as_operand(scene.draft, bound, ADD)
     match bound:
         case ast.Constant(value=int() as n):
             return [str(n - 1), str(n + 1)]
@@ -91,20 +91,23 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                 for other in _OPERATORS.values():
                     if other == here:
                         continue
-                    a, b = as_part(scene.draft, left, 6), as_part(scene.draft, right, 6)
+                    a, b = (
+                        as_operand(scene.draft, left, 6),
+                        as_operand(scene.draft, right, 6),
+                    )
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
                     yield scene.put(node, f"{a} {other} {b}", code, USUAL)
                 yield from _other_bounds(scene, right)
                 yield from _between(scene, node, here)
             case ast.Name() | ast.Attribute() if is_bool(scene, node):
-                yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", RARE)
+                yield scene.put(node, f"~{as_operand(scene.draft, node, UNARY)}", "region", RARE)
             case _:
                 continue
 
 
 def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
     """Two bounds where one is compared with: `x < high` to `(x < high) & (x > low)`."""
-    bound, left = node.comparators[0], as_part(scene.draft, node.left, 6)
+    bound, left = node.comparators[0], as_operand(scene.draft, node.left, 6)
     back, here = {"<": ">", ">": "<"}.get(sign[0]), scene.value(bound)
     if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
         return
@@ -132,7 +135,7 @@ def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
         yield scene.put(bound, number(c), "region", USUAL)
     if isinstance(here, int) and not isinstance(bound, ast.Constant):
         for off in ("- 1", "+ 1"):  # The last index, or how many there are.
-            yield scene.put(bound, f"{as_part(scene.draft, bound, ADD)} {off}", "region", USUAL)
+            yield scene.put(bound, f"{as_operand(scene.draft, bound, ADD)} {off}", "region", USUAL)
     for name in scene.numbers:
         if name != scene.draft.src(bound):
             yield scene.put(bound, name, "region", USUAL)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import MUL, as_part, part
+from chainrule.verify.repair.code.fit import MUL, as_operand, operand
 from chainrule.verify.repair.code.syntax import is_simple, names_in, writes
 from chainrule.verify.repair.prior import FAR, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.pool import fills, with_axes
@@ -29,10 +29,10 @@ def missing_cotangent(scene: Scene) -> Iterator[Edit]:
         named = is_simple(root) and scene.draft.span(root) not in scene.renamed
         if scene.flows(root) or named or value is None or not np.any(value):
             continue
-        here = as_part(scene.draft, root, MUL)
+        here = as_operand(scene.draft, root, MUL)
         for text, shape, cost in forms:
             if fills(shape, value.shape) or fills(value.shape, shape):
-                whole = f"{here} * {part(text, MUL + 1)}"
+                whole = f"{here} * {operand(text, MUL + 1)}"
                 yield scene.put(root, whole, "ignores_cotangent", USUAL + cost)
 
 
@@ -134,7 +134,7 @@ def masks(scene: Scene) -> Iterator[Edit]:
     for node in scene.roots:
         for name, value in scene.arrays_at(node).items():
             if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
-                here = as_part(scene.draft, node, MUL)
+                here = as_operand(scene.draft, node, MUL)
                 yield scene.put(node, f"{here} * ({name} > 0)", "region", FAR)
                 for other, same in scene.arrays_at(node).items():
                     if name < other and _coincide(value, same):
@@ -158,5 +158,5 @@ def _with_sign(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Ite
         return
     for name, value in scene.arrays_at(node).items():
         if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
-            text = f"{as_part(scene.draft, case, MUL)} * {module}.sign({name})"
+            text = f"{as_operand(scene.draft, case, MUL)} * {module}.sign({name})"
             yield scene.put(case, text, "one_sided", RARE)

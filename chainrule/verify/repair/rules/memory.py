@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ATOM, as_part
+from chainrule.verify.repair.code.fit import ATOM, as_operand
 from chainrule.verify.repair.prior import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, shape_of
 
 
-def own_copy(scene: Scene) -> Iterator[Edit]:
+def copy_before_write(scene: Scene) -> Iterator[Edit]:
     """A copy before something is written into: `dx = g` to `dx = g.copy()`, `g *= m` to
     `g = g * m`."""
     copy = "clone" if scene.dialect.torch else "copy"
@@ -21,7 +21,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
         parent = scene.draft.parents.get(node)
         simple = isinstance(node, ast.Name | ast.Attribute)
         if simple and isinstance(parent, ast.Assign) and scene.is_array(node):
-            text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
+            text = f"{as_operand(scene.draft, node, ATOM)}.{copy}()"
             yield scene.put(node, text, "writes", RARE)
     for node in scene.draft.statements:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -29,7 +29,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
             if sign is not None:
                 start, end = scene.draft.span(node)
                 name = node.target.id
-                value = as_part(scene.draft, node.value, 12)
+                value = as_operand(scene.draft, node.value, 12)
                 text = f"{name} = {name} {sign} {value}"
                 yield Edit(start, end, text, "writes", RARE, f"`{name}` is not written into")
     yield from _output_arguments(scene)

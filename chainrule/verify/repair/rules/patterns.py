@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import called, needs, part
+from chainrule.verify.repair.code.fit import called, needs, operand
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
@@ -124,7 +124,7 @@ def _filled(scene: Scene, after: str, found: dict[str, ast.expr]) -> str | None:
     names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
     for n in sorted(names, key=lambda n: -n.col_offset):
         if n.id in found:
-            text = part(scene.draft.src(found[n.id]), needs(parents[n], n))
+            text = operand(scene.draft.src(found[n.id]), needs(parents[n], n))
         else:
             text = scene.dialect.library if n.id == "lib" else n.id
         if text is None:

@@ -12,12 +12,12 @@ from typing import cast
 
 import numpy as np
 
-from chainrule.verify.diagnose.text.once import Once, values_kept_once
+from chainrule.verify.diagnose.text.cached_values import CachedValue, values_kept_once
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import ATOM, UNARY, as_part, part
+from chainrule.verify.repair.code.fit import ATOM, UNARY, as_operand, operand
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
-from chainrule.verify.repair.rules.memory import own_copy
+from chainrule.verify.repair.rules.memory import copy_before_write
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, shape_of
@@ -34,9 +34,9 @@ def kept_copies(scene: Scene) -> Iterator[Edit]:
     copy = "clone" if scene.dialect.torch else "copy"
     for node in scene.expressions:
         if _is_held(node) and scene.is_array(node) and _is_kept(scene, node):
-            text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
+            text = f"{as_operand(scene.draft, node, ATOM)}.{copy}()"
             yield scene.put(node, text, "stale", LIKELY)
-    for edit in own_copy(scene):
+    for edit in copy_before_write(scene):
         yield Edit(edit.start, edit.end, edit.text, "stale", LIKELY, edit.says)
 
 
@@ -97,7 +97,7 @@ def kept_functions(scene: Scene) -> Iterator[Edit]:
         same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == shape]
         for name in dict.fromkeys([here, *same]):
             cost = FAR if _under_own_name(scene, node) else RARE
-            for text in _functions_of(scene, node, part(name, ATOM)):
+            for text in _functions_of(scene, node, operand(name, ATOM)):
                 yield scene.put(node, text, "wrong_value", cost)
 
 
@@ -156,7 +156,7 @@ def another_name(scene: Scene) -> Iterator[Edit]:
         kept, (start, end) = scene.draft.src(node.target), scene.draft.span(node)
         new = re.sub(r"\W+", "_", kept.split(".")[-1]).strip("_")
         new += "_" * (new in scene.watched.names)
-        value = as_part(scene.draft, node.value, UNARY)
+        value = as_operand(scene.draft, node.value, UNARY)
         rest = scene.draft.body[end:].replace(kept, new)
         text = f"{new} = {kept} {SIGNS[type(node.op)]} {value}"
         says = f"`{kept}` is not written into"
@@ -227,12 +227,12 @@ def kept_anew(scene: Scene) -> Iterator[Edit]:
             yield Edit(start, end, text, "stale", SHOWN, says)
 
 
-def _always(scene: Scene, once: Once) -> str:
+def _always(scene: Scene, once: CachedValue) -> str:
     """What is to stand in place of the node; empty if that cannot be said in a line of its own."""
     draft = scene.draft
     match once.node:
         case ast.If(body=body):
-            return body_alone(draft, once.node, body)
+            return body_text(draft, once.node, body)
         case ast.IfExp(body=value, orelse=other):
             return draft.src(value if once.kept is value else other)
         case ast.Call(func=ast.Attribute(attr="get") | ast.Name()):
@@ -246,7 +246,7 @@ def _always(scene: Scene, once: Once) -> str:
             return ""
 
 
-def body_alone(draft: Draft, node: ast.stmt, body: list[ast.stmt]) -> str:
+def body_text(draft: Draft, node: ast.stmt, body: list[ast.stmt]) -> str:
     """The body of a statement, as it stands without that."""
     start, end = draft.span(body[0])[0], draft.span(body[-1])[1]
     if body[0].lineno == node.lineno:

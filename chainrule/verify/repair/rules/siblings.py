@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import MUL, called, part
+from chainrule.verify.repair.code.fit import MUL, called, operand
 from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
 from chainrule.verify.repair.rules.axes import inside_transposition
 from chainrule.verify.repair.values.scene import Scene
@@ -79,12 +79,12 @@ def _forms(scene: Scene, node: ast.expr) -> list[tuple[int, str]]:
 
 def _product(scene: Scene, node: ast.expr, a: str, b: str) -> str:
     if isinstance(node, ast.BinOp):
-        return f"{part(a, MUL)} @ {part(b, MUL + 1)}"
+        return f"{operand(a, MUL)} @ {operand(b, MUL + 1)}"
     assert isinstance(node, ast.Call)
     function = scene.draft.src(node.func)
     if len(node.args) == 2:
         return f"{function}({a}, {b})"
-    return f"{part(a, 15)}.{called(node)}({b})"
+    return f"{operand(a, 15)}.{called(node)}({b})"
 
 
 def _operands(node: ast.Call) -> list[ast.expr]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, as_part, removal
+from chainrule.verify.repair.code.fit import ADD, as_operand, removal
 from chainrule.verify.repair.code.syntax import (
     bases,
     elements,
@@ -41,7 +41,7 @@ def assignment_signs(scene: Scene) -> Iterator[Edit]:
                     says = f"`{name} =` becomes `{name} +=`"
                     cost = SHOWN if replaces_unread(scene.draft, node, name) else LIKELY
                     yield _operator(scene, target, value, "+=", "overwritten", cost, says)
-                    text = f"{name} + {as_part(scene.draft, value, ADD + 1)}"
+                    text = f"{name} + {as_operand(scene.draft, value, ADD + 1)}"
                     yield scene.put(value, text, "overwritten", RARE)
             case ast.For(target=target):
                 assigned |= _names(target)

@@ -52,7 +52,7 @@ class Lab:
             watched.changes = {}
 
     @cached_property
-    def elsewhere(self) -> Lab | None:
+    def at_other_sizes(self) -> Lab | None:
         """The same version at a point of other sizes at which it is wrong; None without one."""
         shapes = [extent(x) for x in self.target.xs]
         for other in self.problem.targets:
@@ -80,7 +80,9 @@ class Lab:
             return None
         effects: Effect = {}
         for i in self.wrong:
-            before, after = (self.target.expected[i].seen(x[i]) for x in (self.x_bars, x_bars))
+            before, after = (
+                self.target.expected[i].comparable(x[i]) for x in (self.x_bars, x_bars)
+            )
             if before is not None and after is not None and np.any(after != before):
                 effects[i] = after - before
         return effects or None
@@ -98,7 +100,7 @@ class Lab:
         found = dict[int, Array]()
         for i in self.wrong:
             expected = self.target.expected[i]
-            if (got := expected.seen(self.x_bars[i])) is not None:
+            if (got := expected.comparable(self.x_bars[i])) is not None:
                 found[i] = expected.right - got
         return found
 
@@ -176,7 +178,7 @@ class Lab:
         """
         alone: list[Values] = [(w,) for w in here]
         plain_weights = all(abs(abs(w) - 1) < NEAR for w in here)
-        if plain_weights or (there := self.elsewhere) is None:
+        if plain_weights or (there := self.at_other_sizes) is None:
             return alone
         effects = [there.adding(node, f) for f in forms]
         known = [e for e in effects if e is not None]

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.verify.repair.budget import BOUNDS, FACTORS, NUMBERS
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import python_function
-from chainrule.verify.repair.code.fit import ADD, MUL, part
+from chainrule.verify.repair.code.fit import ADD, MUL, operand
 from chainrule.verify.repair.values.lab import NEAR, Values
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
@@ -147,7 +147,7 @@ def _counts(scenes: list[Scene]) -> Iterator[Scalar]:
 
 def _root(scene: Scene, text: str) -> str:
     module = scene.dialect.mathematics
-    return f"{part(text, 14)} ** 0.5" if module is None else f"{module}.sqrt({text})"
+    return f"{operand(text, 14)} ** 0.5" if module is None else f"{module}.sqrt({text})"
 
 
 def _standing(scenes: list[Scene]) -> Iterator[Scalar]:
@@ -203,9 +203,9 @@ def factors(weight: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
 def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     for s in numbers:
         if _is(s.value, weight):
-            yield f"* {part(s.text, MUL + 1)}", s.cost
+            yield f"* {operand(s.text, MUL + 1)}", s.cost
         elif _is(times(s.value, weight), (1.0,) * len(weight)):
-            yield f"/ {part(s.text, MUL + 1)}", s.cost
+            yield f"/ {operand(s.text, MUL + 1)}", s.cost
     if _is(weight, (round(weight[0]),) * len(weight)):
         yield f"* {round(weight[0])}", 0.5
 
@@ -220,7 +220,7 @@ def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
         fits = _is(times(a.value, weight), b.value) and not _is(a.value, b.value)
         if i >= len(PLAIN) and fits:
             cost = 0.2 if b.text == "2" else 0.8  # 2 / n: the derivative of a mean square
-            yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", cost
+            yield f"* {operand(b.text, MUL + 1)} / {operand(a.text, MUL + 1)}", cost
 
 
 def spellings(value: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
@@ -233,7 +233,7 @@ def _spellings(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, floa
         if _is(s.value, value):
             yield s.text, s.cost
         elif _is(times(s.value, value), (1.0,) * len(value)):
-            yield f"1 / {part(s.text, MUL + 1)}", s.cost
+            yield f"1 / {operand(s.text, MUL + 1)}", s.cost
     short = float(f"{value[0]:.4g}")
     if _is((short,) * len(value), value):
         yield (str(int(short)) if short == int(short) else repr(short)), 0.3
@@ -243,10 +243,10 @@ def coefficient(text: str, weight: Values, numbers: list[Scalar]) -> Iterator[tu
     """`+ term`, `- term`, `- term / s` for every s that gives the weight of a term."""
     sign, size = "-" if weight[0] < 0 else "+", tuple(map(abs, weight))
     if _is(size, (1.0,) * len(size)):
-        yield f"{sign} {part(text, ADD + 1)}", 0.0
+        yield f"{sign} {operand(text, ADD + 1)}", 0.0
         return
     for factor, extra in factors(size, numbers):
-        yield f"{sign} {part(text, MUL)} {factor}", extra
+        yield f"{sign} {operand(text, MUL)} {factor}", extra
 
 
 def times(a: Values, b: Values) -> Values:

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from chainrule.verify.repair.code.fit import ATOM, MUL, part
+from chainrule.verify.repair.code.fit import ATOM, MUL, operand
 from chainrule.verify.repair.code.syntax import reads
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import Visit, plain
@@ -140,7 +140,7 @@ def _reshaped(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[
     sizes += [scene.draft.src(n) for n in scene.expressions if _is_size(scene.value(n), shape)]
     for name, value in arrays.items():
         if value.shape != shape and value.size == np.prod(shape) and sizes:
-            text = f"{part(name, ATOM)}.reshape({sizes[0]})"
+            text = f"{operand(name, ATOM)}.reshape({sizes[0]})"
             yield Term(text, value.reshape(shape), 0.1)
 
 
@@ -198,7 +198,7 @@ def _times(a: Term, b: Term) -> Term | None:
         return None
     if np.prod(shape) > _LARGEST:
         return None
-    text = f"{part(a.text, MUL)} * {part(b.text, MUL + 1)}"
+    text = f"{operand(a.text, MUL)} * {operand(b.text, MUL + 1)}"
     return Term(text, a.value * b.value, a.cost + b.cost + 0.1)
 
 
@@ -212,7 +212,11 @@ def _matrix_products(scene: Scene, a: Term, b: Term) -> Iterator[Term]:
             except ValueError:
                 continue
             cost = left.cost + right.cost + 0.1
-            yield Term(f"{part(left.text, MUL)} @ {part(right.text, MUL + 1)}", value, cost)
+            yield Term(
+                f"{operand(left.text, MUL)} @ {operand(right.text, MUL + 1)}",
+                value,
+                cost,
+            )
 
 
 def _forms(scene: Scene, a: Term) -> list[Term]:
@@ -233,6 +237,6 @@ def sums_to(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
             for keep in (False, True):
                 if (kept if keep else left) == shape:
                     axis = axes[0] if len(axes) == 1 else axes
-                    text = f"{part(term.text, ATOM)}.sum({scene.dialect.along(axis, keep)})"
+                    text = f"{operand(term.text, ATOM)}.sum({scene.dialect.along(axis, keep)})"
                     value = term.value.sum(axis=axes, keepdims=keep)
                     yield Term(text, value, term.cost + 0.05)

@@ -38,7 +38,7 @@ class Response:
         """All values, one after the other."""
         return np.concatenate([v.reshape(-1) for v in self.values])
 
-    def parts(self, flat: Array) -> list[Array]:
+    def split(self, flat: Array) -> list[Array]:
         """Values that lie one after the other, each in its shape."""
         ends = np.cumsum([v.size for v in self.values])[:-1]
         pairs = zip(np.split(flat, ends), self.values, strict=True)
@@ -73,13 +73,13 @@ def is_in_span(columns: Array, residual: Array) -> bool:
     return solvable([columns], [residual])
 
 
-def at_turn(turn: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_iteration(turn: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What changes a value in one turn of a loop."""
     turns = itertools.count()
     return lambda value: change(value) if next(turns) == turn else value
 
 
-def in_turns(steps: Sequence[Array]) -> Callable[[Any], Any]:
+def in_iterations(steps: Sequence[Array]) -> Callable[[Any], Any]:
     """What adds a step to a value in every turn, one after the other."""
     changes = itertools.cycle([adding(s, s.shape) for s in steps])
     return lambda value: next(changes)(value)
@@ -92,7 +92,7 @@ def unit(values: Sequence[Array], k: int) -> Callable[[Any], Any]:
             step = np.zeros(value.size)
             step[k] = 1.0
             change = adding(step, value.shape)
-            return change if len(values) == 1 else at_turn(turn, change)
+            return change if len(values) == 1 else in_iteration(turn, change)
         k -= value.size
     raise IndexError(k)
 

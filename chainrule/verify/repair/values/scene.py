@@ -99,7 +99,11 @@ class Scene:
     @cached_property
     def roots(self) -> list[ast.expr]:
         """Whole right-hand sides and returned values that were arrays."""
-        whole = [n for n in course.whole(self.draft) if not self.is_of_value(self.draft.span(n)[0])]
+        whole = [
+            n
+            for n in course.whole_expressions(self.draft)
+            if not self.is_of_value(self.draft.span(n)[0])
+        ]
         return [n for n in whole if self.is_array(n)]
 
     @cached_property
@@ -266,7 +270,7 @@ class Scene:
         """Where a name that is computed is returned; not what the turns of a loop have made of it,
         for nothing in the loop comes after them."""
         names = [n for n in self.returned if isinstance(n, ast.Name) and n.id in self.made]
-        turned = syntax.made_in_turns(self.draft)
+        turned = syntax.loop_carried_names(self.draft)
         return {self.draft.span(n) for n in names if n.id not in turned}
 
     @cached_property

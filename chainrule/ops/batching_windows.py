@@ -1,7 +1,7 @@
 """Many examples at once for ops that slide windows or go by index arrays (see `batching.py`).
 
-The examples become part of an axis that the op works through anyway: of the batch, the channels or
-the groups of a convolution, or of the places that an index names.
+The examples become part of an axis that the op works through anyway. This is the batch, the
+channels or the groups of a convolution, or an axis of an index array.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ NAMES = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 @final
 @dataclass(frozen=True)
-class Place:
+class Membership:
     """Worker `rank` of `size`, of which `local_size` run on this machine.
 
     They meet in a `store`: `file:PATH`, or `tcp:HOST:PORT`, which rank 0 serves unless the launcher
@@ -51,16 +51,16 @@ class Place:
         return {PREFIX + name: str(value) for name, value in values.items()}
 
 
-def here(environ: Mapping[str, str] = os.environ) -> Place:
+def membership(environ: Mapping[str, str] = os.environ) -> Membership:
     """The place of this process; raises `ConfigError` for an environment that makes no sense."""
     if PREFIX + "RANK" in environ:
         rank, size, local = _numbers(environ, PREFIX)
         store, attempt = environ.get(PREFIX + "STORE", ""), environ.get(PREFIX + "ATTEMPT", "")
         served = environ.get(PREFIX + "SERVED") == "1"
         parent = _number(environ, PREFIX + "PARENT", "0")
-        return Place(rank, size, local, store, served, attempt, parent)
+        return Membership(rank, size, local, store, served, attempt, parent)
     if "RANK" not in environ or "WORLD_SIZE" not in environ:
-        return Place()
+        return Membership()
     rank, size, local = _numbers(environ, "")
     missing = [n for n in ("MASTER_ADDR", "MASTER_PORT") if not environ.get(n)]
     if size > 1 and missing:
@@ -73,7 +73,7 @@ def here(environ: Mapping[str, str] = os.environ) -> Place:
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
     attempt = "/".join([environ.get(n, "") for n in names])
     parent = os.getppid() if "TORCHELASTIC_RUN_ID" in environ else 0
-    return Place(rank, size, local, store, served, attempt, parent)
+    return Membership(rank, size, local, store, served, attempt, parent)
 
 
 def _numbers(environ: Mapping[str, str], prefix: str) -> tuple[int, int, int]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Affine, Buffer, Var
 from chainrule.compile.loops.statements import Gemm, Kernel, Matrix
-from chainrule.compile.lower.attention_blocks.parts import Band, Call, Place, Rows, Uses, offsets
+from chainrule.compile.lower.attention_blocks.band_types import (
+    Band,
+    Call,
+    RowAddress,
+    Rows,
+    Uses,
+    offsets,
+)
 
 WORTH = 1 << 20
 """Bytes of memory that a band must save."""
@@ -18,7 +25,7 @@ def fit_band(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses
     """The band, if its parts fit together and there is memory that only they use."""
     mine = {p.kernel for p in parts}
     outside = {b for k in kernels if k not in mine for b in uses.all(k)}
-    shared: dict[Buffer, Place] = {}
+    shared: dict[Buffer, RowAddress] = {}
     for b in dict.fromkeys([b for p in parts for b in uses.of(p.kernel)[1]]):
         users = [p for p in parts if b in uses.all(p.kernel)]
         place = _place(users, b)
@@ -36,9 +43,9 @@ def _only_written(parts: Sequence[Rows | Call], b: Buffer, uses: Uses) -> bool:
     return all(b not in uses.of(p.kernel)[0] for p in parts)
 
 
-def _place(parts: Sequence[Rows | Call], b: Buffer) -> Place | None:
+def _place(parts: Sequence[Rows | Call], b: Buffer) -> RowAddress | None:
     """Where the rows of `b` are, if all of the parts agree about that."""
-    found: list[Place | None] = []
+    found: list[RowAddress | None] = []
     for p in parts:
         if isinstance(p, Rows):
             found += [_in_row(at, p.leads, p.row) for at in offsets(p.body, b)]
@@ -52,7 +59,7 @@ def _place(parts: Sequence[Rows | Call], b: Buffer) -> Place | None:
     return replace(known[0], width=max([p.width for p in known]))
 
 
-def _in_row(at: Affine, leads: Sequence[Var], row: Var) -> Place | None:
+def _in_row(at: Affine, leads: Sequence[Var], row: Var) -> RowAddress | None:
     """The place of an offset."""
     outer = tuple([at.coefficient(v) for v in leads])
     step, end = at.coefficient(row), at.const
@@ -65,10 +72,10 @@ def _in_row(at: Affine, leads: Sequence[Var], row: Var) -> Place | None:
     fits = isinstance(step, int) and isinstance(end, int) and isinstance(at.const, int)
     if not fits or at.const < 0 or end >= step:  # type: ignore[operator]
         return None
-    return Place(outer, step, end + 1)  # type: ignore[arg-type]
+    return RowAddress(outer, step, end + 1)  # type: ignore[arg-type]
 
 
-def _in_call(p: Call, x: Matrix, name: str) -> Place | None:
+def _in_call(p: Call, x: Matrix, name: str) -> RowAddress | None:
     """The place of a matrix: the left one or the result, along the rows."""
     rows, cols = {"left": ("m", "k"), "out": ("m", "n"), "right": ("k", "n")}[name]
     if name == "right" or p.axis not in (rows, cols):

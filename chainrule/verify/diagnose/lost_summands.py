@@ -24,7 +24,7 @@ from chainrule.verify.tolerances import SAME
 
 def lost_summands(case: Case) -> Iterator[Guess]:
     """Guesses for sums of which only one summand is left."""
-    if not case.whole:
+    if not case.has_all_elements:
         return
     gone = ~case.tiny_N & case.tiny_A
     if not np.any(gone) or not np.all(case.agrees | gone):
@@ -36,15 +36,15 @@ def lost_summands(case: Case) -> Iterator[Guess]:
 
 
 def _guesses_of_summands(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
-    for axis, extent in enumerate(case.found.y_shape):
+    for axis, extent in enumerate(case.jacobians.y_shape):
         if extent < 2:
             continue
-        index = np.indices(case.found.y_shape)[axis].ravel()
+        index = np.indices(case.jacobians.y_shape)[axis].ravel()
         which = _which(index, kept[:, columns], gone[:, columns])
         if which:
             yield from _guesses_of_axis(case, axis, which, float(np.mean(gone[:, columns])))
             return
-    if case.found.y_shape == case.found.x_shape and not np.any(
+    if case.jacobians.y_shape == case.jacobians.x_shape and not np.any(
         kept & ~np.eye(*kept.shape, dtype=bool)
     ):
         yield _elementwise(case, gone)
@@ -88,8 +88,8 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
 
 def _guesses_of_axis(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
     name = case.input
-    shared = len(case.found.x_shape) < len(case.found.y_shape) or (
-        case.found.x_shape != case.found.y_shape and 1 in case.found.x_shape
+    shared = len(case.jacobians.x_shape) < len(case.jacobians.y_shape) or (
+        case.jacobians.x_shape != case.jacobians.y_shape and 1 in case.jacobians.x_shape
     )
     because = (
         f"of the contributions to each element of {name}_bar along axis {axis} of g only the "
@@ -123,7 +123,11 @@ _FEW = 6
 
 def coupling(case: Case) -> Iterator[Guess]:
     """A guess for a factor, or a sign, of what couples elements."""
-    if not case.whole or case.found.y_shape != case.found.x_shape or np.iscomplexobj(case.A):
+    if (
+        not case.has_all_elements
+        or case.jacobians.y_shape != case.jacobians.x_shape
+        or np.iscomplexobj(case.A)
+    ):
         return
     between = ~np.eye(*case.N.shape, dtype=bool)
     off = between & ~case.tiny_N
@@ -155,7 +159,7 @@ def coupling(case: Case) -> Iterator[Guess]:
 
 def _factor_at(case: Case, xs: Sequence[Any]) -> float:
     """The same factor at another point."""
-    o, ys = case.found.output, measure.outputs(case.subject, xs)
+    o, ys = case.jacobians.output, measure.outputs(case.subject, xs)
     units = np.eye(ys[o].size).reshape(-1, *ys[o].shape)
     said = [measure.pull(case.subject, xs, measure.one_output(ys, o, g), case.k) for g in units]
     true = measure.jacobian(case.subject, xs, case.k, o)

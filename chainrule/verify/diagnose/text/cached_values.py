@@ -27,7 +27,7 @@ _OWNERS = ("self", "cls", "ctx")
 
 
 @dataclass(frozen=True, eq=False)
-class Once:
+class CachedValue:
     """What keeps a value, unless there is one."""
 
     node: ast.If | ast.IfExp | ast.Call
@@ -38,7 +38,7 @@ class Once:
     """The value."""
 
 
-def values_kept_once(function: ast.FunctionDef | ast.Lambda) -> list[Once]:
+def values_kept_once(function: ast.FunctionDef | ast.Lambda) -> list[CachedValue]:
     """All that a function keeps only where nothing is, of the values of its arguments."""
     found = [once for node in ast.walk(function) for once in _of(node)]
     lasting, read = _lasting(function), _from_arguments(function)
@@ -71,23 +71,23 @@ def value_of_first_call(case: Case) -> Iterator[Guess]:
         return
 
 
-def _of(node: ast.AST) -> Iterator[Once]:
+def _of(node: ast.AST) -> Iterator[CachedValue]:
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             for n in body:
                 for target, value in _assignments(n):
                     if _asks(test, target):
-                        yield Once(node, ast.unparse(target), value)
+                        yield CachedValue(node, ast.unparse(target), value)
         case ast.Assign(targets=[target], value=ast.IfExp(test=test) as both):
             text = ast.unparse(target)
             kept = [v for v in (both.body, both.orelse) if ast.unparse(v) != text]
             if len(kept) == 1 and _asks(test, target):
-                yield Once(both, text, kept[0])
+                yield CachedValue(both, text, kept[0])
         case ast.Assign(targets=[target], value=ast.Call(args=[*_, value]) as call):
             if _default(call) == ast.unparse(target):
-                yield Once(call, ast.unparse(target), value)
+                yield CachedValue(call, ast.unparse(target), value)
         case ast.Call(func=ast.Attribute(value=table, attr="setdefault"), args=[key, value]):
-            yield Once(node, f"{ast.unparse(table)}[{ast.unparse(key)}]", value)
+            yield CachedValue(node, f"{ast.unparse(table)}[{ast.unparse(key)}]", value)
         case _:
             return
 

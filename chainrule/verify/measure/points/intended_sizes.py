@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure.noise import Base
-from chainrule.verify.measure.points.sizes import tried
+from chainrule.verify.measure.points.sizes import renamed_points
 from chainrule.verify.measure.probes import Probe
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Source
@@ -26,7 +26,10 @@ def confirmed(run: Run, base: Base, point: Point) -> bool:
     at which alone it works (what has one element is spread) is none that anybody meant."""
     changed = _lengths_changed(base, point)
     return all(
-        any(any(True for _ in tried(run, base, {**changed, n: near})) for near in _near(n, m))
+        any(
+            any(True for _ in renamed_points(run, base, {**changed, n: near}))
+            for near in _near(n, m)
+        )
         for n, m in changed.items()
     )
 
@@ -45,7 +48,7 @@ def read(run: Run, base: Base, point: Point) -> bool:
             if not reads_end(run, point.xs, k, axis) and not any(
                 reads_end(run, near.xs, k, axis)
                 for m in _near(old[axis], new[axis])
-                for near in tried(run, base, {**changed, old[axis]: m})
+                for near in renamed_points(run, base, {**changed, old[axis]: m})
             ):
                 return False
     return True

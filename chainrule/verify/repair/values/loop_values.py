@@ -18,7 +18,7 @@ from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.pool import fills, named_arrays, with_axes
 from chainrule.verify.repair.values.response import (
     Response,
-    in_turns,
+    in_iterations,
     is_in_span,
     solvable,
     solve,
@@ -31,17 +31,20 @@ from chainrule.verify.tolerances import SAME
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """Outside of loops, there is one turn."""
+class LoopValues:
+    """The values of one node, and the arrays named beside it, in each iteration of a loop.
+
+    Outside of loops there is one iteration.
+    """
 
     values: tuple[Array, ...]
     arrays: tuple[dict[str, Array], ...]
 
     @staticmethod
-    def of(scene: Scene, response: Response) -> Beside:
+    def of(scene: Scene, response: Response) -> LoopValues:
         """What stands beside a node when it is evaluated."""
         arrays = [named_arrays(scene, response.node, visit) for visit in response.visits]
-        return Beside(response.values, tuple(arrays))
+        return LoopValues(response.values, tuple(arrays))
 
     @cached_property
     def names(self) -> list[str]:
@@ -81,7 +84,7 @@ class Beside:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     @cached_property
-    def with_products(self) -> Beside:
+    def with_products(self) -> LoopValues:
         """The same with partners times smaller arrays that broadcast, or divided by them: what was
         normalised, and is not kept."""
         arrays = [dict(turn) for turn in self.arrays]
@@ -93,9 +96,9 @@ class Beside:
                 turn[f"({a} * {b})"] = turn[a] * turn[b]
                 if divides:
                     turn[f"({a} / {b})"] = turn[a] / turn[b]
-        return Beside(self.values, tuple(arrays))
+        return LoopValues(self.values, tuple(arrays))
 
-    def with_sums(self, names: Iterable[str], along: Callable[[int, bool], str]) -> Beside:
+    def with_sums(self, names: Iterable[str], along: Callable[[int, bool], str]) -> LoopValues:
         """The same with sums of some arrays along each axis, which is kept."""
         arrays = [dict(turn) for turn in self.arrays]
         for name in [n for n in names if n in self.names]:
@@ -103,10 +106,10 @@ class Beside:
                 for turn in arrays:
                     text = f"{name}.sum({along(axis, True)})"
                     turn[text] = turn[name].sum(axis=axis, keepdims=True)
-        return Beside(self.values, tuple(arrays))
+        return LoopValues(self.values, tuple(arrays))
 
     @cached_property
-    def with_axes(self) -> Beside:
+    def with_axes(self) -> LoopValues:
         """The same with arrays of fewer axes, spread over the value by axes of length 1."""
         arrays = [dict(turn) for turn in self.arrays]
         for name in self.names:
@@ -114,7 +117,7 @@ class Beside:
                 if text != name and fills(shape, self.shape):
                     for turn in arrays:
                         turn[text] = turn[name].reshape(shape)
-        return Beside(self.values, tuple(arrays))
+        return LoopValues(self.values, tuple(arrays))
 
 
 LARGEST = 200
@@ -145,7 +148,7 @@ def response_of(lab: Lab, node: ast.expr) -> Response | None:
     visits = tuple(lab.scene.visits(node))
     found = Response(node, tuple(floats), columns_of(lab, node, floats), visits)
     step = np.random.default_rng(0).standard_normal(size)
-    after = lab.effect(node, in_turns(found.parts(step))) or {}
+    after = lab.effect(node, in_iterations(found.split(step))) or {}
     expected = found.effect(step)
     affine = all(
         np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
@@ -166,13 +169,13 @@ def _with_right_turns(lab: Lab, response: Response) -> Response:
     step, sure = solve([response.columns[i] for i in mended], residuals)
     at, watched = lab.scene.draft.index[response.node], lab.scene.watched
     watched.noted = {at: []}
-    lab.run({at: in_turns(response.parts(step))})
+    lab.run({at: in_iterations(response.split(step))})
     visits, watched.noted = tuple(watched.noted[at]), {}
     values = [v for v in (plain(value) for value, _ in visits) if v is not None]
     same = [v.shape for v in values] == [v.shape for v in response.values]
     if not same:
         return response
-    steps = zip(response.parts(step), response.parts(sure), strict=True)
+    steps = zip(response.split(step), response.split(sure), strict=True)
     known = [(t, s) for t, (s, k) in enumerate(steps) if k.size and k.min() > 1 - SAME]
     needed = max(known, key=lambda n: float(np.linalg.norm(n[1])), default=None)
     return replace(response, values=tuple(values), visits=visits, needed=needed)

@@ -22,7 +22,7 @@ _EMBEDDINGS: frozenset[Any] = frozenset([fn.embedding, fn.embedding_bag])
 _LEFT_OUT: dict[str, Any] = {"max_norm": None, "scale_grad_by_freq": False}
 
 
-class Meant(Seen):
+class IntendedGradients(Seen):
     """While active, such ops are replaced; `used` says whether there were any."""
 
     def __init__(self) -> None:

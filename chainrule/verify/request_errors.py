@@ -25,7 +25,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def asked(face: Callable[_P, _R]) -> Callable[_P, _R]:
+def with_request_in_errors(face: Callable[_P, _R]) -> Callable[_P, _R]:
     """`face`, whose errors say what was asked, and begin at the line that raised."""
 
     @wraps(face)

@@ -36,14 +36,14 @@ class Call:
     leads: tuple[Var, ...]
     gemm: Gemm
     axis: str
-    turned: bool
+    transposed: bool
     makes: bool = False
     """Whether it computes what a kernel of rows reads."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowAddress:
     """Where a row of a buffer is: `leads` and `row` are coefficients of counters; it is `width`
     elements long."""
 
@@ -57,18 +57,18 @@ class Place:
 class Band:
     """The parts in their order, and where the rows are of what only they use."""
 
-    parts: tuple[Rows | Call, ...]
-    places: Mapping[Buffer, Place]
+    members: tuple[Rows | Call, ...]
+    addresses: Mapping[Buffer, RowAddress]
 
     @property
     def bodies(self) -> list[Rows]:
         """Its kernels of rows."""
-        return [p for p in self.parts if isinstance(p, Rows)]
+        return [p for p in self.members if isinstance(p, Rows)]
 
     @property
     def calls(self) -> list[Call]:
         """Its calls of BLAS."""
-        return [p for p in self.parts if isinstance(p, Call)]
+        return [p for p in self.members if isinstance(p, Call)]
 
     @property
     def count(self) -> int:
