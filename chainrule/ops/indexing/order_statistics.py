@@ -85,7 +85,7 @@ def mode(x: Any, axis: int = -1, *, keepdims: bool = False) -> tuple[Any, Any]:
     ordered = take_along_axis(moved, order)
     new = ordered[..., 1:] != ordered[..., :-1]
     new = concat([np.ones((*moved.shape[:-1], 1), bool), new], axis=-1)
-    at: Any = np.arange(moved.shape[-1])
+    at = np.arange(moved.shape[-1], dtype=np.int64)
     start, _ = cummax(where(new, at, 0), axis=-1)
     best = red.argmax(at - start, axis=-1, keepdims=True)
     index = moveaxis(take_along_axis(order, best), -1, place)
