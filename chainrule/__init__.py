@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         who_keeps as who_keeps,
         why as why,
     )
+    from chainrule.ops.reductions.finite_differences import gradient as gradient
     from chainrule.ops.reductions.distances import (
         cdist as cdist,
         cosine_similarity as cosine_similarity,
@@ -93,6 +94,36 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         scatter as scatter,
         scatter_reduce as scatter_reduce,
     )
+    from chainrule.ops.closeness import (
+        allclose as allclose,
+        heaviside as heaviside,
+        isclose as isclose,
+    )
+    from chainrule.ops.indexing.counting import (
+        bincount as bincount,
+        bucketize as bucketize,
+        histc as histc,
+        histogram as histogram,
+    )
+    from chainrule.ops.indexing.index_lists import (
+        combinations as combinations,
+        tril_indices as tril_indices,
+        triu_indices as triu_indices,
+        unravel_index as unravel_index,
+    )
+    from chainrule.ops.indexing.order_statistics import (
+        mode as mode,
+        nanmedian as nanmedian,
+        nanquantile as nanquantile,
+    )
+    from chainrule.ops.indexing.replacing import (
+        diagonal_scatter as diagonal_scatter,
+        index_fill as index_fill,
+        index_reduce as index_reduce,
+        masked_scatter as masked_scatter,
+        select_scatter as select_scatter,
+        slice_scatter as slice_scatter,
+    )
     from chainrule.ops.special.bessel import (
         i0 as i0,
         i0e as i0e,
@@ -131,6 +162,13 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         istft as istft,
         stft as stft,
     )
+    from chainrule.ops.signal.window_functions import (
+        bartlett_window as bartlett_window,
+        blackman_window as blackman_window,
+        hamming_window as hamming_window,
+        hann_window as hann_window,
+        kaiser_window as kaiser_window,
+    )
     from chainrule.scalar import Value as Value
     from chainrule.transforms.scan import scan as scan
     from chainrule.transforms.while_loop import while_loop as while_loop
@@ -142,6 +180,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         full as full,
         full_like as full_like,
         linspace as linspace,
+        logspace as logspace,
         ones as ones,
         ones_like as ones_like,
         zeros as zeros,
@@ -368,6 +407,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.ops.indexing.sets import (
         isin as isin,
         unique_all as unique_all,
+        unique_consecutive as unique_consecutive,
         unique_counts as unique_counts,
         unique_inverse as unique_inverse,
         unique_values as unique_values,

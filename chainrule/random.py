@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.engine import graph
 from chainrule.engine.arrays import admit, admit_dtype
 from chainrule.engine.graph import variable
-from chainrule.errors import ConfigError, TraceError
+from chainrule.errors import ConfigError, ShapeError, TraceError
 
 Sizes = int | Sequence[int]
 
@@ -139,6 +139,28 @@ class Generator:
         """One index, drawn with probability proportional to its weight."""
         p = np.asarray(admit(weights), np.float64)
         return int(self._rng.choice(len(p), p=p / p.sum()))
+
+    def multinomial(self, weights: Any, count: int, *, replacement: bool = False) -> Any:
+        """A tensor of `count` indices (int64) for each row of `weights`: (n,) or (rows, n).
+
+        Each is drawn with probability proportional to its weight, and once at most unless
+        `replacement`. Raises where weights are negative or too few are positive.
+        """
+        p = np.asarray(admit(graph.value_of(weights)), np.float64)
+        if p.ndim not in (1, 2) or p.shape[-1] == 0:
+            raise ShapeError(f"multinomial: weights have shape (n,) or (rows, n), not {p.shape}")
+        total = p.sum(axis=-1, keepdims=True)
+        if not (np.isfinite(total) & (p >= 0) & (total > 0)).all():
+            raise ConfigError("multinomial: weights are finite, not negative, and not all 0")
+        least = int((p > 0).sum(axis=-1).min(initial=p.shape[-1]))
+        if count < 1 or (count > least and not replacement):
+            raise ConfigError(
+                f"multinomial: {count} different indices cannot be drawn of {least} with a weight"
+            )
+        rows = [
+            self._rng.choice(p.shape[-1], count, replacement, q) for q in np.atleast_2d(p / total)
+        ]
+        return variable(np.array(rows, np.int64).reshape(*p.shape[:-1], count))
 
 
 default_generator = Generator()

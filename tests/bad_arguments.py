@@ -32,6 +32,7 @@ SAMPLES = {
     "ops.samples_elementwise": ["SAMPLES"],
     "ops.samples_extra": ["SAMPLES"],
     "ops.samples_network": ["SAMPLES"],
+    "ops.samples_replacing": ["SAMPLES"],
 }
 
 
@@ -261,6 +262,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.eye": _call(3, 4, k=1, dtype=np.float64),
     "cr.arange": _call(1, 7, 2, np.float64),
     "cr.linspace": _call(0.5, 2.5, 5, np.float64, endpoint=False),
+    "cr.logspace": _call(0.5, 2.5, 5, 2.0, np.float64),
     "cr.zeros_like": _call(X, np.float32),
     "cr.ones_like": _call(X, np.float32),
     "cr.empty_like": _call(X, np.float32),

@@ -37,13 +37,19 @@ import numpy as np
 import chainrule as cr
 from chainrule.errors import MissingPackageError
 from chainrule.ops.values import special_functions
-from ops import samples_arrays, samples_elementwise, samples_extra, samples_network
+from ops import (
+    samples_arrays,
+    samples_elementwise,
+    samples_extra,
+    samples_network,
+    samples_replacing,
+)
 from ops.sample import cotangent
 
 for name in sys.argv[2:]:
     special_functions.OURS.pop(name)
 arrays, missing = {}, {}
-parts = samples_elementwise, samples_arrays, samples_extra, samples_network
+parts = samples_elementwise, samples_arrays, samples_extra, samples_network, samples_replacing
 samples = [s for part in parts for s in part.SAMPLES if s.name in sys.argv[2:] or not sys.argv[2:]]
 for i, sample in enumerate(samples):
     for dtype in (np.float64, np.float32):

@@ -210,8 +210,8 @@ class Watch:
 
 
 def _samples() -> list[Callable[[], Any]]:
-    tables = ("samples_arrays", "samples_elementwise", "samples_extra", "samples_network")
-    samples = [s for t in tables for s in importlib.import_module(f"ops.{t}").SAMPLES]
+    tables = ("arrays", "elementwise", "extra", "network", "replacing")
+    samples = [s for t in tables for s in importlib.import_module(f"ops.samples_{t}").SAMPLES]
     return [lambda s=s: s.f(*[cr.tensor(x) for x in s.args]) for s in samples]
 
 

@@ -133,6 +133,22 @@ def linspace(
     return _new(made.astype(_dtype(dtype or kind)), device)
 
 
+def logspace(
+    start: float,
+    stop: float,
+    num: int,
+    base: float = 10.0,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Tensor:
+    """`num` numbers from base**start to base**stop, each the same multiple of the one before it."""
+    if num < 0:
+        raise ShapeError(f"logspace: num must not be negative: {num}")
+    made = base ** cast(Any, np.linspace)(start, stop, num)
+    return _new(made.astype(_dtype(dtype)), device)
+
+
 def _kind(number: complex) -> Any:
     """A number that promotes a dtype to complex if this one is."""
     return 0j if isinstance(number, complex) else 0.0

@@ -37,7 +37,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import selection
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.reductions import reduction
-from chainrule.ops.shapes import shaping
+from chainrule.ops.shapes import arranging, shaping
 from chainrule.ops.shapes.shaping import Axis
 
 FLOAT = np.dtype(np.float32)
@@ -591,6 +591,10 @@ class Tensor(Variable, metaclass=_Shown):
                 f"write swapaxes{axes}, or leave it out"
             )
         return self.permute_dims(*axes) if axes else self.T
+
+    def unfold(self, axis: int, size: int, step: int) -> Tensor:
+        """All windows of `size` elements along `axis`, every `step`, along a new last axis."""
+        return arranging.unfold(self, axis, size, step)
 
     def dot(self, b: Any) -> Tensor:
         """NumPy's product: over the last axis here and the last but one of `b`."""

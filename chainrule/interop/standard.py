@@ -52,12 +52,24 @@ def multiply(x1: Any, x2: Any, /) -> Any:
     return ew.mul(x1, x2)
 
 
-def divide(x1: Any, x2: Any, /) -> Any:
-    """The standard's name for `div`.
+def divide(x1: Any, x2: Any, /, *, rounding_mode: Literal["floor", "trunc"] | None = None) -> Any:
+    """The standard's name for `div`, or the quotient rounded down or towards 0.
 
     Shapes: (...), (...) -> (...).
+    Rounded, the quotient of integers is an integer, and the derivative is 0.
     """
-    return ew.div(x1, x2)
+    if rounding_mode is None:
+        return ew.div(x1, x2)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ConfigError(f"divide: rounding_mode is floor, trunc or None, not {rounding_mode!r}")
+    down = ew.floor_divide(x1, x2)
+    if rounding_mode == "floor":
+        return down
+    if down.dtype.kind not in "iu":
+        return ew.trunc(ew.div(x1, x2))
+    opposite = ew.not_equal(ew.less(x1, 0), ew.less(x2, 0))
+    rest = ew.not_equal(ew.remainder(x1, x2), 0)
+    return down + shaping.astype(ew.logical_and(opposite, rest), down.dtype)
 
 
 def negative(x: Any, /) -> Any:

@@ -1,9 +1,12 @@
-"""Names of PyTorch's `nn`, `optim` and `nn.functional` that do not exist here, and what to write.
+"""Names of PyTorch's that do not exist here, and what to write.
 
-They are what errors say, and the third column of docs/pytorch_names.md.
+They are what errors say, and a column of docs/pytorch_names.md. What no model on one CPU needs is
+stated once for each family of names.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 _SIZES = "layers are made with their sizes"
 _ONE_MACHINE = "leave it out: a model runs on the processors of one machine"
@@ -74,3 +77,179 @@ FUNCTIONS: dict[str, str] = {
     "scaled_grouped_mm": "write cr.matmul",
 }  # fmt: skip
 """Of `torch.nn.functional`."""
+
+_OUTER = "cr.outer(x, y)"
+_ADJOINT = "cr.conj(x.mT)"
+
+METHODS: dict[str, str] = {
+    "H": _ADJOINT, "mH": _ADJOINT, "adjoint": _ADJOINT, "ger": _OUTER,
+    "addcmul": "x + value * y * w", "addcdiv": "x + value * y / w", "addmv": "x + y @ w",
+    "addr": "x + cr.outer(y, w)", "addbmm": "x + cr.sum(y @ w, axis=0)",
+    "baddbmm": "cr.addmm(x, y, w)", "aminmax": "x.min(axis), x.max(axis)",
+    "argwhere": "cr.stack(cr.nonzero(x), axis=1)",
+    "arccos": "cr.acos(x)", "arccosh": "cr.acosh(x)", "arcsin": "cr.asin(x)",
+    "arcsinh": "cr.asinh(x)", "arctan": "cr.atan(x)", "arctan2": "cr.atan2(x, y)",
+    "arctanh": "cr.atanh(x)", "bernoulli": "cr.Generator(seed).uniform(x.shape) < x",
+    "multinomial": "cr.Generator(seed).multinomial(x, count)",
+    "random_": "x.data = cr.Generator(seed).integers(low, high, x.shape)",
+    "bitwise_not": "~x", "byte": "x.astype(cr.uint8)", "char": "x.astype(cr.int8)",
+    "short": "x.astype(cr.int16)", "cfloat": "x.astype(cr.complex64)",
+    "cdouble": "x.astype(cr.complex128)", "chalf": "x.astype(cr.complex64)",
+    "conj_physical": "cr.conj(x)",
+    "diagflat": "cr.diag(x.flatten())", "fix": "cr.trunc(x)", "fliplr": "cr.flip(x, axis=1)",
+    "flipud": "cr.flip(x, axis=0)", "float_power": "x.astype(cr.float64) ** y",
+    "hsplit": "cr.tensor_split(x, n, axis=1)", "vsplit": "cr.tensor_split(x, n, axis=0)",
+    "dsplit": "cr.tensor_split(x, n, axis=2)", "hardshrink": "cr.nn.functional.hardshrink(x)",
+    "prelu": "cr.nn.functional.prelu(x, weight)", "igamma": "cr.special.gammainc(x, y)",
+    "igammac": "cr.special.gammaincc(x, y)", "is_nonzero": "bool(x)",
+    "is_same_size": "x.shape == y.shape", "is_signed": "x.dtype.kind != 'u'",
+    "isneginf": "x == -cr.inf", "isposinf": "x == cr.inf", "isreal": "cr.imag(x) == 0",
+    "itemsize": "x.dtype.itemsize", "logdet": "cr.linalg.slogdet(x)[1]",
+    "msort": "cr.sort(x, axis=0)", "mvlgamma": "cr.multigammaln(x, count)",
+    "new": "cr.empty(shape, x.dtype)", "new_empty": "cr.empty(shape, x.dtype)",
+    "sgn": "cr.sign(x)", "split_with_sizes": "cr.split(x, sizes)",
+    "unsafe_split_with_sizes": "cr.split(x, sizes)", "unsafe_split": "cr.split(x, n)",
+    "unsafe_chunk": "cr.chunk(x, n)", "sum_to_size": "cr.sum(x, axis, keepdims=True)",
+    "symeig": "cr.linalg.eigh(x)", "take_along_dim": "cr.take_along_axis(x, indices, axis)",
+    "gcd": "np.gcd(x.numpy(), y.numpy())", "lcm": "np.lcm(x.numpy(), y.numpy())",
+    "frexp": "np.frexp(x.numpy())", "geqrf": "cr.linalg.qr(x)",
+    "orgqr": "cr.linalg.householder_product(x, tau)",
+    "ormqr": "cr.linalg.householder_product(x, tau) @ y",
+    "triangular_solve": "cr.linalg.solve(w, x)", "resolve_conj": "x", "resolve_neg": "x",
+}  # fmt: skip
+"""Of `torch.Tensor` (with `spellings.METHODS`): expressions, of which a test runs each."""
+
+PACKAGE_FUNCTIONS: dict[str, str] = {
+    "ravel": "x.flatten()", "dot": "cr.vecdot(x, y)", "detach": "x.detach()",
+    "fill": "cr.full_like(x, value)", "broadcast_tensors": "cr.broadcast_arrays(x, y)",
+    "atleast_1d": "cr.atleast(x, 1)", "atleast_2d": "cr.atleast(x, 2)",
+    "atleast_3d": "cr.atleast(x, 3)", "scalar_tensor": "cr.tensor(value)",
+    "std_mean": "cr.std(x, axis, correction=1), cr.mean(x, axis)",
+    "var_mean": "cr.var(x, axis, correction=1), cr.mean(x, axis)",
+    "trapz": "cr.trapezoid(x)", "range": "cr.arange(low, high + 1)", "row_stack": "cr.vstack(xs)",
+    "rsub": "y - x", "chain_matmul": "cr.linalg.multi_dot(xs)", "frobenius_norm": "cr.norm(x)",
+    "nuclear_norm": "cr.linalg.norm(x, ord='nuc')", "lobpcg": "cr.linalg.eigh(x)",
+    "lu_unpack": "cr.linalg.lu(x)", "svd_lowrank": "cr.linalg.svd(x)",
+    "pca_lowrank": "cr.linalg.svd(x - x.mean(0))",
+    "rand_like": "cr.Generator(seed).uniform(x.shape)",
+    "randn_like": "cr.Generator(seed).normal(x.shape)",
+    "randint_like": "cr.Generator(seed).integers(low, high, x.shape)",
+    "normal": "cr.Generator(seed).normal(shape, mean=low, std=high)",
+    "promote_types": "cr.result_type(x, y)", "constant_pad_nd": "cr.nn.functional.pad(x, widths)",
+}  # fmt: skip
+"""Of `torch` (with `spellings.FUNCTIONS`): expressions, of which a test runs each."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Names that one sentence answers: those listed, and all with a prefix or a suffix."""
+
+    title: str
+    advice: str
+    prefixes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def holds(self, name: str) -> bool:
+        """Whether the name is one of these."""
+        return name in self.names or name.startswith(self.prefixes) or name.endswith(self.suffixes)
+
+
+def _family(title: str, advice: str, rule: str, names: str = "") -> Family:
+    """A family by words: `ab*` is a prefix, `*ab` a suffix."""
+    words = rule.split()
+    return Family(
+        title,
+        advice,
+        tuple([w[:-1] for w in words if w.endswith("*")]),
+        tuple([w[1:] for w in words if w.startswith("*")]),
+        tuple(names.split()),
+    )
+
+
+FAMILIES: tuple[Family, ...] = (
+    _family(
+        "quantized arrays", "leave it out: arrays are not quantized",
+        "quantize_* quantized_* fake_quantize_* fused_moving_avg* q_* fbgemm_* choose_qparams*",
+        "dequantize empty_quantized int_repr is_quantized qscheme q_scale q_zero_point "
+        "q_per_channel_axis q_per_channel_scales q_per_channel_zero_points",
+    ),
+    _family(
+        "sparse arrays", "arrays are dense: write the function of dense arrays",
+        "sparse_* to_sparse*",
+        "dsmm hsmm hspmm saddmm smm spmm sspaddmm coalesce dense_dim is_coalesced is_sparse "
+        "is_sparse_csr sparse_dim sparse_mask to_dense to_sparse to_sparse_bsc to_sparse_bsr "
+        "to_sparse_coo to_sparse_csc to_sparse_csr values indices crow_indices col_indices "
+        "row_indices ccol_indices sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_",
+    ),
+    _family(
+        "PyTorch's implementations", "write the function of nn.functional, or the layer of nn",
+        "cudnn_* miopen_* mkldnn_* native_* batch_norm_* grid_sampler*",
+        "affine_grid_generator conv_tbc convolution feature_dropout gru gru_cell lstm lstm_cell "
+        "rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell max_pool1d_with_indices norm_except_dim "
+        "segment_reduce embedding_renorm_ dropout_ alpha_dropout_ feature_alpha_dropout_ "
+        "feature_dropout_ celu_ selu_ rrelu_ threshold_ to_mkldnn to_padded_tensor",
+    ),
+    _family(
+        "symbolic sizes", "sizes are Python's integers: write Python's functions of them", "sym_*"
+    ),
+    _family(
+        "functions that copy", "write the function without _copy: no two results share memory",
+        "*_copy", "narrow_copy",
+    ),
+    _family(
+        "mixed precision", "write with cr.autocast():",
+        "autocast_* get_autocast_* set_autocast_* is_autocast_* clear_autocast_*",
+    ),
+    _family(
+        "compiling", "write cr.jit(f)", "import_ir_module* parse_*",
+        "fork wait merge_type_from_type_comment unify_type_list",
+    ),
+    _family(
+        "random numbers",
+        "draw them with a cr.Generator, whose state can be kept and set: normal, uniform, "
+        "integers, permutation, bernoulli, multinomial, or with NumPy's",
+        "", "seed initial_seed get_rng_state set_rng_state thread_safe_generator poisson binomial "
+        "cauchy_ exponential_ geometric_ log_normal_",
+    ),
+    _family(
+        "settings of the process", "leave it out: there is no such setting",
+        "are_deterministic* get_d* get_float32* get_num_interop* set_anomaly* set_d* set_f* "
+        "set_num_interop* set_warn* is_anomaly* is_deterministic* is_warn* "
+        "use_deterministic* is_inference* init_num* profiler_* compiled_with* prepare_multi*",
+        "get_file_path is_vulkan_available set_printoptions",
+    ),
+    _family(
+        "memory and devices",
+        "leave it out: no result depends on how an array lies in memory, and all are on the CPU",
+        "as_strided*",
+        "as_strided as_strided_ as_strided_scatter as_subclass empty_strided "
+        "empty_permuted const_data_ptr data_ptr dim_order "
+        "ipu is_conj is_cpu is_distributed is_inference is_ipu is_maia is_meta is_mkldnn is_mps "
+        "is_mtia is_neg is_nested is_pinned is_set_to is_shared is_storage is_vulkan is_xla is_xpu "
+        "layout module_load mtia name new_empty_strided output_nr record_stream reinforce resize "
+        "resize_ resize_as resize_as_ retains_grad set_ share_memory_ slice_inverse storage "
+        "storage_offset storage_type stride untyped_storage volatile grad_dtype",
+    ),
+    _family(
+        "data of other libraries", "write cr.asarray(x), which reads arrays, buffers and DLPack",
+        "", "from_file frombuffer to_dlpack",
+    ),
+    _family(
+        "what NumPy does", "write it with NumPy, outside the graph", "",
+        "apply_ map_ map2_ hash_tensor histogramdd nonzero_static index classproperty "
+        "fill_diagonal_ transpose_",
+    ),
+)  # fmt: skip
+"""Of `torch` and `torch.Tensor`: what one sentence answers."""
+
+
+def family_of(name: str) -> Family | None:
+    """The first family that holds the name."""
+    return next((f for f in FAMILIES if f.holds(name)), None)
+
+
+def family_advice(name: str) -> str | None:
+    """What to write for a name of a family, None where it is in none."""
+    family = family_of(name)
+    return None if family is None else family.advice

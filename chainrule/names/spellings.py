@@ -42,6 +42,7 @@ METHODS: dict[str, str] = {
     "uniform_": "cr.nn.init.uniform_(x)", "detach_": "x = x.detach()",
     "equal": "bool(cr.all(x == y))", "sort": "cr.sort(x), cr.argsort(x)",
     "nonzero": "cr.stack(cr.nonzero(x), axis=1)",
+    **not_offered.METHODS,
 }
 """What to write for a method of PyTorch's tensors; a test runs each."""
 FUNCTIONS: dict[str, str] = {
@@ -52,8 +53,8 @@ FUNCTIONS: dict[str, str] = {
     "randint": "cr.Generator(seed).integers(low, high, shape)",
     "randperm": "cr.Generator(seed).permutation(n)",
     "float": "cr.float32", "double": "cr.float64", "half": "cr.float16", "int": "cr.int32",
-    "long": "cr.int64", "arcsin": "cr.asin(x)", "arccos": "cr.acos(x)", "arctan": "cr.atan(x)",
-    "arctan2": "cr.atan2(y, x)", "power": "cr.pow(x, y)",
+    "long": "cr.int64", "power": "cr.pow(x, y)",
+    **not_offered.PACKAGE_FUNCTIONS,
 }
 """What to write for a function of PyTorch's or NumPy's, besides those above; a test runs each."""
 LEFT_OUT: dict[str, str] = {
@@ -70,7 +71,7 @@ PACKAGE: dict[str, str] = {
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
     "is_tensor": "write isinstance(x, cr.Tensor)",
     "set_default_dtype": "say dtype= where arrays are made", "FloatTensor": "write cr.tensor(data)",
-    "utils": "write cr.data, cr.checkpoint",
+    "utils": "write cr.data, cr.checkpoint", "typename": "write type(x).__name__",
 }
 """What to do about functions of PyTorch's package that have none here."""
 _WITH_DTYPE = "make the model with dtype=, as in nn.Linear(3, 2, dtype=cr.float64)"
@@ -121,8 +122,9 @@ LACKING: dict[str, str] = {
     "inplace": "nothing is changed in place; use the result",
     "out": "nothing is changed in place; use the result",
     "requires_grad": "call requires_grad_() on the result",
-    "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
-    "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
+    "rounding_mode": "write cr.divide(a, b, rounding_mode=...)",
+    "alpha": "multiply first, as in a + alpha * b",
+    "beta": "write cr.nn.functional.softplus(x, beta)",
     "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
     "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
@@ -205,8 +207,9 @@ _LOSSES = {
 def put_elsewhere(cls: type) -> None:
     """Let `cls` say what to write for the names of functions, and for `name_`, that it lacks."""
     functions = [n for module in ("chainrule", "chainrule.linalg") for n in imports_of(module)]
-    for name in [*METHODS, *LEFT_OUT, *functions]:
-        if name[0] == "_" or not name.isidentifier() or not name.islower():
+    families = [n for family in not_offered.FAMILIES for n in family.names]
+    for name in [*METHODS, *LEFT_OUT, *functions, *families]:
+        if name[0] == "_" or not name.isidentifier() or not (name.islower() or name in METHODS):
             continue  # a module or a class
         for spelling in (name, f"{name}_"):
             if not any(spelling in vars(c) for c in cls.__mro__):
@@ -233,7 +236,9 @@ def _function(name: str) -> str | None:
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
             return f"write cr.{part}.{name}"
-    return None
+    if name.endswith("_") and (name[:-1] in imports_of("chainrule") or _function(name[:-1])):
+        return f"nothing is changed in place: write what there is for {name[:-1]}"
+    return not_offered.family_advice(name)
 
 
 def _method(name: str) -> str | None:
@@ -246,4 +251,4 @@ def _method(name: str) -> str | None:
             return f"it is a function: write {shown}.{name}(x, ...)"
     if name.endswith("_") and (there := _method(name[:-1])) is not None:
         return f"nothing is changed in place; {there}, and use the result"
-    return None
+    return not_offered.family_advice(name)

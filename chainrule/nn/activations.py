@@ -12,14 +12,7 @@ from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, clas
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import normalize_axis, reshape
-
-
-def _softplus(x: Any, beta: float, threshold: float) -> Any:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
-    scaled = x * beta
-    return where(scaled > threshold, x, ew.softplus(ew.at_most(scaled, threshold)) / beta)
 
 
 def _along(f: Any) -> Any:
@@ -68,7 +61,7 @@ ROWS: dict[str, Row] = {
     ),
     "Tanhshrink": Row(functional.tanhshrink, doc="x - tanh(x)."),
     "Softplus": Row(
-        _softplus, {"beta": 1.0, "threshold": 20.0},
+        functional.softplus, {"beta": 1.0, "threshold": 20.0},
         doc="log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.",
         checks={"beta": (lambda x: x != 0, "a number other than 0")},
     ),

@@ -16,6 +16,7 @@ from chainrule.ops.networks.activations import (
     relu6 as relu6,
     selu as selu,
     softmin as softmin,
+    softplus as softplus,
     softshrink as softshrink,
     softsign as softsign,
     tanhshrink as tanhshrink,
@@ -70,7 +71,6 @@ from chainrule.ops.reductions.distances import (
 from chainrule.ops.elementwise import (
     relu as relu,
     sigmoid as sigmoid,
-    softplus as softplus,
     tanh as tanh,
 )
 from chainrule.ops.networks.embedding_bags import embedding_bag as embedding_bag

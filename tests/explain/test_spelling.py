@@ -24,17 +24,36 @@ PLACES: dict[str, Any] = {
     "cr": cr, "y": cr.tensor(SQUARE), "w": cr.tensor(SQUARE), "shape": (2, 2), "axes": (1, 0),
     "axis": 1, "axis1": 0, "axis2": 1, "source": 0, "destination": 1, "counts": (2, 2), "min": 0.0,
     "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0], "xs": [SQUARE, SQUARE], "seed": 3,
-    "low": 0, "high": 4, "n": 5,
+    "low": 0, "high": 4, "n": 5, "np": np, "count": 1, "weight": np.float32(0.5), "sizes": (1, 1),
+    "widths": (1, 2),
 }  # fmt: skip
 """What stands for the names in the hints."""
 
 
+V, WHOLE = cr.tensor(SQUARE[0]), cr.tensor([[12, 18], [5, 7]])
+OTHERS: dict[str, dict[str, Any]] = {
+    "repeat_interleave": {"counts": 2},
+    "ger": {"x": V, "y": V},
+    "addr": {"y": V, "w": V},
+    "bitwise_not": {"x": WHOLE},
+    "gcd": {"x": WHOLE, "y": WHOLE},
+    "lcm": {"x": WHOLE, "y": WHOLE},
+    "frexp": {"x": V},
+    "dsplit": {"x": cr.ones((2, 3, 5))},
+    "arccosh": {"x": 1 + V},
+    "is_nonzero": {"x": cr.tensor(0.5)},
+    "isreal": {"x": V + 1j},
+    "take_along_dim": {"indices": np.array([[0], [1]])},
+    "orgqr": {"tau": V},
+    "ormqr": {"tau": V},
+}
+"""What stands for a name in one hint."""
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_hint_says_works(name: str):
-    places = {**PLACES, "x": tensor()}
-    if name == "repeat_interleave":
-        places["counts"] = 2
-    exec(METHODS[name], places)
+    x = cr.tensor(SQUARE / 4, requires_grad=True)
+    exec(METHODS[name], {**PLACES, "x": x, **OTHERS.get(name, {})})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

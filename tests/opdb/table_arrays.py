@@ -137,14 +137,6 @@ def _meshgrid(*xs: Any, indexing: str = "ij") -> Any:
     return scattering.meshgrid(*flat, indexing=indexing)  # type: ignore[arg-type]
 
 
-def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    from itertools import combinations, combinations_with_replacement
-
-    pick = combinations_with_replacement if with_replacement else combinations
-    places = np.array(list(pick(range(x.shape[0]), r)), int).reshape(-1, r)
-    return cr.take(x, places, axis=0) if r else cr.take(x, np.zeros(0, int), axis=0)
-
-
 def _like(f: Any) -> Any:
     """`reshape_as` and its like: a shape taken from another array."""
     return lambda x, other: f(x, other.shape)
@@ -205,7 +197,7 @@ ARRAYS = [
     Row("column_stack", lambda xs: extra.column_stack(xs)),
     Row("block_diag", extra.block_diag),
     Row("cartesian_prod", extra.cartesian_prod),
-    Row("combinations", _combinations),
+    Row("combinations", cr.combinations),
     Row("meshgrid.variadic_tensors", _meshgrid),
     Row("meshgrid.list_of_tensors", _meshgrid),
     Row("atleast_1d", _atleast(1)),
@@ -224,7 +216,7 @@ ARRAYS = [
     Row("dsplit", _placed(extra.tensor_split, axis=2)),
     Row("unbind", words(cr.unstack, "input dim=axis")),
     Row("unbind_copy", words(cr.unstack, "input dim=axis")),
-    Row("unfold", lambda x, dim, size, step: extra.unfold(x, dim, size, step)),
+    Row("unfold", lambda x, dim, size, step: x.unfold(dim, size, step)),
     Row("unfold_copy", lambda x, dim, size, step: extra.unfold(x, dim, size, step)),
     Row("narrow", _narrow),
     Row("narrow_copy", _narrow),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 import chainrule as cr
 from chainrule.linalg import diagonal
@@ -32,13 +29,13 @@ def _number(f: Any) -> Any:
 
 
 def _filled(x: Any, axis: int, index: Any, value: Any) -> Any:
-    at = index if index.ndim else cr.reshape(index, (1,))
-    shape = (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :]) if axis >= 0 else None
-    if shape is None:
-        axis = axis + x.ndim
-        shape = (*x.shape[:axis], at.shape[0], *x.shape[axis + 1 :])
-    value = value if hasattr(value, "shape") else np.asarray(value, x.dtype)
-    return scattering.index_copy(x, axis, at, cr.broadcast_to(value, shape))
+    value = cr.reshape(value, ()) if hasattr(value, "shape") else value
+    return cr.index_fill(x, axis, index if index.ndim else cr.reshape(index, (1,)), value)
+
+
+def _index_reduce(x: Any, axis: int, index: Any, source: Any, reduce: Any, **more: Any) -> Any:
+    full = [cr.reshape(a, (1,)) if a.ndim == 0 else a for a in (index, source)]
+    return cr.index_reduce(x, axis, *full, reduce, **more)
 
 
 def _index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
@@ -108,24 +105,6 @@ def _diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     return cr.moveaxis(scattering.diag_embed(x, offset=offset), (-2, -1), (dim1, dim2))
 
 
-def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    at = np.arange(math.prod(x.shape)).reshape(x.shape)
-    places = np.diagonal(at, offset, dim1, dim2)
-    return cr.reshape(scattering.put(x, places, source), x.shape)
-
-
-def _select_scatter(x: Any, source: Any, dim: int, index: int) -> Any:
-    key = (*[slice(None)] * (dim % x.ndim), index)
-    return scattering.index_put(x, key, source)
-
-
-def _slice_scatter(
-    x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Any:
-    key = (*[slice(None)] * (dim % x.ndim), slice(start, end, step))
-    return scattering.index_put(x, key, source)
-
-
 def _getitem(x: Any, key: Any) -> Any:
     return getitem(x, key)
 
@@ -142,9 +121,13 @@ def _diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = 
 
 CHOOSING = [
     Row("__getitem__", _getitem),
-    Row("select_scatter", _select_scatter),
-    Row("slice_scatter", _slice_scatter),
-    Row("diagonal_scatter", _diagonal_scatter),
+    Row("select_scatter", words(cr.select_scatter, "input src dim=axis index=index")),
+    Row("slice_scatter", words(cr.slice_scatter, "input src dim start end step")),
+    Row(
+        "diagonal_scatter",
+        words(cr.diagonal_scatter, "input src offset=offset dim1=axis1 dim2=axis2"),
+    ),
+    Row("masked_scatter", cr.masked_scatter),
     Row("diagonal", _diagonal),
     Row("diagonal_copy", _diagonal),
     Row("linalg.diagonal", lambda x, offset=0, dim1=-2, dim2=-1: _diagonal(x, offset, dim1, dim2)),
@@ -163,6 +146,7 @@ CHOOSING = [
     Row("index_add", _number(_index_add)),
     Row("index_copy", _number(_index_copy)),
     Row("index_fill", _number(_filled)),
+    *[Row(f"index_reduce.{r}", _number(_index_reduce)) for r in ("prod", "mean", "amin", "amax")],
     Row("index_put", _index_put),
     Row("put", _put),
     Row("scatter", _number(_scatter)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import chainrule as cr
 from chainrule import special as sp
+from chainrule.nn import functional
 from chainrule.ops.complex import angle, complex, conj, polar, real
 from chainrule.ops.networks import activations as act
 from opdb.harness import Row
@@ -82,18 +83,8 @@ UNARY: dict[str, Any] = {
 }
 
 
-def _divided(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
-    if rounding_mode is None:
-        return cr.div(a, b)
-    return cr.floor(cr.div(a, b)) if rounding_mode == "floor" else cr.trunc(cr.div(a, b))
-
-
 def _logit(x: Any, eps: float | None = None) -> Any:
     return sp.logit(x if eps is None else cr.clip(x, eps, 1 - eps))
-
-
-def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    return cr.where(x * beta > threshold, x, cr.softplus(x * beta) / beta)
 
 
 def _swapped(f: Any) -> Any:
@@ -129,7 +120,9 @@ ELEMENTWISE = [
     Row("nn.functional.hardshrink", words(act.hardshrink, "input lambd=threshold")),
     Row("nn.functional.softshrink", words(act.softshrink, "input lambd=threshold")),
     Row("nn.functional.threshold", words(act.threshold, "input threshold=at value=value")),
-    Row("nn.functional.softplus", _softplus),
+    Row(
+        "nn.functional.softplus", words(functional.softplus, "input beta=beta threshold=threshold")
+    ),
     Row("nn.functional.prelu", act.prelu),
     Row("nn.functional.glu", words(act.glu, "input dim=axis")),
     *[Row(f"polygamma.polygamma_n_{n}", lambda x, n: sp.polygamma(n, x)) for n in range(5)],
@@ -140,9 +133,9 @@ ELEMENTWISE = [
     Row("sub", _scaled(cr.sub)),
     Row("rsub", _rsub),
     Row("mul", cr.mul),
-    Row("div.no_rounding_mode", _divided),
-    Row("div.trunc_rounding", _divided),
-    Row("div.floor_rounding", _divided),
+    Row("div.no_rounding_mode", cr.divide),
+    Row("div.trunc_rounding", cr.divide),
+    Row("div.floor_rounding", cr.divide),
     Row("true_divide", cr.div),
     Row("pow", cr.pow),
     Row("float_power", cr.pow),

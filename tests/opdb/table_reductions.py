@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 import chainrule as cr
 from chainrule.ops.indexing import sorting
@@ -73,6 +74,27 @@ def _norm(x: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype:
 def _quantile(x: Any, q: Any, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
     q = q if isinstance(q, float) else q.numpy() if not q.requires_grad else q
     return sorting.quantile(x, q, axis=axis_of(x, dim), keepdims=keepdim, **more)
+
+
+def _nanquantile(x: Any, q: Any, dim: Any = None, keepdim: bool = False, **more: Any) -> Any:
+    q = q if isinstance(q, float) else q.numpy() if not q.requires_grad else q
+    return cr.nanquantile(x, q, axis=axis_of(x, dim), keepdims=keepdim, **more)
+
+
+def _their_nanmedian(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Values alone: of equal elements PyTorch has any index."""
+    found = torch.nanmedian(x, *args, **kwargs)
+    return found if isinstance(found, torch.Tensor) else found.values
+
+
+def _mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    return cr.mode(x, axis=dim, keepdims=keepdim) if x.ndim else (x, np.zeros((), int))
+
+
+def _gradient(x: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+    h = 1 if spacing is None else spacing
+    order: Any = edge_order
+    return cr.gradient(x, spacing=h, axis=axis_of(x, dim), edge_order=order)
 
 
 def _sorted(x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
@@ -192,6 +214,10 @@ REDUCTIONS = [
     Row("kthvalue", _kthvalue),
     Row("quantile", _quantile),
     Row("median", _lower_median),
+    Row("nanquantile", _nanquantile),
+    Row("nanmedian", reduction(cr.nanmedian), _their_nanmedian),
+    Row("mode", _mode),
+    Row("gradient", _gradient),
     # integrals and statistics
     Row("trapz", _trapezoid(extra.trapezoid)),
     Row("trapezoid", _trapezoid(extra.trapezoid)),

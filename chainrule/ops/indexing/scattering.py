@@ -77,12 +77,12 @@ class LastWriter(Op):
         return
 
 
-def _flat_places(shape: Shape) -> Any:
+def flat_places(shape: Shape) -> Any:
     """0, 1, 2, ... in the given shape: indexed like an array, it gives flat places."""
     return np.arange(math.prod(shape)).reshape(shape)
 
 
-def _write(what: str, x: Any, places: Any, source: Any) -> Any:
+def overwrite(what: str, x: Any, places: Any, source: Any) -> Any:
     """`x` with `source`, which broadcasts, at the flat `places`; the last of equal ones stays."""
     source = _fitting(what, source, tuple(places.shape), x)
     if 0 in places.shape:
@@ -115,9 +115,9 @@ def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any
     the shape of `x[key]` and take the dtype of `x`. Of equal indices the last stays, and alone gets
     a gradient; with `accumulate` they add up. What is overwritten has gradient 0.
     """
-    places = getitem(_flat_places(tuple(x.shape)), key)
+    places = getitem(flat_places(tuple(x.shape)), key)
     if not accumulate:
-        return _write("index_put", x, places, values)
+        return overwrite("index_put", x, places, values)
     values = _fitting("index_put", values, tuple(places.shape), x)
     added = apply(TakeAdd(0, (math.prod(x.shape),)), values, places)
     return x + reshape(added, tuple(x.shape))
@@ -141,7 +141,7 @@ def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
     alone gets a gradient. What is overwritten has gradient 0.
     """
     places, source = _places("scatter", x, axis, indices, source)
-    return _write("scatter", x, places, source)
+    return overwrite("scatter", x, places, source)
 
 
 def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
@@ -150,7 +150,7 @@ def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
     Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
     """
     axis, indices = _one_axis("index_copy", x, axis, indices)
-    return _write("index_copy", x, take(_flat_places(tuple(x.shape)), indices, axis=axis), source)
+    return overwrite("index_copy", x, take(flat_places(tuple(x.shape)), indices, axis=axis), source)
 
 
 def _integers(what: str, indices: Any) -> Any:
@@ -356,7 +356,8 @@ def index_select(x: Any, axis: int, indices: Any) -> Any:
 # --- Masks, triangles, diagonals -----------------------------------------------------------------
 
 
-def _mask(what: str, mask: Any) -> Any:
+def bool_mask(what: str, mask: Any) -> Any:
+    """`mask` as an array of bools; `what` asks for it."""
     array = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if array.dtype.kind != "b":
         raise DtypeError(
@@ -371,7 +372,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     Shapes: (...), (...) -> (...).
     The dtype is that of `x`; a value that it cannot hold is refused.
     """
-    return where(_mask("masked_fill", mask), _filling(value, x.dtype), x)
+    return where(bool_mask("masked_fill", mask), _filling(value, x.dtype), x)
 
 
 _RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -393,7 +394,7 @@ def masked_select(x: Any, mask: Any) -> Any:
     Shapes: (...), (...) -> (k).
     Both broadcast. The size depends on values, so that this cannot be traced.
     """
-    mask = _mask("masked_select", mask)
+    mask = bool_mask("masked_select", mask)
     shape = np.broadcast_shapes(tuple(x.shape), tuple(mask.shape))
     return getitem(broadcast_to(x, shape), broadcast_to(mask, shape))
 

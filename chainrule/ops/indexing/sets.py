@@ -5,6 +5,7 @@ How many elements are unique depends on values, which must be known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from chainrule.errors import TraceError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import take
 from chainrule.ops.indexing.sorting import searchsorted, sort
-from chainrule.ops.shapes.shaping import astype, flatten
+from chainrule.ops.shapes.shaping import astype, flatten, normalize_axis, reshape
 
 
 class UniqueAll(NamedTuple):
@@ -50,16 +51,21 @@ def unique_all(x: Any) -> UniqueAll:
     values, indices and counts have one axis, inverse_indices the shape of `x`. Each NaN is unique.
     The gradient of a value goes to its first element. Values must be known: not inside `jit`.
     """
+    _, *found = np.unique_all(_known("unique", x))
+    indices, inverse, counts = _alike(x, found)
+    return UniqueAll(take(flatten(x), indices, axis=0), indices, inverse, counts)
+
+
+def _known(what: str, x: Any) -> Any:
+    """The values of `x`, which must not be traced."""
     value = value_of(x)
     if isinstance(value, Spec):
         line = user_line()
         raise TraceError(
-            f"unique at {location(*line)}: how many values {value} has is not known while "
+            f"{what} at {location(*line)}: how many values {value} has is not known while "
             f"it is traced; call it outside{source_quote(*line)}"
         )
-    _, *found = np.unique_all(value)
-    indices, inverse, counts = _alike(x, found)
-    return UniqueAll(take(flatten(x), indices, axis=0), indices, inverse, counts)
+    return value
 
 
 def _alike(x: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -91,6 +97,38 @@ def unique_inverse(x: Any) -> UniqueInverse:
     """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_consecutive(
+    x: Any,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:
+    """`x` without the elements (along `axis`, the slices) that equal the one before them.
+
+    Shapes: (*s) -> (k) if axis is None; (*s, axis: n) -> (*s, axis: k).
+    Without `axis`, of the flat array. With `return_inverse` also which run each element is in (of
+    the shape of x, or along `axis`), with `return_counts` the length of each run: then a tuple. The
+    gradient goes to the first of each run. Values must be known: not inside `jit`.
+    """
+    value = _known("unique_consecutive", x)
+    place = 0 if axis is None else normalize_axis(axis, x.ndim)
+    rows = value.reshape(-1) if axis is None else np.moveaxis(value, place, 0)
+    n = rows.shape[0]
+    rows = rows.reshape(n, math.prod(rows.shape[1:]))
+    new = np.ones(n, bool)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    inverse = np.cumsum(new) - 1
+    counts = np.diff([*starts, n]).astype(np.int64)
+    starts, inverse, counts = _alike(x, [starts, inverse, counts])
+    found = [take(flatten(x) if axis is None else x, starts, axis=place)]
+    if return_inverse:
+        found.append(reshape(inverse, tuple(x.shape)) if axis is None else inverse)
+    if return_counts:
+        found.append(counts)
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def isin(x1: Any, x2: Any, *, invert: bool = False) -> Any:

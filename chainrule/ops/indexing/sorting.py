@@ -7,6 +7,7 @@ largest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -164,11 +165,16 @@ def quantile(
         )
     if x.dtype.kind not in REAL:
         raise DtypeError(f"quantile: needs real floats, not {x.dtype}; use astype first")
-    ranks = _ranks(q)
+    fractions = ranks(q)
     moved = flatten(x) if axis is None else moveaxis(x, axis, -1)
     if moved.shape[-1] == 0:
         raise ShapeError(f"quantile: there are no elements along axis {axis} of {tuple(x.shape)}")
-    y = moveaxis(_at_ranks(sort(moved), ranks, interpolation), -1, 0)
+    y = moveaxis(_at_ranks(sort(moved), fractions, interpolation), -1, 0)
+    return with_axes_of(x, y, q, axis, keepdims)
+
+
+def with_axes_of(x: Any, y: Any, q: Any, axis: int | None, keepdims: bool) -> Any:
+    """Quantiles `y` (k, *s) of `x` along `axis`, with the axes that `q` and `keepdims` ask for."""
     ones = range(x.ndim) if axis is None else (normalize_axis(axis, x.ndim),)
     kept = [1 if i in ones else n for i, n in enumerate(x.shape)]
     return reshape(y, (*_q_shape(q), *(kept if keepdims else y.shape[1:])))
@@ -179,7 +185,7 @@ def _q_shape(q: Any) -> tuple[int, ...]:
     return tuple(np.shape(q) if not hasattr(q, "shape") else q.shape)
 
 
-def _ranks(q: Any) -> Any:
+def ranks(q: Any) -> Any:
     """The quantiles as one axis, checked; in float64, which counts further than float32."""
     fractions = q if hasattr(q, "dtype") else np.asarray(q, np.float64)
     if fractions.ndim > 1:
@@ -192,22 +198,29 @@ def _ranks(q: Any) -> Any:
 
 def _at_ranks(ordered: Any, q: Any, interpolation: Interpolation) -> Any:
     """Elements at the fractions `q` of the sorted last axis: (..., n), (k,) -> (..., k)."""
-    rank = q * (ordered.shape[-1] - 1)
+    y = between(
+        q * (ordered.shape[-1] - 1),
+        ordered.dtype,
+        interpolation,
+        lambda places: take(ordered, places, axis=-1),
+    )
+    last = _cut(ordered, ordered.ndim - 1, -1, ordered.shape[-1])
+    return where(ew.isnan(last), last, y)  # NaNs were sorted to the end
+
+
+def between(rank: Any, dtype: Any, interpolation: Interpolation, pick: Callable[[Any], Any]) -> Any:
+    """What stands at fractional ranks, made of the elements that `pick` gives for whole ones."""
     if interpolation == "nearest":
         rank = ew.round(rank)
     low, high = ew.floor(rank), ew.ceil(rank)
-    a = take(ordered, astype(low, np.int64), axis=-1)
-    b = take(ordered, astype(high, np.int64), axis=-1)
+    a, b = pick(astype(low, np.int64)), pick(astype(high, np.int64))
     if interpolation in ("lower", "nearest"):
-        y = a
-    elif interpolation == "higher":
-        y = b
-    else:
-        share = rank - low if interpolation == "linear" else 0.5 * (high - low)
-        share = astype(share, ordered.dtype)
-        y = strong_mul(1 - share, a) + strong_mul(share, b)  # 0 times infinity is 0 here
-    last = _cut(ordered, ordered.ndim - 1, -1, ordered.shape[-1])
-    return where(ew.isnan(last), last, y)  # NaNs were sorted to the end
+        return a
+    if interpolation == "higher":
+        return b
+    share = rank - low if interpolation == "linear" else 0.5 * (high - low)
+    share = astype(share, dtype)
+    return strong_mul(1 - share, a) + strong_mul(share, b)  # 0 times infinity is 0 here
 
 
 def median(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:

@@ -30,6 +30,15 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
     return where(x <= low, low, where(x >= high, high, x))
 
 
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta x)) / beta, and `x` itself where beta x exceeds the threshold.
+
+    Shapes: (*s) -> (*s).
+    """
+    scaled = x if beta == 1 else x * beta
+    return where(scaled > threshold, x, ew.softplus(ew.at_most(scaled, threshold)) / beta)
+
+
 def relu6(x: Any) -> Any:
     """`x` limited to [0, 6]. Howard et al. 2017, arXiv:1704.04861.
 
