@@ -267,11 +267,11 @@ def scatter_reduce(
 ) -> Any:
     """`x` with the elements of `source` at `indices` along `axis` reduced into it.
 
-    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s). Shapes as in `scatter`. `reduce` is
-    sum, prod, mean, amax or amin of the elements that one index names. With `include_self` the
-    element of x at that index is one of them. What no index names stays. Extrema that tie share the
-    gradient equally. Derivatives of a product are right at zeros, in every order; it takes memory
-    for (elements of x) times (most elements at one index).
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
+    Shapes as in `scatter`. `reduce` is sum, prod, mean, amax or amin of the elements that one index
+    names. With `include_self` the element of x at that index is one of them. What no index names
+    stays. Extrema that tie share the gradient equally. Derivatives of a product are right at zeros,
+    in every order; it takes memory for (elements of x) times (most elements at one index).
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise ConfigError(

@@ -31,10 +31,10 @@ def embedding_bag(
 ) -> Any:
     """Rows of `weight` at `indices`, those of each bag put together, as in PyTorch.
 
-    Shapes: (B, L), (N, C) -> (B, C); (L), (N, C), (B) -> (M, C). Bags are the rows of indices (B,
-    L). Of a flat list (L), a bag begins at each of the `offsets`; with `include_last_offset` the
-    last offset is the end of the last bag. Rows of `padding_idx` do not count; an empty bag is 0.
-    Rows may be weighted where they are summed.
+    Shapes: (B, L), (N, C) -> (B, C); (L), (N, C), (B) -> (M, C).
+    Bags are the rows of indices (B, L). Of a flat list (L), a bag begins at each of the `offsets`;
+    with `include_last_offset` the last offset is the end of the last bag. Rows of `padding_idx` do
+    not count; an empty bag is 0. Rows may be weighted where they are summed.
     """
     if mode not in ("sum", "mean", "max"):
         raise ConfigError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")

@@ -62,12 +62,12 @@ def batch_norm(
 ) -> BatchNorm:
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel, and the running statistics.
 
-    Shapes: (N, C, *s), (C), (C), (C), (C) -> (N, C, *s), (C), (C). In training mean and variance
-    are those of the batch, over all axes but 1. The running ones come back without a gradient,
-    moved towards them by `momentum` (the variance with correction 1, as in PyTorch). Otherwise they
-    are the running ones, which come back as they are. They are (C,), or None, which stays None.
-    Raises in training on one element per channel. Ioffe & Szegedy 2015, arXiv:1502.03167, algorithm
-    1.
+    Shapes: (N, C, *s), (C), (C), (C), (C) -> (N, C, *s), (C), (C).
+    In training mean and variance are those of the batch, over all axes but 1. The running ones come
+    back without a gradient, moved towards them by `momentum` (the variance with correction 1, as in
+    PyTorch). Otherwise they are the running ones, which come back as they are. They are (C,), or
+    None, which stays None. Raises in training on one element per channel. Ioffe & Szegedy 2015,
+    arXiv:1502.03167, algorithm 1.
     """
     given = {"running_mean": running_mean, "running_var": running_var}
     _check("batch_norm", x, {**given, "weight": weight, "bias": bias})

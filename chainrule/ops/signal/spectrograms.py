@@ -117,9 +117,10 @@ def istft(
 ) -> Any:
     """The signal whose `stft` with the same settings is nearest to `x`: (F, T) or (B, F, T).
 
-    Shapes: (*b, F, T) -> (*b, length) if length is not None; (*b, F, T) -> (*b, L). Frames are
-    multiplied with the window and added where they overlap. The result is divided by the sum of the
-    squared windows, which must not be 0. Griffin & Lim 1984, doi:10.1109/TASSP.1984.1164317.
+    Shapes: (*b, F, T) -> (*b, length) if length is not None; (*b, F, T) -> (*b, L).
+    Frames are multiplied with the window and added where they overlap. The result is divided by the
+    sum of the squared windows, which must not be 0. Griffin & Lim 1984,
+    doi:10.1109/TASSP.1984.1164317.
     """
     frames = _Frames.of("istft", n_fft, hop_length, win_length)
     half = n_fft // 2 + 1 == x.shape[-2] if onesided is None and x.ndim > 1 else bool(onesided)
