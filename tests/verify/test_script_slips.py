@@ -55,6 +55,86 @@ for step in range(12):
 """
 SHARE = "for q, p in zip(teacher.parameters(), student.parameters()):\n    q.data = p.data"
 COPY = SHARE.replace("p.data", "p.data.clone()")
+TIED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.take = nn.Embedding(9, 6)
+        self.give = nn.Linear(6, 9, bias=False)
+        {tie}
+    def forward(self, x):
+        return self.give(torch.tanh(self.take(x)))
+model = Words()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+X = torch.randint(0, 9, (40,))
+for step in range(12):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(X), (X + 1) % 9)
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+BEST = """
+import copy
+import torch
+from torch import nn
+torch.manual_seed(0)
+model, best = nn.Linear(4, 1), None
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+X, Y = torch.randn(30, 4), torch.randn(30, 1)
+for step in range(12):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(X), Y)
+    loss.backward()
+    optimizer.step()
+    if step == 0:
+        best = {kept}
+    if step == 1:
+        model.load_state_dict(best)
+    print(loss.item())
+"""
+TARGET = """
+import copy
+import torch
+from torch import nn
+torch.manual_seed(0)
+online = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+target = {target}
+optimizer = torch.optim.Adam(online.parameters(), lr=0.02)
+X, R = torch.randn(30, 4), torch.randn(30)
+for step in range(12):
+    q = online(X)[:, 0]
+    with torch.no_grad():
+        wanted = R + 0.9 * target(X.roll(1, 0)).max(1).values
+    loss = nn.functional.smooth_l1_loss(q, wanted)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 2 == 1:
+        target.load_state_dict(online.state_dict())
+    print(loss.item())
+"""
+BATCHES = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+data = [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(6)]
+{first}
+def train(batches):
+    for x, y in batches:
+        {each}
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+for epoch in range(3):
+    train(data)
+"""
 NAMES = """
 import numpy as np
 rng = np.random.default_rng(0)
@@ -103,6 +183,22 @@ CASES: dict[str, tuple[str, str, str]] = {
         TEACHER.format(share=SHARE), "unseen_change", "q.data = p.data",
     ),
     "a teacher with memory of its own": (TEACHER.format(share=COPY), "", ""),
+    "two trained parameters in one memory": (
+        TIED.format(tie="self.give.weight.data = self.take.weight.data"), "unseen_change",
+        "self.give.weight.data = self.take.weight.data",
+    ),
+    "one parameter twice": (TIED.format(tie="self.give.weight = self.take.weight"), "", ""),
+    "the best values, which are the latest": (
+        BEST.format(kept="model.state_dict()"), "idle_load", "model.load_state_dict(best)",
+    ),
+    "the best values, copied": (BEST.format(kept="copy.deepcopy(model.state_dict())"), "", ""),
+    "a target that is the network": (
+        TARGET.format(target="online"), "idle_load", "target.load_state_dict(online.state_dict())",
+    ),
+    "a target of its own": (TARGET.format(target="copy.deepcopy(online)"), "", ""),
+    "made for each batch": (BATCHES.format(first="", each=ADAM), "state_lost", ADAM),
+    "made before all batches": (BATCHES.format(first=ADAM, each="pass"), "", ""),
+    "made for each batch, and keeps nothing": (BATCHES.format(first="", each=PLAIN), "", ""),
     "a name of the loop's": (
         NAMES.format(update="p = p - 0.1 * g"), "lost_updates", "p = p - 0.1 * g",
     ),

@@ -74,10 +74,13 @@ class Built(AtOptimizer):
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A module was given values that were trained before."""
+    """A module is about to be given values that were trained before, at a line of the user's."""
 
     engine: Engine
     module: Any
+    values: Mapping[str, Any]
+    """By the names of its parameters and buffers."""
+    place: Place | None
 
 
 class Compiles(NamedTuple):

@@ -205,8 +205,8 @@ class TorchTap(LoopTap):
             leave()
         self.tell(events.Compiles())
 
-    def _loads(self, module: Any, *args: Any, **kwargs: Any) -> None:
-        self.tell(events.Loaded(self._engine, module))
+    def _loads(self, module: Any, state_dict: Any, *args: Any, **kwargs: Any) -> None:
+        self.tell(events.Loaded(self._engine, module, dict(state_dict), place()))
 
     def _hides(self, hooks: Any) -> None:
         self._hidden = True

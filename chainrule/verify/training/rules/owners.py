@@ -1,11 +1,12 @@
-"""Optimizers that are made again and again, whose means are lost each time; and parameters that
-share the memory of trained ones, though the program changes them by itself."""
+"""Who owns memory: optimizers that are made again and again, whose means are lost each time;
+parameters in the memory of trained ones, though each is changed by itself; values that are loaded
+into a module from its own memory."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
@@ -40,9 +41,25 @@ class _Shared(NamedTuple):
     place: Place | None
 
 
+class _Idle(NamedTuple):
+    """A module is given the values that it has, from its own memory."""
+
+    module: str
+    place: Place | None
+    times: int
+
+
+class _Life:
+    """What became of optimizers of the same parameters: how many were made at a line, and how many
+    steps they took in all."""
+
+    def __init__(self) -> None:
+        self.made = self.steps = 0
+
+
 @final
 class Owners(Part):
-    """Finds `state_lost` and `unseen_change`."""
+    """Finds `state_lost`, `unseen_change` and `idle_load`."""
 
     title = "optimizers and the memory of parameters"
     rows = (
@@ -65,11 +82,21 @@ class Owners(Part):
             subject="{names}",
             kind="parameters",
         ),
+        Row(
+            "idle_load",
+            lambda f: f.idle(),
+            "the values that {module} is given lie in its own memory: loading them changes nothing",
+            "keep copy.deepcopy(model.state_dict()), and make a second model by copy.deepcopy: "
+            "state_dict() gives the parameters themselves",
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._made = Counter[tuple[Place, str, frozenset[int]]]()
+        self._lives = defaultdict[tuple[Place, str, frozenset[int]], _Life](_Life)
+        self._owner: dict[frozenset[int], _Life] = {}
+        self._idle = Counter[tuple[str, Place | None]]()
         self._versions: dict[int, int] = {}
         self._shared: dict[int, tuple[Any, Any, int]] = {}
 
@@ -80,32 +107,55 @@ class Owners(Part):
     @on(events.Built)
     def _built(self, e: events.Built) -> None:
         loops = loops_here() if e.place is not None else ()
-        if e.place is None or not loops or not _keeps(e.optimizer):
+        if e.place is None or not _keeps(e.optimizer):
             return
-        if _ROUND.search(source_line(loops[0].file, loops[0].line)):
-            self._made[e.place, type(e.optimizer).__name__, e.ids] += 1
+        made = e.place, type(e.optimizer).__name__, e.ids
+        self._owner[e.ids] = life = self._lives[made]
+        life.made += 1
+        if loops and _ROUND.search(source_line(loops[0].file, loops[0].line)):
+            self._made[made] += 1
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         """Of parameters that nobody trains: whose memory they have, and whether they were changed
         since the last step."""
+        if (life := self._owner.get(e.ids)) is not None:
+            life.steps += 1
         if not e.ids or not hasattr(e.params[0], "data_ptr"):
             return
-        homes = {p.data_ptr(): p for p in e.params if p.data_ptr()}
+        homes: dict[int, Any] = {}
+        for p in e.params:
+            homes.setdefault(p.data_ptr(), p)
         optimized = self.history.optimized()
         for q in self.history.names.params():
             p = homes.get(q.data_ptr())
-            if p is None or p is q or id(q) in optimized:
+            if p is None or p is q or not q.data_ptr():
                 continue
             before = self._versions.get(id(q))
             self._versions[id(q)] = q._version
-            if before is not None and before != q._version:
+            if before is not None and (before != q._version or id(q) in optimized):
                 _, _, times = self._shared.get(id(q), (q, p, 0))
                 self._shared[id(q)] = (q, p, times + 1)
 
-    def remade(self) -> list[_Remade]:
+    @on(events.Loaded)
+    def _loaded(self, e: events.Loaded) -> None:
+        """Whether all that a module is given is what it has."""
+        own = {**dict(e.module.named_parameters()), **dict(e.module.named_buffers())}
+        pairs = [(x, own.get(name)) for name, x in e.values.items() if hasattr(x, "data_ptr")]
+        if pairs and all(
+            x.data_ptr() and y is not None and x.data_ptr() == y.data_ptr() for x, y in pairs
+        ):
+            self._idle[type(e.module).__name__, e.place] += 1
+
+    def idle(self) -> list[_Idle]:
         """By line."""
-        return [_Remade(kind, at, n) for (at, kind, _), n in self._made.items() if n >= _LEAST]
+        return [_Idle(module, at, n) for (module, at), n in self._idle.items()]
+
+    def remade(self) -> list[_Remade]:
+        """By line: those made in each turn of a training, and those that live for one step."""
+        made = dict(self._made)
+        made |= {k: x.made for k, x in self._lives.items() if x.steps <= x.made}
+        return [_Remade(kind, at, n) for (at, kind, _), n in made.items() if n >= _LEAST]
 
     def shared(self) -> list[_Shared]:
         """All of them together."""
