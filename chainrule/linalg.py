@@ -1,4 +1,4 @@
-"""Linear algebra: the Array API standard's `linalg` extension, and PyTorch's functions beyond it.
+"""Linear algebra: the Array API standard's `linalg` extension, and functions of PyTorch and SciPy.
 
 Matrices are the last two axes; all leading axes are a batch. Real and complex, float32 and float64;
 integers count as float64.
