@@ -146,6 +146,7 @@ def test_a_fresh_example_plays_in_both_orders(browser: Any, studio: str):
         assert page.locator(".card.wrong").count() == 2
         assert sentence(page).startswith("Wrong order.")
         page.get_by_label("wrong order").uncheck()
+        settled(page)
         assert page.locator(".card.wrong").count() == 0
 
 

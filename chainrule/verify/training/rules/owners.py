@@ -4,7 +4,6 @@ into a module from its own memory."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.trees import users_trees
+from chainrule.verify.training.text.origins import sharing_line
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
 """A loop over turns of one training, not over trainings."""
@@ -99,6 +98,7 @@ class Owners(Part):
         self._idle = Counter[tuple[str, Place | None]]()
         self._versions: dict[int, int] = {}
         self._shared: dict[int, tuple[Any, Any, int]] = {}
+        self._near: Place | None = None
 
     def seen(self) -> Sequence[str]:
         """How many were made."""
@@ -123,6 +123,7 @@ class Owners(Part):
             life.steps += 1
         if not e.ids or not hasattr(e.params[0], "data_ptr"):
             return
+        self._near = e.place
         homes: dict[int, Any] = {}
         for p in e.params:
             homes.setdefault(p.data_ptr(), p)
@@ -163,24 +164,8 @@ class Owners(Part):
         if not rows:
             return []
         names, of = ([name(row[k]) for row in rows] for k in (0, 1))
-        return [
-            _Shared(
-                join_names(names), join_names(of), max(row[2] for row in rows), _place_that_shares()
-            )
-        ]
-
-
-def _place_that_shares() -> Place | None:
-    """The only line of the user's that makes `.data` of one thing that of another."""
-    found = [
-        Place(file, n.lineno) for file, tree in users_trees(".data") for n in ast.walk(tree)
-        if isinstance(n, ast.Assign) and all(map(_is_data, [*n.targets, n.value]))
-    ]  # fmt: skip
-    return found[0] if len(found) == 1 else None
-
-
-def _is_data(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "data"
+        times, at = max(row[2] for row in rows), sharing_line(self._near)
+        return [_Shared(join_names(names), join_names(of), times, at)]
 
 
 def _keeps(optimizer: Any) -> bool:
