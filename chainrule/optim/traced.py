@@ -83,6 +83,7 @@ class Settings(Mapping[str, Any]):
         self._by = by
         self._group = group
         self._check = check
+        self._fixed: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         group = self._group
@@ -95,10 +96,11 @@ class Settings(Mapping[str, Any]):
 
     def fixed(self, key: str) -> Any:
         """A setting as it is: the trace holds only as long as it stays so."""
-        group = self._group
-        value = group[key]
-        self._by.guards.append(lambda: group[key] == value)
-        return value
+        fixed, group = self._fixed, self._group
+        if not fixed:  # one guard for all, however often they are read: every call asks it
+            self._by.guards.append(lambda: fixed.items() <= group.items())
+        fixed[key] = group[key]
+        return fixed[key]
 
     def _part(self, key: str, i: int) -> Any:
         group = self._group

@@ -92,6 +92,8 @@ class UpdateRule(_Row):
     decay: ClassVar[Literal["gradient", "parameter", "own"]] = "gradient"
     """What weight decay acts on; "own": the rule sees to it."""
     _fields: ClassVar[dict[str, Check]] = {}
+    _valid: dict[str, Any]
+    """By name, the value of a setting that was found to be in its range last."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -114,10 +116,19 @@ class UpdateRule(_Row):
         cls.__init__ = _maker(sorted(places.values(), key=lambda p: p.kind))
 
     def check(self, group: Group) -> None:
-        """Each setting is in its range; `agree` sees to what they say together."""
+        """Each setting is in its range; `agree` sees to what they say together.
+
+        A schedule changes one of them at each step: of the others nothing is asked again.
+        """
+        valid = self._valid
         for name, check in self._fields.items():
-            if not check.holds(group[name]):
-                raise ConfigError(f"{name} is {check.words}, not {group[name]!r}")
+            value = group[name]
+            if value is valid.get(name, self):
+                continue
+            if not check.holds(value):
+                raise ConfigError(f"{name} is {check.words}, not {value!r}")
+            if isinstance(value, float | int | tuple):  # what cannot change in place
+                valid[name] = value
         self.agree(group)
 
     def agree(self, group: Group) -> None:
@@ -164,6 +175,7 @@ def _maker(settings: list[Parameter]) -> Callable[..., None]:
         bound.apply_defaults()
         given = dict(bound.arguments)
         del given["self"]
+        self._valid = {}
         Bucketed.__init__(self, given.pop("params"), given)
 
     __init__.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]

@@ -68,8 +68,7 @@ def class_of_row(name: str, module: str, row: Row) -> type[FunctionModule]:
             setattr(self, setting, value)
 
     def values(self: Any, *xs: Any) -> Any:
-        mine = cast(dict[str, Any], vars(self))
-        return row.f(*xs, **{row.words.get(n, n): mine[n] for n in settings})
+        return row.f(*xs, **{row.words.get(n, n): getattr(self, n) for n in settings})
 
     forward = _of_as_many(len(row.inputs), values)
     __init__.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]

@@ -173,7 +173,10 @@ class Steady:
             keep(arrays(batch))
             sized(sizes)
             numbered(map(call, reads))
-        return (self._turns(turns) if turns.sizes else None), rest
+        if not turns.sizes:
+            return None, rest
+        self.variant.pause = self.variant.paused = 0
+        return self._turns(turns), rest
 
     def _turn(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes that a batch's dynamic axes have; None if it is not like the one before."""

@@ -182,7 +182,8 @@ class Answer(Source):
 
     def stays(self) -> bool:
         """See `Source`."""
-        return self.changed() is None
+        found = self.ask()
+        return found is self.value or _equal(self.value, found)
 
 
 def _equal(a: Any, b: Any) -> bool:
