@@ -17,6 +17,9 @@ import pytest
 import chainrule
 from chainrule.cli.main import main
 from chainrule.files import whole_folders as files
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
 
 SMALL = ["--n-embd", "4", "--n-head", "2", "--block-size", "6", "--steps", "6"]
 TRAIN = ["train", "--data", "names.txt", *SMALL]

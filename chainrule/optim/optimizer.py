@@ -26,6 +26,7 @@ class Optimizer(ABC):
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
         self.param_groups: list[Group] = []
         self._defaults = dict(defaults)
+        self._valid: dict[str, Any] = {}  # by name, a setting that was found to make sense last
         if isinstance(cast(object, params), Tensor):
             raise ConfigError(f"{type(self).__name__}: params are several tensors: write [p]")
         given = list(params)

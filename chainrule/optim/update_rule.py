@@ -92,8 +92,6 @@ class UpdateRule(_Row):
     decay: ClassVar[Literal["gradient", "parameter", "own"]] = "gradient"
     """What weight decay acts on; "own": the rule sees to it."""
     _fields: ClassVar[dict[str, Check]] = {}
-    _valid: dict[str, Any]
-    """By name, the value of a setting that was found to be in its range last."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -175,7 +173,6 @@ def _maker(settings: list[Parameter]) -> Callable[..., None]:
         bound.apply_defaults()
         given = dict(bound.arguments)
         del given["self"]
-        self._valid = {}
         Bucketed.__init__(self, given.pop("params"), given)
 
     __init__.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
