@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.engine.dtypes import REAL
-from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import sorting
 from chainrule.ops.indexing.selection import take_along_axis, where
@@ -17,7 +16,6 @@ from chainrule.ops.reductions.scan import cummax
 from chainrule.ops.shapes.shaping import (
     astype,
     concat,
-    flatten,
     moveaxis,
     normalize_axis,
     squeeze,
@@ -40,26 +38,14 @@ def nanquantile(
         (*s, axis: n), (k) -> (k, *s).
     Otherwise as `quantile`.
     """
-    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ConfigError(
-            "nanquantile: interpolation is linear, lower, higher, midpoint or nearest, "
-            f"not {interpolation!r}"
-        )
-    if x.dtype.kind not in REAL:
-        raise DtypeError(f"nanquantile: needs real floats, not {x.dtype}; use astype first")
-    fractions = sorting.ranks(q)
-    moved = flatten(x) if axis is None else moveaxis(x, axis, -1)
-    if moved.shape[-1] == 0:
-        raise ShapeError(f"nanquantile: no elements along axis {axis} of {tuple(x.shape)}")
-    ordered = sorting.sort(moved)
-    count = red.sum(astype(ordered == ordered, np.int64), axis=-1, keepdims=True)
-    rank = fractions * astype(ew.at_least(count - 1, 0), np.float64)
 
-    def pick(places: Any) -> Any:
-        return take_along_axis(ordered, places, axis=-1)
+    def at(ordered: Any, fractions: Any) -> Any:
+        count = red.sum(astype(ordered == ordered, np.int64), axis=-1, keepdims=True)
+        rank = fractions * astype(ew.at_least(count - 1, 0), np.float64)
+        pick = lambda places: take_along_axis(ordered, places, axis=-1)
+        return sorting.between(rank, ordered.dtype, interpolation, pick)
 
-    y = moveaxis(sorting.between(rank, ordered.dtype, interpolation, pick), -1, 0)
-    return sorting.with_axes_of(x, y, q, axis, keepdims)
+    return sorting.quantiles("nanquantile", x, q, axis, keepdims, interpolation, at)
 
 
 def nanmedian(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:

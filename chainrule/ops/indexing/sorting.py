@@ -158,23 +158,35 @@ def quantile(
     equally near). NaN where there is a NaN. Floats only, same dtype out. The gradient flows to the
     elements used, by their weights.
     """
+
+    def at(ordered: Any, fractions: Any) -> Any:
+        return _at_ranks(ordered, fractions, interpolation)
+
+    return quantiles("quantile", x, q, axis, keepdims, interpolation, at)
+
+
+def quantiles(
+    what: str,
+    x: Any,
+    q: Any,
+    axis: int | None,
+    keepdims: bool,
+    interpolation: Interpolation,
+    at: Callable[[Any, Any], Any],
+) -> Any:
+    """Quantiles of some kind: `at` gives those at fractions (k) of a sorted last axis."""
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ConfigError(
-            "quantile: interpolation is linear, lower, higher, midpoint or nearest, "
+            f"{what}: interpolation is linear, lower, higher, midpoint or nearest, "
             f"not {interpolation!r}"
         )
     if x.dtype.kind not in REAL:
-        raise DtypeError(f"quantile: needs real floats, not {x.dtype}; use astype first")
-    fractions = ranks(q)
+        raise DtypeError(f"{what}: needs real floats, not {x.dtype}; use astype first")
+    fractions = _fractions(what, q)
     moved = flatten(x) if axis is None else moveaxis(x, axis, -1)
     if moved.shape[-1] == 0:
-        raise ShapeError(f"quantile: there are no elements along axis {axis} of {tuple(x.shape)}")
-    y = moveaxis(_at_ranks(sort(moved), fractions, interpolation), -1, 0)
-    return with_axes_of(x, y, q, axis, keepdims)
-
-
-def with_axes_of(x: Any, y: Any, q: Any, axis: int | None, keepdims: bool) -> Any:
-    """Quantiles `y` (k, *s) of `x` along `axis`, with the axes that `q` and `keepdims` ask for."""
+        raise ShapeError(f"{what}: there are no elements along axis {axis} of {tuple(x.shape)}")
+    y = moveaxis(at(sort(moved), fractions), -1, 0)
     ones = range(x.ndim) if axis is None else (normalize_axis(axis, x.ndim),)
     kept = [1 if i in ones else n for i, n in enumerate(x.shape)]
     return reshape(y, (*_q_shape(q), *(kept if keepdims else y.shape[1:])))
@@ -185,14 +197,14 @@ def _q_shape(q: Any) -> tuple[int, ...]:
     return tuple(np.shape(q) if not hasattr(q, "shape") else q.shape)
 
 
-def ranks(q: Any) -> Any:
+def _fractions(what: str, q: Any) -> Any:
     """The quantiles as one axis, checked; in float64, which counts further than float32."""
     fractions = q if hasattr(q, "dtype") else np.asarray(q, np.float64)
     if fractions.ndim > 1:
-        raise ShapeError(f"quantile: q is a number or has one axis, not {tuple(fractions.shape)}")
+        raise ShapeError(f"{what}: q is a number or has one axis, not {tuple(fractions.shape)}")
     value = fractions.value if isinstance(fractions, Variable) else fractions
     if type(value) is not Spec and not np.all((value >= 0) & (value <= 1)):
-        raise ConfigError(f"quantile: q lies between 0 and 1, not {value.tolist()}")
+        raise ConfigError(f"{what}: q lies between 0 and 1, not {value.tolist()}")
     return reshape(astype(fractions, np.float64), (-1,))
 
 
