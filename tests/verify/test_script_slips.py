@@ -198,6 +198,18 @@ CASES: dict[str, tuple[str, str, str]] = {
     "a target of its own": (TARGET.format(target="copy.deepcopy(online)"), "", ""),
     "made for each batch": (BATCHES.format(first="", each=ADAM), "state_lost", ADAM),
     "made before all batches": (BATCHES.format(first=ADAM, each="pass"), "", ""),
+    "made for each batch, of a model that begins anew": (
+        BATCHES.format(
+            first="import copy\nfirst = copy.deepcopy(model.state_dict())",
+            each=f"model.load_state_dict(first); {ADAM}",
+        ), "", "",
+    ),
+    "made, and not used": (
+        BATCHES.format(
+            first=f"{ADAM}\nothers = [torch.optim.Adam(model.parameters()) for _ in range(5)]",
+            each="pass",
+        ), "", "",
+    ),
     "made for each batch, and keeps nothing": (BATCHES.format(first="", each=PLAIN), "", ""),
     "a name of the loop's": (
         NAMES.format(update="p = p - 0.1 * g"), "lost_updates", "p = p - 0.1 * g",

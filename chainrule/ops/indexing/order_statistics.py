@@ -42,7 +42,10 @@ def nanquantile(
     def at(ordered: Any, fractions: Any) -> Any:
         count = red.sum(astype(ordered == ordered, np.int64), axis=-1, keepdims=True)
         rank = fractions * astype(ew.at_least(count - 1, 0), np.float64)
-        pick = lambda places: take_along_axis(ordered, places, axis=-1)
+
+        def pick(places: Any) -> Any:
+            return take_along_axis(ordered, places, axis=-1)
+
         return sorting.between(rank, ordered.dtype, interpolation, pick)
 
     return sorting.quantiles("nanquantile", x, q, axis, keepdims, interpolation, at)

@@ -45,7 +45,6 @@ class _Idle(NamedTuple):
 
     module: str
     place: Place | None
-    times: int
 
 
 class _Life:
@@ -94,8 +93,8 @@ class Owners(Part):
         super().__init__(bus)
         self._made = Counter[tuple[Place, str, frozenset[int]]]()
         self._lives = defaultdict[tuple[Place, str, frozenset[int]], _Life](_Life)
-        self._owner: dict[frozenset[int], _Life] = {}
-        self._idle = Counter[tuple[str, Place | None]]()
+        self._life_of: dict[int, _Life] = {}  # by the id of an optimizer
+        self._idle: dict[tuple[str, Place | None], None] = {}
         self._versions: dict[int, int] = {}
         self._shared: dict[int, tuple[Any, Any, int]] = {}
         self._near: Place | None = None
@@ -110,7 +109,7 @@ class Owners(Part):
         if e.place is None or not _keeps(e.optimizer):
             return
         made = e.place, type(e.optimizer).__name__, e.ids
-        self._owner[e.ids] = life = self._lives[made]
+        self._life_of[id(e.optimizer)] = life = self._lives[made]
         life.made += 1
         if loops and _ROUND.search(source_line(loops[0].file, loops[0].line)):
             self._made[made] += 1
@@ -119,7 +118,7 @@ class Owners(Part):
     def _stepped(self, e: events.StepEnds) -> None:
         """Of parameters that nobody trains: whose memory they have, and whether they were changed
         since the last step."""
-        if (life := self._owner.get(e.ids)) is not None:
+        if (life := self._life_of.get(id(e.optimizer))) is not None:
             life.steps += 1
         if not e.ids or not hasattr(e.params[0], "data_ptr"):
             return
@@ -146,16 +145,19 @@ class Owners(Part):
         if pairs and all(
             x.data_ptr() and y is not None and x.data_ptr() == y.data_ptr() for x, y in pairs
         ):
-            self._idle[type(e.module).__name__, e.place] += 1
+            self._idle[type(e.module).__name__, e.place] = None
+        else:  # with other values another training begins
+            self._lives.clear()
+            self._life_of.clear()
 
     def idle(self) -> list[_Idle]:
         """By line."""
-        return [_Idle(module, at, n) for (module, at), n in self._idle.items()]
+        return [_Idle(module, at) for module, at in self._idle]
 
     def remade(self) -> list[_Remade]:
         """By line: those made in each turn of a training, and those that live for one step."""
         made = dict(self._made)
-        made |= {k: x.made for k, x in self._lives.items() if x.steps <= x.made}
+        made |= {k: x.made for k, x in self._lives.items() if x.made - 1 <= x.steps <= x.made}
         return [_Remade(kind, at, n) for (at, kind, _), n in made.items() if n >= _LEAST]
 
     def shared(self) -> list[_Shared]:
