@@ -167,17 +167,17 @@ def test_slopes_beside_their_functions_are_within_the_bound_of_slopes(function, 
 
 @pytest.mark.parametrize("function", SLOPES)
 def test_a_function_and_its_slope_share_an_exponential(function):
-    """One loop, with fewer instructions than both have alone."""
+    """One loop, with no more divisions than one of them has alone."""
     x = np.linspace(-3, 3, 1000, dtype=np.float32)
 
-    def length(f):
+    def divisions(f):
         step = cr.jit(f)
         (name,) = re.findall(r"^(k0_\w+)\(", str(step.loops(x)), re.M)
-        return step.source_of(name, x).count("\n")
+        return len(re.findall(r"^\s*v?f?div\w*\s", step.source_of(name, x), re.M))
 
     total = lambda x: cr.sum(SLOPES[function][0](x))
-    both, value, slope = map(length, (cr.value_and_grad(total), total, cr.grad(total)))
-    assert both < 0.8 * (value + slope)
+    both, value, slope = map(divisions, (cr.value_and_grad(total), total, cr.grad(total)))
+    assert both == value == slope > 0
 
 
 def test_names_are_rows_of_the_op_table():

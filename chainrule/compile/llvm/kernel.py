@@ -44,7 +44,7 @@ class Emitter:
     """Writes statements at the place where its builder stands.
 
     `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code. A local
-    that is folded into is a slot on the stack; it has several, in `vectors`, while a loop over
+    that is folded into is a slot on the stack; it has another, in `vectors`, while a loop over
     lanes folds into it. `lanes` is the vector that is being computed, `known` what has been.
     `polls`, if there are any, is how long loops look for signals, and `polled_loops` how many of
     those around do. Functions that are `called` are not written in place.
@@ -66,7 +66,7 @@ class Emitter:
         self.pointers = pointers
         self.vars: dict[Var, Value] = {}
         self.locals: dict[Local, Value] = {}
-        self.vectors: dict[Local, list[Value]] = {}
+        self.vectors: dict[Local, Value] = {}
         self.lanes: Lanes | None = None
         self.known = AvailableValues()
         self.derived = Derived(builder)
@@ -167,7 +167,7 @@ class Emitter:
         b, value = self.b, self.value(s.value)
         slot, lanes = self.locals[s.local], self.lanes
         if lanes is not None and s.local in self.vectors:
-            slot = self.vectors[s.local][lanes.copy]
+            slot = self.vectors[s.local]
             value = self.derived.splat(value, lanes.width)
         old = b.load(slot, typ=slot.allocated_type)
         value = self.derived.splat(value, nums.lanes_of(old))

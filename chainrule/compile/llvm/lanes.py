@@ -1,7 +1,8 @@
-"""Loops over lanes: W turns at a time, and accumulators that are vectors.
+"""Loops over lanes: W iterations at a time, and accumulators that are vectors.
 
-What remains beyond the last full vector is masked off. A loop that folds keeps several accumulators
-where it is long enough, so that one addition need not wait for the one before it.
+What remains beyond the last full vector is masked off. In a long loop a vector is as long as
+several registers where one instruction would wait for the one before it: LLVM writes instructions
+that do not depend on each other next to each other, and a fold has several accumulators.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -42,6 +43,10 @@ HEAVY = 40
 """Expressions of a body that take longer than an addition waits for the one before it."""
 LONG = 8
 """A loop of so many vectors, typically, is long: what is left of the last one hardly counts."""
+SIDE_BY_SIDE = 4
+"""Accumulators of a short body: an addition waits as long as four take."""
+REGISTERS = 8
+"""A function of mathematics has so many numbers at a time, half of them its coefficients."""
 
 
 @final
@@ -53,48 +58,54 @@ class Lanes:
     width: int
     base: Value
     mask: Value | None
-    copy: int = 0
-    """Which of several accumulators it adds to."""
 
 
 def over_lanes(e: Emitter, s: For) -> None:
     """Emit the loop `s`."""
     n = s.var.extent
     width = width_of(e.target, s.body, n)
-    full = typical(n) // width
-    full = full if isinstance(n, int) or full >= LONG else 0
-    copies = 4 if full >= 8 and _folds(e, s.body) and _is_light(s.body) else 1
-    with folding(e, s.body, width, copies):
-        if s.upto is not None:
-            _dynamic(e, s, width, copies if _divides(s.upto, copies * width) else 1)
+    width *= _registers_at_once(e, s, width)
+    with folding(e, s.body, width):
+        if s.upto is not None or not _is_long(n, width):
+            _dynamic(e, s, width)
         elif isinstance(n, int):
-            whole = full - full % copies
-            _strip(e, s, width, 0, whole, copies)
-            _strip(e, s, width, whole * width, full - whole, 1)
+            _strip(e, s, width, n // width)
             if n % width:
                 with e.known.within():
-                    mask = first_lanes(n % width, width)
-                    vector(e, s.body, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
-        elif full:
-            _long(e, s, width, copies)
+                    base = ir.Constant(I64, n - n % width)
+                    vector(e, s.body, Lanes(s.var, width, base, first_lanes(n % width, width)))
         else:
-            _dynamic(e, s, width, 1)
+            _long(e, s, width)
+
+
+def _is_long(n: Extent, width: int) -> bool:
+    """Whether most iterations of a loop to n are in full vectors."""
+    return isinstance(n, int) or typical(n) >= LONG * width
+
+
+def _registers_at_once(e: Emitter, s: For, width: int) -> int:
+    """How many registers a vector of the loop `s` is long."""
+    n, many = s.var.extent, 1
+    if serial_loops.expressions(s.body) < HEAVY:
+        many = SIDE_BY_SIDE if _folds(e, s.body) else 1
+    elif serial_loops.has_mathematics(s.body):
+        many = max(1, e.target.registers // REGISTERS)
+    while many > 1 and not (
+        typical(n) >= LONG * many * width and (s.upto is None or _divides(s.upto, many * width))
+    ):
+        many //= 2
+    return many
 
 
 @contextmanager
-def folding(e: Emitter, body: Sequence[Stmt], width: int, copies: int) -> Generator[None]:
-    """Within it, the locals from outside that `body` folds into have `copies` vectors each."""
+def folding(e: Emitter, body: Sequence[Stmt], width: int) -> Generator[None]:
+    """Within it, the locals from outside that `body` folds into are vectors."""
     folds = _folds(e, body)
     for local, fold in folds.items():
-        e.vectors[local] = [_start_fold(e, local, fold, width) for _ in range(copies)]
+        e.vectors[local] = _start_fold(e, local, fold, width)
     yield
     for local, fold in folds.items():
         _finish(e, local, fold)
-
-
-def _is_light(body: Sequence[Stmt]) -> bool:
-    """Whether the next vector would be computed before the last one is added."""
-    return serial_loops.expressions(body) < HEAVY
 
 
 def _folds(e: Emitter, body: Sequence[Stmt]) -> dict[Local, Fold]:
@@ -105,27 +116,21 @@ def _folds(e: Emitter, body: Sequence[Stmt]) -> dict[Local, Fold]:
     return {x: fold for x, fold in found.items() if x in e.locals and x not in begun}
 
 
-def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
+def _dynamic(e: Emitter, s: For, width: int) -> None:
     """A loop whose end is known when it runs."""
-    b, end = e.b, e.end(s)
-    plain = s.upto is not None and _divides(s.upto, copies * width)
-    with e.counting(end, copies * width, e.takes(s.body) * copies * width) as i:
-        for copy in range(copies):
-            base = e.derived.plus(i, copy * width)
-            mask = None if plain else below(b, end, base, width)
-            with e.known.within():
-                vector(e, s.body, Lanes(s.var, width, base, mask, copy))
+    end = e.end(s)
+    plain = s.upto is not None and _divides(s.upto, width)
+    with e.counting(end, width, e.takes(s.body) * width) as i, e.known.within():
+        mask = None if plain else below(e.b, end, i, width)
+        vector(e, s.body, Lanes(s.var, width, i, mask))
 
 
-def _long(e: Emitter, s: For, width: int, copies: int) -> None:
+def _long(e: Emitter, s: For, width: int) -> None:
     """A loop whose end is known when it runs, and mostly far: full vectors, then what is left."""
     b, end = e.b, e.end(s)
-    whole = b.and_(end, ir.Constant(I64, -copies * width))
-    with e.counting(whole, copies * width, e.takes(s.body) * copies * width) as i:
-        for copy in range(copies):
-            base = e.derived.plus(i, copy * width)
-            with e.known.within():
-                vector(e, s.body, Lanes(s.var, width, base, None, copy))
+    whole = b.and_(end, ir.Constant(I64, -width))
+    with e.counting(whole, width, e.takes(s.body) * width) as i, e.known.within():
+        vector(e, s.body, Lanes(s.var, width, i, None))
     with e.counting(b.sub(end, whole, flags=("nsw",)), width) as i:
         base = b.add(whole, i, flags=("nsw",))
         mask = below(b, end, base, width)
@@ -138,17 +143,14 @@ def _divides(at: Affine, by: int) -> bool:
     return all(isinstance(c, int) and c % by == 0 for c in (at.const, *[c for _, c in at.terms]))
 
 
-def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) -> None:
-    """`count` full vectors from `start`, `copies` of them at a time."""
+def _strip(e: Emitter, s: For, width: int, count: int) -> None:
+    """`count` full vectors."""
     if not count:
         return
-    each = e.takes(s.body) * copies * width
     n = ir.Constant(I64, count * width)
-    for i in serial_loops.iterations(e, n, copies * width, s.body * copies, each):
-        for copy in range(copies):
-            base = e.derived.plus(i, start + copy * width)
-            with e.known.within():
-                vector(e, s.body, Lanes(s.var, width, base, None, copy))
+    for i in serial_loops.iterations(e, n, width, s.body, e.takes(s.body) * width):
+        with e.known.within():
+            vector(e, s.body, Lanes(s.var, width, i, None))
 
 
 def vector(e: Emitter, body: Sequence[Stmt], lanes: Lanes) -> None:
@@ -168,13 +170,10 @@ def _start_fold(e: Emitter, local: Local, fold: Fold, width: int) -> Value:
 
 
 def _finish(e: Emitter, local: Local, fold: Fold) -> None:
-    """Fold the lanes of all accumulators into the local."""
+    """Fold the lanes of its accumulator into the local."""
     b, dtype = e.b, local.dtype
-    first, *rest = [b.load(v, typ=v.allocated_type) for v in e.vectors.pop(local)]
-    total = first
-    for v in rest:
-        total = fn.call(b, fold, dtype, [total, v])
-    one = _across(b, total, fold, dtype)
+    vectors = e.vectors.pop(local)
+    one = _across(b, b.load(vectors, typ=vectors.allocated_type), fold, dtype)
     slot = e.locals[local]
     old = b.load(slot, typ=slot.allocated_type)
     b.store(fn.call(b, fold, dtype, [old, one]), slot)

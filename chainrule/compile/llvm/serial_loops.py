@@ -15,7 +15,7 @@ from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import LONG, STEP, Polls
 from chainrule.compile.loops.expressions import within
 from chainrule.compile.loops.functions import MATHEMATICS
-from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store, exprs_of
+from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store, exprs_of, statements
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
@@ -59,6 +59,12 @@ def expressions(body: Sequence[Stmt]) -> int:
         if total >= UNROLLED:
             break
     return total
+
+
+def has_mathematics(body: Sequence[Stmt]) -> bool:
+    """Whether the statements compute functions like `exp`."""
+    every = (x for s in statements(body) for e in exprs_of(s) for x in within(e))
+    return any(x.kind == "fn" and x.of[0] in MATHEMATICS for x in every)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ class Row:
                 if not isinstance(s, For):
                     e.run([plain.stmt(s)])
                     continue
-                with lanes.folding(e, s.body, width, copies=1):
+                with lanes.folding(e, s.body, width):
                     for vector, renaming in zip(vectors, renamings, strict=True):
                         for local in [x.local for x in s.body if isinstance(x, Let)]:
                             e.known.invalidate_local(local)  # the vector before had it, too

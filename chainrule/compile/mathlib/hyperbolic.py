@@ -44,26 +44,25 @@ def tanh(x: Real) -> Real:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class TanhF32:
-    """y = tanh(|x|) and `rest` = 1 - y; the smaller one is a quotient, of 1 - e or 2 e and 1 + e.
-    Of d = 1 - e it is d/2 + d/2 times that, to round once more."""
+    """y = tanh(|x|) = d / (1 + e), d = 1 - e: d/2 + d/2 times the quotient, to round once more.
+    Its derivative, 4 e / (1 + e)^2, needs e and 1 + y = 2 / (1 + e)."""
 
     y: Real
-    rest: Real
+    e: Real
+    more: Real
 
     @classmethod
     def of(cls, x: Real) -> TanhF32:
         """That of x."""
         r, k = decay(abs(x + x))
-        p, power = expm1_near_0_f32(r.hi), Exponential.of(x.lift(1.0), k).value()
+        p, power = expm1_near_0_f32(r.hi), scale(x.lift(1.0), k)
         d, e = (-power).fma(p, 1.0 - power), power.fma(p, power)
-        small = d < 0.75
-        q = small.where(d, e + e) / (1.0 + e)
-        half, other = d * 0.5, 1.0 - q
-        return cls(small.where(half.fma(q, half), other), small.where(other, q))
+        q, half = d / (1.0 + e), d * 0.5
+        return cls(half.fma(q, half), e, 1.0 + q)
 
     def slope(self) -> Real:
         """1 - y^2."""
-        return (-self.rest).fma(self.rest, self.rest + self.rest)
+        return self.e * self.more * self.more
 
 
 def _inverse_square(k: Bits) -> Real:

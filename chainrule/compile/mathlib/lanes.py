@@ -93,6 +93,24 @@ class Lanes:
         """The same lanes, in float64."""
         return Lanes(self.builder, self.shaped(ir.DoubleType()), self.target)
 
+    @cached_property
+    def narrower(self) -> Lanes:
+        """Half as many lanes."""
+        return Lanes(self.builder, ir.VectorType(self.element, self.width // 2), self.target)
+
+    def halves(self, v: Any) -> tuple[Any, Any]:
+        """The first and the second half of the lanes of v."""
+        half = self.width // 2
+        return self._lanes_of(v, v, 0, half), self._lanes_of(v, v, half, half)
+
+    def joined(self, first: Any, second: Any) -> Any:
+        """The lanes of both, one after the other."""
+        return self._lanes_of(first, second, 0, self.width)
+
+    def _lanes_of(self, a: Any, b: Any, start: int, count: int) -> Any:
+        places = ir.VectorType(ir.IntType(32), count)
+        return self.builder.shuffle_vector(a, b, places(list(range(start, start + count))))
+
     def rarely(self, mask: Mask, body: Callable[[], Real], x: Real) -> Real:
         """`body()` where the mask holds, x elsewhere; jumps over it if it holds nowhere."""
         builder, before = self.builder, self.builder.block
