@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from operator import index
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin
@@ -52,7 +52,7 @@ def kinds(f: Callable[..., Any], *, arrays: bool) -> dict[str, Kind]:
     """
     space = {**_TYPING, **getattr(f, "__globals__", {})}
     found: dict[str, Kind] = {}
-    for name, p in signature(f).parameters.items():
+    for name, p in signature_of(f).parameters.items():
         kind = _resolve_annotation(p.annotation, space)
         if arrays:
             kind = _with_arrays(name, kind)
@@ -267,13 +267,19 @@ def _either(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
 
 
+@cache
+def signature_of(f: Callable[..., Any]) -> Signature:
+    """The signature of a public function, looked up once."""
+    return signature(f)
+
+
 def faults(
     f: Callable[..., Any], given: Mapping[str, Any], *, arrays: bool
 ) -> Iterator[tuple[str, str, bool]]:
     """Each argument that is not of its declared kind: its name, and the sentence about it. The bool
     says whether it is a word, but none of those that there are."""
     declared = kinds(f, arrays=arrays)
-    parameters = signature(f).parameters
+    parameters = signature_of(f).parameters
     for name, x in given.items():
         kind, p = declared[name], parameters[name]
         for each in _each(p, x):

@@ -9,14 +9,13 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import (
     CO_VARARGS,
     CO_VARKEYWORDS,
     Parameter,
     isfunction,
     ismodule,
-    signature,
     unwrap,
 )
 from types import CodeType
@@ -25,7 +24,7 @@ from weakref import WeakSet
 
 from numpy.linalg import LinAlgError
 
-from chainrule.engine.arguments import faults
+from chainrule.engine.arguments import faults, signature_of
 from chainrule.engine.arrays import admit, is_native, passing, report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import (
@@ -64,6 +63,11 @@ class Public:
     """Whether what is declared `Any` is an array."""
     renames: bool = True
     """Whether what functions that it calls say of shapes and dtypes is said under its name."""
+
+    @cached_property
+    def wants(self) -> bool:
+        """Whether it cannot be called without arguments."""
+        return any(map(_is_required, signature_of(self.f).parameters.values()))
 
 
 def border(
@@ -190,8 +194,10 @@ def _takes_more(f: Any) -> bool:
 def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise for the first argument that is not of its declared kind."""
     f, name = public.f, public.name
+    if not (args or kwargs or public.wants):
+        return
     try:
-        given = signature(f).bind(*args, **kwargs).arguments
+        given = signature_of(f).bind(*args, **kwargs).arguments
     except TypeError:
         raise DtypeError(_unbound(f, name, args, kwargs)) from None
     fault = next(faults(f, given, arrays=public.arrays), None)
@@ -207,7 +213,7 @@ def misuse(
     """The error for a call that failed because of its arguments; None if `cause` says it all."""
     f, name = public.f, public.name
     try:
-        given = signature(f).bind(*args, **kwargs).arguments
+        given = signature_of(f).bind(*args, **kwargs).arguments
     except TypeError:
         return DtypeError(_unbound(f, name, args, kwargs))
     ours = isinstance(cause, ChainruleError)
@@ -285,7 +291,7 @@ def _unbound(
     f: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
     """What to say of a call whose arguments do not fit the signature of `f`."""
-    named = [p for p in signature(f).parameters.values() if p.name != "self"]
+    named = [p for p in signature_of(f).parameters.values() if p.name != "self"]
     places = [p for p in named if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     words = [p.name for p in named if p.kind is not p.POSITIONAL_ONLY]
     for word in kwargs:
@@ -293,7 +299,7 @@ def _unbound(
             return (
                 f"{name} has no argument '{word}': {_spelling_hint(word, [p.name for p in named])}"
             )
-    count = len(args) - ("self" in signature(f).parameters)
+    count = len(args) - ("self" in signature_of(f).parameters)
     if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
         return _too_many(name, named, places, args)
     twice = [p.name for p in places[:count] if p.name in kwargs]

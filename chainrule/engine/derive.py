@@ -18,7 +18,6 @@ import numpy as np
 from chainrule.engine import watch
 from chainrule.engine.arrays import operand
 from chainrule.engine.graph import (
-    Recording,
     is_recording,
     leaf,
     order,
@@ -56,7 +55,7 @@ def pullback_nodes(
     traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
-    with Recording(record), watch.sweep(walk, seeds, arrived, record):
+    with recording(record), watch.sweep(walk, seeds, arrived, record):
         for node in walk:
             g = take(node, None)
             if g is None:

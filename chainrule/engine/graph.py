@@ -9,10 +9,12 @@ import contextvars
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import Token
+from functools import wraps
 from itertools import count
 from operator import attrgetter
 from sys import modules
-from typing import Any, final
+from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
@@ -25,6 +27,9 @@ from chainrule.engine.node import Extra, Node, Variable
 from chainrule.engine.op import Alias, Op, Pick, Spec, open_door
 from chainrule.engine.provenance import user_line
 from chainrule.errors import ChainruleError, describe_all
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # --- The door ------------------------------------------------------------------------------------
 
@@ -312,27 +317,33 @@ def placeholder(shape: tuple[int, ...], dtype: Any, *, needs: bool = False) -> A
     return variable(spec, leaf(spec.shape, spec.dtype, needs=needs))
 
 
-@contextmanager
-def recording(on: bool) -> Generator[None]:
-    """Within it, ops on variables that need a gradient are recorded, or are not."""
-    with Recording(on):
-        yield
-
-
 @final
-class Recording:
-    """The same for one use, and no decorator: it costs a third."""
+class recording:  # noqa: N801
+    """Within it, ops on variables that need a gradient are recorded, or are not. On a function, it
+    is entered at each call."""
 
-    __slots__ = ("_on", "_token")
+    __slots__ = ("_entered", "_on")
 
     def __init__(self, on: bool) -> None:
         self._on = on
+        self._entered: tuple[Token[bool], Any] | None = None
 
     def __enter__(self) -> None:
-        self._token = _recording.set(self._on)
+        self._entered = _recording.set(self._on), self._entered
 
     def __exit__(self, *of: object) -> None:
-        _recording.reset(self._token)
+        assert self._entered is not None, "it is left before it is entered"
+        token, self._entered = self._entered
+        _recording.reset(token)
+
+    def __call__(self, f: Callable[_P, _R]) -> Callable[_P, _R]:
+        """`f`, run within it."""
+        @wraps(f)
+        def within(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with recording(self._on):
+                return f(*args, **kwargs)
+
+        return within
 
 
 def quietly(f: Callable[..., Any], *args: Any) -> Any:
