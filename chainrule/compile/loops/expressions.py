@@ -17,6 +17,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from chainrule.compile.graph.sizes import Extent, product
+from chainrule.compile.loops.functions import value_dtype
 
 Dtype = Any
 Role = Literal["input", "state", "result", "scratch", "constant"]
@@ -177,11 +178,15 @@ class Exprs:
         """`at` as a number."""
         return self._make("index", at, np.dtype(np.int64), (at,), _free(at))
 
-    def fn(self, name: str, *args: Expr, dtype: Dtype) -> Expr:
-        """The function `name` of `args`."""
-        dtype = np.dtype(dtype)
+    def fn(self, name: str, *args: Expr, dtype: Dtype | None = None) -> Expr:
+        """The function `name` of `args`. Only `cast` needs the dtype of its value."""
+        dtype = value_dtype(name, *[a.dtype for a in args]) if dtype is None else np.dtype(dtype)
         free = frozenset[Var | Local]().union(*[a.free for a in args])
         return self._make("fn", (name, *args), dtype, (name, *args), free)
+
+    def both(self, a: Expr | None, b: Expr) -> Expr:
+        """Whether both conditions hold; only `b` if there is no `a`."""
+        return b if a is None else self.fn("logical_and", a, b)
 
     def cast(self, x: Expr, dtype: Dtype) -> Expr:
         """`x` as a `dtype`."""

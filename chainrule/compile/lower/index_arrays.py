@@ -46,11 +46,11 @@ def index_from_data(e: Exprs, i: Expr, n: Extent) -> Affine:
     i = e.cast(i, I64)
     size = e.index(Affine(n))
     zero = e.lit(0, I64)
-    low = e.fn("less", i, zero, dtype=BOOL)
-    i = e.fn("where", low, e.fn("add", i, size, dtype=I64), i, dtype=I64)
-    i = e.fn("maximum", i, zero, dtype=I64)
+    low = e.fn("less", i, zero)
+    i = e.fn("where", low, e.fn("add", i, size), i)
+    i = e.fn("maximum", i, zero)
     last = e.index(Affine(n - 1))
-    return Affine.of(e.fn("minimum", i, last, dtype=I64))
+    return Affine.of(e.fn("minimum", i, last))
 
 
 def _take(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:

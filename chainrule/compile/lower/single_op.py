@@ -53,7 +53,7 @@ def scatter(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     buffer, place = plan.views[t].buffer, plan.views[t].at(how.target_index(at))
     value = e.cast(how.value(at), t.dtype)
     if how.fold in ("maximum", "minimum"):
-        value = e.fn(how.fold, e.load(buffer, place), value, dtype=t.dtype)
+        value = e.fn(how.fold, e.load(buffer, place), value)
     store = Store(buffer, place, value, add=how.fold == "add")
     # one after the other where places may be equal, unless the backend adds in order
     ordered: Mode = "lanes" if how.fold == "add" or how.in_rows else "serial"

@@ -33,7 +33,7 @@ from chainrule.compile.loops.check.accesses import (
 )
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
-from chainrule.compile.loops.functions import TRUTHS, is_function
+from chainrule.compile.loops.functions import is_function, value_dtype
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
@@ -311,7 +311,7 @@ class _Names:
         if not is_function(name, dtypes[0]):
             self._no(s, f"there is no {name} of {dtypes[0]}")
         self._same(s, f"arguments of {name}", *dtypes)
-        result = BOOL if name in TRUTHS else dtypes[0]
+        result = value_dtype(name, *dtypes)
         self._same(s, f"{name} of {dtypes[0]} and its value", result, e.dtype)
 
     def _offset(self, s: Stmt, at: Affine, scope: _Scope) -> None:

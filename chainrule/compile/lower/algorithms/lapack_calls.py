@@ -86,7 +86,7 @@ class Factoring:
     def failed(self) -> Expr:
         """Whether the last call did not succeed."""
         said = self.e.load(self.info, ZERO)
-        return self.e.fn("not_equal", said, self.e.lit(0, I32), dtype=BOOL)
+        return self.e.fn("not_equal", said, self.e.lit(0, I32))
 
     def all(self, body: Sequence[Stmt]) -> list[Stmt]:
         """`body` for each matrix of the batch."""

@@ -136,7 +136,7 @@ class Triangle:
         k, j, total = w.var("row", s.k), w.var("column", self.count), w.local(dtype)
         last = Affine(self.count - 1).plus(Affine.of(j).times(-1))
         place = right.element(Affine.of(k), last)
-        zero = e.fn("mul", e.lit(0, dtype), e.load(right.buffer, place), dtype=dtype)
+        zero = e.fn("mul", e.lit(0, dtype), e.load(right.buffer, place))
         left_over = Affine(self.count).plus(end.times(-1))
         sums = For(j, (Into(total, "add", zero),), upto=left_over)
         store = Store(buffer, at.plus(Affine.of(k)), e.local(total))
@@ -149,7 +149,7 @@ class Triangle:
         x = e.load(left.buffer, left.element(Affine.of(p.row), Affine.of(c)))
         z = e.load(buffer, Renaming(own, exprs=e).affine(at).plus(Affine.of(c)))
         return [before], [
-            For(c, (Into(local, "add", e.fn("mul", x, z, dtype=dtype)),), "lanes")
+            For(c, (Into(local, "add", e.fn("mul", x, z)),), "lanes")
         ]  # fmt: skip
 
     def call(
@@ -185,7 +185,7 @@ class Triangle:
             k = w.var("row", self.count)
             source = first.plus(Affine.of(k).times(step))
             value = e.load(right.buffer, right.element(source, Affine.of(j)))
-            zero = e.fn("mul", e.lit(0, dtype), value, dtype=dtype)
+            zero = e.fn("mul", e.lit(0, dtype), value)
             sums.append(For(k, (Into(total, "add", zero),), upto=many))
         place = out.element(start.plus(Affine.of(i)), Affine.of(j))
         store = Store(out.buffer, place, e.local(total), add=add)

@@ -128,7 +128,7 @@ class Writer:
 
     def product(self, a: Written, b: Written, name: str = "mul") -> Written:
         """a times b, by a function of that name."""
-        return Written(self.make, self.make.fn(name, a.e, b.e, dtype=F64))
+        return Written(self.make, self.make.fn(name, a.e, b.e))
 
     def number(self, x: float) -> Written:
         """A literal."""
