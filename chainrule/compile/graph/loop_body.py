@@ -135,19 +135,13 @@ def _with(program: Program, instead: dict[Term, Term]) -> Program:
     new: dict[Term, Term] = {
         t: terms.input(i, t.shape, t.dtype) for i, t in enumerate(program.inputs)
     }
-    stack = [(t, False) for t in program.roots]
-    while stack:
-        t, ready = stack.pop()
-        if t in new:
-            continue
-        needed = (instead[t],) if t in instead else t.args
-        if not ready:
-            stack += [(t, True), *[(a, False) for a in needed if a not in new]]
-        elif t in instead:
+    for t in in_order(program.roots, lambda t: (instead[t],) if t in instead else t.args):
+        if t in instead:
             new[t] = new[instead[t]]
-        else:
-            args = [new[a] for a in t.args]
-            new[t] = terms.constant(t.value) if t.op is None else terms.op(t.op, args, like=t)
+        elif t.op is not None:
+            new[t] = terms.op(t.op, [new[a] for a in t.args], like=t)
+        elif t not in new:
+            new[t] = terms.constant(t.value)
     return Program(
         tuple([new[t] for t in program.inputs]),
         tuple([new[t] for t in program.results]),

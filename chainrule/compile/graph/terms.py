@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.graph.walks import post_order
 from chainrule.engine.op import Op, Spec
 
 
@@ -146,18 +147,7 @@ def in_order(
 ) -> list[Term]:
     """The terms that `roots` depend on, each after its arguments, roots included; `args` says what
     these are, if not those that it has."""
-    done: dict[Term, None] = {}
-    stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(list(roots))]
-    while stack:
-        t, ready = stack.pop()
-        if t in done:
-            continue
-        if ready:
-            done[t] = None
-        else:
-            stack.append((t, True))
-            stack += [(a, False) for a in reversed(args(t)) if a not in done]
-    return list(done)
+    return post_order(roots, args)
 
 
 @dataclass

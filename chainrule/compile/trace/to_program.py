@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 from chainrule.compile.graph.loop_body import without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
+from chainrule.compile.graph.walks import post_order
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec
 from chainrule.errors import TraceError
@@ -26,18 +28,7 @@ class Scope(Protocol):
 
 def nodes_to_compute(scope: Scope, roots: Sequence[Node]) -> list[Node]:
     """The nodes whose values the program computes or is given, each after those that it needs."""
-    done: dict[Node, None] = {}
-    stack: list[tuple[Node, bool]] = [(scope.origin(r), False) for r in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if node in done:
-            continue
-        if ready:
-            done[node] = None
-            continue
-        stack.append((node, True))
-        stack += [(n, False) for n in reversed(_unknown_inputs(scope, node)) if n not in done]
-    return list(done)
+    return post_order(map(scope.origin, roots), partial(_unknown_inputs, scope))
 
 
 def _unknown_inputs(scope: Scope, node: Node) -> list[Node]:
