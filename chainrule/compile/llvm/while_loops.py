@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.llvm.functions import I8, I64, in_memory
+from chainrule.compile.llvm.numbers import I8, I64, in_memory
 from chainrule.compile.llvm.platform import STEP, Polls
 from chainrule.compile.loops.duration import is_parallel, nanoseconds
 from chainrule.compile.loops.expressions import Buffer
