@@ -152,6 +152,6 @@ def with_distinct_results(program: Program) -> Program:
     out: list[Term] = []
     for t in program.results:
         if t.op is None or t in out:
-            t = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
+            t = t.then(Astype(t.dtype))
         out.append(t)
     return replace(program, results=tuple(out))

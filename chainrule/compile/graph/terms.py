@@ -53,6 +53,11 @@ class Term:
         same = len(args) == len(self.args) and all(map(operator.is_, args, self.args))
         return self if same else replace(self, args=tuple(args))
 
+    def then(self, op: Any, *, shape: Any = None, dtype: Any = None) -> Term:
+        """`op` of it, of its shape and dtype if no others are given, on its line."""
+        kind = self.shape if shape is None else shape, dtype or self.dtype
+        return Term(op, (self,), *kind, None, None, self.code, self.at)
+
     @property
     def name(self) -> str:
         """The op's name, `input 3` or `constant`."""

@@ -150,7 +150,7 @@ def _adding(e: Elements, t: Term) -> Scatter:
 
 def _onto(e: Elements, t: Term) -> Scatter:
     op: Any = t.op
-    return _scatter_add(e, t, op.scattered, t.args[1:], lambda at: e.element(t.args[0], at))
+    return _scatter_add(e, t, op.op, t.args[1:], lambda at: e.element(t.args[0], at))
 
 
 def _flat(e: Elements, places: Term, t: Term) -> Callable[[Index], Index]:

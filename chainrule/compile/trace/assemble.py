@@ -14,11 +14,11 @@ from chainrule.compile.trace.captured import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.trace.outcome import Outcome, State
 from chainrule.compile.trace.results import finishing
-from chainrule.compile.trace.to_program import nodes_to_compute, program
+from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Draw, Held, HeldGrad, HeldNumber, Variant
 from chainrule.engine.derive import pullback_nodes
-from chainrule.engine.graph import constant, order, placeholder
+from chainrule.engine.graph import order, placeholder
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec, new_op
 
@@ -132,8 +132,7 @@ def note_derivative(tracer: Tracer, left: Outcome) -> None:
     got = pullback_nodes(order(seeds), seeds, wanted, record=False, free=False)
     for leaf in leaves:
         if leaf in got:
-            bar = got[leaf]
-            left.bars[leaf] = constant(bar) if isinstance(bar, np.ndarray) else _node(bar)
+            left.bars[leaf] = node_of(got[leaf])
 
 
 def _derivative(
@@ -161,10 +160,6 @@ def _derivative(
         kept,
         again,
     )
-
-
-def _node(bar: Any) -> Node:
-    return bar.node if isinstance(bar.value, Spec) else constant(bar.value)
 
 
 def _again(call: Call, args: Sequence[tuple[int, Node]], held: Sequence[State]) -> Any:

@@ -16,16 +16,17 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.compile.graph.compiled_ops import ProgramOp
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import build
 from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.trace.captured import GradSlot, Lift
-from chainrule.compile.trace.to_program import nodes_to_compute, program
+from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.engine.graph import apply, constant, leaf, order, placeholder, variable
+from chainrule.engine.graph import apply, leaf, order, placeholder, variable
 from chainrule.engine.node import Node
-from chainrule.engine.op import Op, Spec, new_op
+from chainrule.engine.op import Spec, new_op
 
 
 @final
@@ -90,7 +91,7 @@ def _contiguous(a: Any) -> Any:
     return np.ascontiguousarray(a).reshape(a.shape)
 
 
-class Loop(Op):
+class Loop(ProgramOp):
     """All turns of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
 
     body: Body
@@ -109,10 +110,6 @@ class Loop(Op):
     def spec(self, *xs: Any) -> Any:
         """As the body tells."""
         return self.body.specs()
-
-    def reads(self, i: int) -> None:
-        """There is no derivative."""
-        return
 
 
 @final
@@ -171,8 +168,8 @@ def loop_as_op(
     parts = [placeholder(x.shape[1:], x.dtype, needs=x.requires_grad) for x in xs]
     new, ys = turn(given, parts)
     turned = _TracedIteration(
-        [x.node for x in given], [x.node for x in parts], [_node(v) for v in new],
-        [_node(v) for v in ys], tracer.draws[before.draws :],
+        [x.node for x in given], [x.node for x in parts], [node_of(v) for v in new],
+        [node_of(v) for v in ys], tracer.draws[before.draws :],
     )  # fmt: skip
     alike = turned.add_state(tracer, before) and not turned.is_open(tracer, start)
     body, consts = turned.body(tracer, start, turns) if alike else (None, [])
@@ -190,10 +187,6 @@ def loop_as_op(
     for slot in turned.cleared:
         slot.grad = None
     return list(values[: len(state)]), list(values[body.carries + body.last :])
-
-
-def _node(x: Any) -> Node:
-    return x.node if x.value.__class__ is Spec else constant(x.value)
 
 
 def _like(node: Node) -> Any:
@@ -237,7 +230,7 @@ class _TracedIteration:
                 return False
             else:
                 self.slots.append(slot)
-                self.ends.append(_node(slot.now))
+                self.ends.append(node_of(slot.now))
         return True
 
     def is_open(self, tracer: Tracer, start: int) -> bool:

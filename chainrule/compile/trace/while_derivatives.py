@@ -18,7 +18,8 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
-from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
+from chainrule.compile.trace.closures import close_over, now, run, traced_input
+from chainrule.compile.trace.to_program import node_of
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import alias, apply, order, placeholder, recording, tracer
@@ -47,7 +48,7 @@ def with_tangents(turns: WhileLoop, moved: Sequence[bool]) -> tuple[WhileLoop, l
             active |= more
     heads, rest = [i for i in dots if i < n], [i for i in dots if i >= n]
     places = [*xs[:n], *[dots[i] for i in heads], *xs[n:], *[dots[i] for i in rest]]
-    after = [_or_zeros(news[i], xs[i]) for i in heads]
+    after = [or_zeros(news[i], xs[i]) for i in heads]
     made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *after)])
     return replace(made, extends=turns, most=turns.most), list(dots)
 
@@ -63,7 +64,8 @@ def _open(xs: Sequence[Any]) -> list[Node]:
     return [x.node for x in xs if isinstance(x, Variable) and x.node and x.node.needs]
 
 
-def _or_zeros(x: Any, like: Any) -> Any:
+def or_zeros(x: Any, like: Any) -> Any:
+    """`x`, or zeros of a shape and dtype where it is None."""
     return np.zeros(like.shape, like.dtype) if x is None else x
 
 
@@ -132,7 +134,7 @@ def _backward_loop(
         at = count - 1 - done
         xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
         arrived = _pull_back(turns, xs, {i: bars[i] for i in heads})
-        news = [_or_zeros(arrived.get(i), inputs[i]) for i in heads]
+        news = [or_zeros(arrived.get(i), inputs[i]) for i in heads]
         news += [bars[i] + arrived[i] if i in arrived else bars[i] for i in rest]
         news = [at > 0, done + 1, *news]
     places = [going, done, *bars.values(), *tapes, *reads, count]

@@ -16,10 +16,11 @@ import numpy as np
 from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, depending, replay
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.runtime.backend import build_unchecked
-from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
+from chainrule.compile.trace.closures import close_over, now, run, traced_input
 from chainrule.compile.trace.loop_bodies import Before
+from chainrule.compile.trace.to_program import node_of
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.while_derivatives import backward, with_tangents, with_tapes
+from chainrule.compile.trace.while_derivatives import backward, or_zeros, with_tangents, with_tapes
 from chainrule.engine.graph import apply, recording, tracer, variable
 from chainrule.engine.op import Need, Op, Spec, new_op
 from chainrule.errors import TraceError, describe
@@ -66,11 +67,13 @@ class While(Op):
             raise TraceError(_ENDLESS)
         back = backward(turns, [i for i, bar in enumerate(g) if bar is not None])
         inputs = turns.program.inputs
-        tapes = [_zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.saved_inputs]
+        tapes = [
+            np.zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.saved_inputs
+        ]
         ends = apply(new_op(While, with_tapes(turns, back.saved_inputs)), *xs[:n], *tapes, *xs[n:])
         count, last = ends[COUNT], [*g, *[None] * (len(inputs) - n)]
         moved = [*back.heads, *back.rest]
-        bars = [_or_zeros(last[i], inputs[i]) for i in moved]
+        bars = [or_zeros(last[i], inputs[i]) for i in moved]
         kept = ends[n:]
         start = count > 0, np.zeros((), np.int64)
         found = apply(new_op(While, back.loop), *start, *bars, *kept, *xs[n:], count)
@@ -83,10 +86,10 @@ class While(Op):
         n, inputs = self.loop.carries, self.loop.program.inputs
         wide, moved = with_tangents(self.loop, [t is not None for t in ts])
         heads, rest = [i for i in moved if i < n], [i for i in moved if i >= n]
-        dots = [_or_zeros(ts[i], inputs[i]) for i in heads]
+        dots = [or_zeros(ts[i], inputs[i]) for i in heads]
         ends = apply(new_op(While, wide), *xs[:n], *dots, *xs[n:], *[ts[i] for i in rest])
         found = dict(zip(heads, ends[n:], strict=True))
-        still = [variable(_zeros(x.shape, x.dtype)) for x in inputs[:n]]
+        still = [variable(np.zeros(x.shape, x.dtype)) for x in inputs[:n]]
         return tuple([found.get(i, zero) for i, zero in enumerate(still)])
 
     def _refuse_functions(self) -> None:
@@ -104,14 +107,6 @@ _ENDLESS = (
     "length, forward mode (jvp, or jacobian with mode='forward'), detach the result, or call the "
     "function without jit"
 )
-
-
-def _zeros(shape: Any, dtype: Any) -> Any:
-    return np.zeros(shape, dtype)
-
-
-def _or_zeros(x: Any, like: Term) -> Any:
-    return _zeros(like.shape, like.dtype) if x is None else x
 
 
 def loop_op(

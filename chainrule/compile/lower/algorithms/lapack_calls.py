@@ -13,7 +13,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from chainrule.compile.graph.compiled_ops import Otherwise
+from chainrule.compile.graph.compiled_ops import Fallback
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Buffer, Expr
@@ -104,7 +104,7 @@ class Factoring:
         assert isinstance(host, Host)
         first = Let(bad, e.lit(False, BOOL))
         outputs = (*host.outputs, Strided(flag, 0, (), ()))
-        return [[first, *tried, told], [Host(Otherwise(host.op), host.inputs, outputs, flag)]]
+        return [[first, *tried, told], [Host(Fallback(host.op), host.inputs, outputs, flag)]]
 
 
 def entire(b: Buffer, use: Literal["in", "out", "inout"]) -> Span:

@@ -128,15 +128,15 @@ class _Writer:
         return [b.name, b.dtype.name, _extents(b.shape), b.role, b.label, value]
 
     def _host(self, h: Host) -> list[Any]:
-        from chainrule.compile.graph.compiled_ops import Otherwise
+        from chainrule.compile.graph.compiled_ops import Fallback
 
-        last_resort = isinstance(h.op, Otherwise)
-        place = self._ops.get(h.op.op if last_resort else h.op)
+        is_fallback = isinstance(h.op, Fallback)
+        place = self._ops.get(h.op.op if is_fallback else h.op)
         if place is None:
             raise UnwritableError(str(h.op))
         when = None if h.when is None else self._place(h.when)
         ins, outs = ([self._strided_view(x) for x in xs] for xs in (h.inputs, h.outputs))
-        return [place, last_resort, ins, outs, when]
+        return [place, is_fallback, ins, outs, when]
 
     def _strided_view(self, x: Strided) -> list[Any]:
         sizes = _extents(x.shape), _extents(x.strides)
@@ -217,16 +217,16 @@ class _Reader:
         return _item(self._buffers, x)
 
     def _host(self, x: Any) -> Host:
-        from chainrule.compile.graph.compiled_ops import Otherwise
+        from chainrule.compile.graph.compiled_ops import Fallback
         from chainrule.compile.loops.statements import Host
 
-        place, last_resort, inputs, outputs, when = sequence(x, 5)
+        place, is_fallback, inputs, outputs, when = sequence(x, 5)
         op = _item(self._ops, place)
-        if last_resort not in (True, False):
-            raise MalformedError("neither the op nor its last resort")
+        if is_fallback not in (True, False):
+            raise MalformedError("neither the op nor its eager form")
         ins, outs = ([self._strided_view(s) for s in sequence(xs)] for xs in (inputs, outputs))
         flag = None if when is None else self._at(when)
-        return Host(Otherwise(op) if last_resort else op, tuple(ins), tuple(outs), flag)
+        return Host(Fallback(op) if is_fallback else op, tuple(ins), tuple(outs), flag)
 
     def _strided_view(self, x: Any) -> Strided:
         from chainrule.compile.loops.statements import Strided
