@@ -22,15 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.loops.expressions import (
-    Affine,
-    Buffer,
-    Dtype,
-    Expr,
-    Local,
-    Var,
-    in_offset,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Dtype, Expr, Local, Var, in_offset
 
 Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
 Mode = Literal["serial", "lanes", "parallel"]
@@ -301,11 +293,10 @@ def exprs_of(s: Stmt) -> list[Expr]:
     """The expressions that a statement itself holds, also those in its offsets."""
     match s:
         case Let() | Into():
-            found = [s.value]
+            return [s.value]
         case Store():
-            found = [s.value, *in_offset(s.at)]
+            return [s.value, *in_offset(s.at)]
         case Product():
-            found = [s.left, s.right]
+            return [s.left, s.right]
         case _:
-            found = []
-    return found
+            return []

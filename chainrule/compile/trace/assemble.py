@@ -12,11 +12,12 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import Run, build
 from chainrule.compile.trace.captured import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
+from chainrule.compile.trace.held import Draw, Held, HeldGrad, HeldNumber
 from chainrule.compile.trace.outcome import Outcome, State
 from chainrule.compile.trace.results import finishing
 from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.variant import Draw, Held, HeldGrad, HeldNumber, Variant
+from chainrule.compile.trace.variant import Variant
 from chainrule.engine.derive import pullback_nodes
 from chainrule.engine.graph import order, placeholder
 from chainrule.engine.node import Node

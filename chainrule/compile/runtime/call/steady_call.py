@@ -27,7 +27,8 @@ from chainrule.compile.runtime.many_runs import Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.trace.variant import MISFIT, HeldGrad, Variant
+from chainrule.compile.trace.held import HeldGrad
+from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor
 
