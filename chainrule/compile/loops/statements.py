@@ -151,8 +151,7 @@ class Gemm:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Span:
-    """Memory that a routine is given: so many elements of `buffer` from `at` on, and whether it
-    reads what is there, writes, or both."""
+    """Memory that a routine reads, writes, or both: so many elements of `buffer` from `at` on."""
 
     buffer: Buffer
     at: Affine
@@ -204,8 +203,7 @@ class Host:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class While:
-    """`kernels` in order, again and again as long as `going`, one bool, holds before a turn. It is
-    all that its kernel is."""
+    """`kernels` in order, as long as `going`, one bool, holds: all that its kernel is."""
 
     going: Buffer
     kernels: tuple[Kernel, ...]

@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import WhileLoop, without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
-from chainrule.compile.trace.loop_bodies import Scope
+from chainrule.compile.trace.loop_scope import BodyScope
 from chainrule.compile.trace.to_program import nodes_to_compute, op_term
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.engine.dtypes import INEXACT
@@ -36,7 +36,7 @@ def close_over(
 ) -> tuple[WhileLoop, list[Node]]:
     """What was recorded since `start` as turns from `places` to `news`; and the nodes from around
     it that it reads, which are its last inputs."""
-    scope = Scope(tracer, start, set(places), keeping=True)
+    scope = BodyScope(tracer, start, set(places), keeping=True)
     walk = nodes_to_compute(scope, news)
     consts = scope.consts(walk)
     terms = Terms()
@@ -52,7 +52,7 @@ def close_over(
     return WhileLoop(program, len(news), scope.inlined), consts
 
 
-def _term(terms: Terms, scope: Scope, node: Node, known: dict[Node, Term]) -> Term:
+def _term(terms: Terms, scope: BodyScope, node: Node, known: dict[Node, Term]) -> Term:
     """The term of a node; where nothing was to be recorded, it has no derivative."""
     if node.op is None:
         return terms.constant(node.y)

@@ -14,7 +14,8 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.trace.closures import traced_input
-from chainrule.compile.trace.loop_bodies import Before, loop_as_op
+from chainrule.compile.trace.loop_bodies import loop_as_op
+from chainrule.compile.trace.loop_scope import Before
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
 from chainrule.engine.graph import apply, recording, variable
