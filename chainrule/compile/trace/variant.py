@@ -93,9 +93,8 @@ class Variant:
             and self._grads(put, graded)
             and self._numbers(put)
             and self._fits(leaves)
+            and (self.fits is None or self.fits(inputs))
         ):
-            return MISFIT
-        if self.fits is not None and not self.fits(inputs):
             return MISFIT
         drawn = self._draw(put) if self.draws else {}
         for _, place in self.changed:
