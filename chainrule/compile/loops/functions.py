@@ -63,3 +63,15 @@ def value_dtype(name: str, *args: Any) -> Any:
     if name == "bits":
         return np.dtype(f"u{args[0].itemsize}")
     return args[1 if name == "where" else 0]
+
+
+def identity(fold: str, dtype: Any) -> Any:
+    """The number that changes nothing when it is folded in."""
+    if fold in ("maximum", "minimum"):
+        if dtype.kind == "f":
+            return float("-inf") if fold == "maximum" else float("inf")
+        if dtype.kind == "b":
+            return fold == "minimum"
+        info = np.iinfo(dtype)
+        return int(info.min if fold == "maximum" else info.max)
+    return {"add": 0, "mul": 1, "logical_or": False, "logical_and": True}[fold]

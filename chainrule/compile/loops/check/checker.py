@@ -23,6 +23,7 @@ from typing import final
 import numpy as np
 
 from chainrule.compile.loops import memory
+from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.check.accesses import (
     SpecError,
     check_disjoint,
@@ -32,28 +33,11 @@ from chainrule.compile.loops.check.accesses import (
 from chainrule.compile.loops.check.operands import BOOL, Operands, free_in
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Local, Var, within
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Host,
-    Into,
-    Kernel,
-    Let,
-    Loops,
-    Product,
-    Routine,
-    Span,
-    Stmt,
-    Store,
-    While,
-    exprs_of,
-    statements,
-)
 
 __all__ = ["SpecError", "check"]
 
 
-def check(program: Loops) -> None:
+def check(program: loops.Loops) -> None:
     """Raise `SpecError`, which prints the statement, where `program` is not what it must be."""
     for k in program.kernels:
         _Names(program, k).body(k.body, _Scope())
@@ -85,50 +69,50 @@ class _Scope:
 class _Names:
     """Checks the statements of a kernel for all that sizes do not matter to."""
 
-    def __init__(self, program: Loops, kernel: Kernel) -> None:
+    def __init__(self, program: loops.Loops, kernel: loops.Kernel) -> None:
         self._kernel = kernel
         self._program = program
         self._of = Operands(program, kernel)
         self._set: set[Var | Local] = set()
-        self._folded = {s.local for s in statements(kernel.body) if isinstance(s, Into)}
+        self._folded = {s.local for s in loops.statements(kernel.body) if isinstance(s, loops.Into)}
 
-    def body(self, body: tuple[Stmt, ...], scope: _Scope) -> None:
+    def body(self, body: tuple[loops.Stmt, ...], scope: _Scope) -> None:
         """Statements in a scope, to which theirs is added."""
         for s in body:
             self._statement(s, scope)
 
-    def _statement(self, s: Stmt, scope: _Scope) -> None:
-        for e in exprs_of(s):
+    def _statement(self, s: loops.Stmt, scope: _Scope) -> None:
+        for e in loops.exprs_of(s):
             self._of.expr(s, e, scope.known)
         match s:
-            case For():
+            case loops.For():
                 self._for(s, scope)
-            case Let():
+            case loops.Let():
                 self._of.same(s, "a local and its value", s.local.dtype, s.value.dtype)
                 self._define(s, s.local, scope)
                 if scope.differs(s.value.free) or (scope.lanes and s.local in self._folded):
                     scope.lanes.add(s.local)
-            case Into():
+            case loops.Into():
                 self._into(s, scope)
-            case Store():
+            case loops.Store():
                 self._store(s, scope)
-            case Product():
+            case loops.Product():
                 self._product(s, scope)
-            case Gemm():
+            case loops.Gemm():
                 self._gemm(s, scope)
-            case Routine():
+            case loops.Routine():
                 self._routine(s, scope)
-            case Host():
+            case loops.Host():
                 if self._kernel.body != (s,):
                     self._of.refuse(s, "an eager op shares its kernel")
                 if s.when is not None and (s.when.dtype != BOOL or s.when.size != 1):
                     self._of.refuse(s, f"{s.when}, which says whether it is run, is not one bool")
                 for x in (*s.inputs, *s.outputs):
                     self._of.buffer(s, x.buffer)
-            case While():
+            case loops.While():
                 self._while(s)
 
-    def _define(self, s: Stmt, name: Var | Local, scope: _Scope) -> None:
+    def _define(self, s: loops.Stmt, name: Var | Local, scope: _Scope) -> None:
         if name in self._set:
             self._of.refuse(s, f"{name} is set twice")
         self._set.add(name)
@@ -136,7 +120,7 @@ class _Names:
 
     # --- statements
 
-    def _for(self, s: For, scope: _Scope) -> None:
+    def _for(self, s: loops.For, scope: _Scope) -> None:
         inner = _Scope(scope)
         self._of.extent(s, s.var.extent)
         self._define(s, s.var, inner)
@@ -150,14 +134,14 @@ class _Names:
             inner.lanes.add(s.var)
         self.body(s.body, inner)
 
-    def _into(self, s: Into, scope: _Scope) -> None:
+    def _into(self, s: loops.Into, scope: _Scope) -> None:
         if s.local not in scope.known:
             self._of.refuse(s, f"{s.local} has no value to begin with")
         self._of.same(s, "a local and what is folded into it", s.local.dtype, s.value.dtype)
         if s.fold.startswith("logical") and s.local.dtype != BOOL:
             self._of.refuse(s, f"{s.fold} of numbers that are not bools")
 
-    def _store(self, s: Store, scope: _Scope) -> None:
+    def _store(self, s: loops.Store, scope: _Scope) -> None:
         self._of.buffer(s, s.buffer)
         self._of.same(s, "a buffer and what is stored", s.buffer.dtype, s.value.dtype)
         self._of.offset(s, s.at, scope.known)
@@ -166,7 +150,7 @@ class _Names:
         if not s.add and scope.differs(s.value.free) and not scope.differs(free_in(s.at)):
             self._of.refuse(s, "every lane stores at the same place")
 
-    def _product(self, s: Product, scope: _Scope) -> None:
+    def _product(self, s: loops.Product, scope: _Scope) -> None:
         if scope.lanes:
             self._of.refuse(s, "a product within lanes")
         ks, inner = _Scope(scope), _Scope(scope)
@@ -190,7 +174,7 @@ class _Names:
             inner.lanes |= {s.j, s.acc}
         self.body(s.body, inner)
 
-    def _gemm(self, s: Gemm, scope: _Scope) -> None:
+    def _gemm(self, s: loops.Gemm, scope: _Scope) -> None:
         if scope.lanes:
             self._of.refuse(s, "BLAS within lanes")
         for m in (s.left, s.right, s.out):
@@ -209,7 +193,7 @@ class _Names:
         if s.out.buffer.role in ("input", "constant"):
             self._of.refuse(s, f"{s.out.buffer} is only to be read")
 
-    def _routine(self, s: Routine, scope: _Scope) -> None:
+    def _routine(self, s: loops.Routine, scope: _Scope) -> None:
         if scope.lanes:
             self._of.refuse(s, "LAPACK within lanes")
         if s.dtype.char not in "fd":
@@ -223,10 +207,10 @@ class _Names:
             if x.use != "in" and x.buffer.role in ("input", "constant"):
                 self._of.refuse(s, f"{x.buffer} is only to be read")
         for n in s.args:
-            if not isinstance(n, str | Span):
+            if not isinstance(n, str | loops.Span):
                 self._of.extent(s, n)
 
-    def _while(self, s: While) -> None:
+    def _while(self, s: loops.While) -> None:
         if self._kernel.body != (s,):
             self._of.refuse(s, "a loop of unknown length shares its kernel")
         self._of.buffer(s, s.going)

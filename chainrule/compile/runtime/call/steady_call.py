@@ -17,13 +17,12 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.graph.rules.index_checks import refuse
-from chainrule.compile.runtime.call.call_batches import Turns
 from chainrule.compile.runtime.call.declared_axes import Axes
 from chainrule.compile.runtime.call.gate import Gate, gate
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.many_runs import Moving, Parts
+from chainrule.compile.runtime.many_runs import Moving, Parts, Turns
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
 from chainrule.compile.runtime.steady_looks import looks

@@ -162,8 +162,9 @@ def _binary(label: str, compute: Callable[..., Any], a: Any, b: Any) -> Any:
         if isinstance(x, Value):
             if mine.leaf is None:
                 raise TraceError(
-                    f"jit: a number that is computed from data or gradients meets a Value at "
-                    f"{location(*user_line())}: in one step Values are computed before backward, numbers after it"
+                    "jit: a number that is computed from data or gradients meets a Value at "
+                    f"{location(*user_line())}: in one step Values are computed before backward, "
+                    "numbers after it"
                 )
             return compute(*[y.leaf if y is mine else y for y in (a, b)])
     return mine.nodes.apply(label, compute, a, b)
@@ -171,9 +172,9 @@ def _binary(label: str, compute: Callable[..., Any], a: Any, b: Any) -> Any:
 
 def _refuse(x: Any, *rest: Any) -> Any:
     raise TraceError(
-        f"jit: the step looks at a number at {location(*user_line())} (a comparison, int(), a function that is "
-        "not math's): what it does next would be the same at every call. Compute it with "
-        "+ - * / **, min, max and functions of math, or do that outside"
+        f"jit: the step looks at a number at {location(*user_line())} (a comparison, int(), a "
+        "function that is not math's): what it does next would be the same at every call. Compute "
+        "it with + - * / **, min, max and functions of math, or do that outside"
     )
 
 
