@@ -23,9 +23,7 @@ LARGE = 1 << 24
 
 
 def order_terms(
-    roots: list[Term],
-    reads: dict[Term, list[Term]],
-    waits: Mapping[Term, list[Term]],
+    roots: list[Term], reads: dict[Term, list[Term]], waits: Mapping[Term, list[Term]]
 ) -> tuple[list[Term], dict[Term, list[Term]], set[Term]]:
     """The realized terms, each after those that it `waits` for; for whom each term waits; and the
     terms for which there is no such order.

@@ -17,7 +17,7 @@ from chainrule.compile.graph.loop_body import while_loop_of
 from chainrule.compile.graph.rules.simplify import simplified_body
 from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import computable
-from chainrule.compile.lower.algorithms.table import is_algorithm
+from chainrule.compile.lower.algorithms.supported import is_algorithm
 from chainrule.compile.lower.fusion import Fusion
 from chainrule.compile.lower.matmul_choice import for_blas
 from chainrule.compile.lower.memory_plan import plan_memory

@@ -24,12 +24,7 @@ import numpy as np
 
 from chainrule.compile.loops import memory
 from chainrule.compile.loops import statements as loops
-from chainrule.compile.loops.check.accesses import (
-    SpecError,
-    check_disjoint,
-    check_order,
-    inside,
-)
+from chainrule.compile.loops.check.accesses import SpecError, check_disjoint, check_order, inside
 from chainrule.compile.loops.check.operands import BOOL, Operands, free_in
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Local, Var, within

@@ -15,14 +15,7 @@ from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.accesses import Access, accesses
 from chainrule.compile.loops.check.accesses import refuse
 from chainrule.compile.loops.expressions import Expr, Var
-from chainrule.compile.loops.statements import (
-    For,
-    Kernel,
-    Loops,
-    counters_of,
-    single,
-    statements,
-)
+from chainrule.compile.loops.statements import For, Kernel, Loops, counters_of, single, statements
 
 MOST = 1 << 16
 """So many elements of a place are counted out at most; a larger one is not looked at."""

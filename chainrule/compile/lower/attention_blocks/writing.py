@@ -9,15 +9,7 @@ from typing import final
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Kernel,
-    Let,
-    Stmt,
-    Store,
-    statements,
-)
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Let, Stmt, Store, statements
 from chainrule.compile.lower.attention_blocks import triangles
 from chainrule.compile.lower.attention_blocks.band_types import (
     Band,

@@ -36,10 +36,7 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
 
 
 def write_together(
-    w: Writer,
-    members: Sequence[int],
-    families: Sequence[Family],
-    stored: Container[int],
+    w: Writer, members: Sequence[int], families: Sequence[Family], stored: Container[int]
 ) -> None:
     """The kernel of families that are computed in one loop, of which some are `stored`; some of
     these in the place of leaves, once all are computed."""
