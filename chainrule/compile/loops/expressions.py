@@ -81,21 +81,23 @@ class Affine:
     terms: tuple[tuple[Var | Expr, Extent], ...] = ()
 
     @staticmethod
-    def of(x: Var | Extent | Expr) -> Affine:
+    def of(x: Affine | Var | Expr | Extent) -> Affine:
         """`x` itself."""
+        if isinstance(x, Affine):
+            return x
         return Affine(0, ((x, 1),)) if isinstance(x, Var | Expr) else Affine(x)
 
-    def plus(self, other: Affine) -> Affine:
-        """The sum."""
-        total = dict(self.terms)
+    def __add__(self, other: Affine | Var | Expr | Extent) -> Affine:
+        other, total = Affine.of(other), dict(self.terms)
         for v, c in other.terms:
-            c = total.get(v, 0) + c
-            total[v] = c
+            total[v] = total.get(v, 0) + c
         terms = tuple([(v, c) for v, c in total.items() if c != 0])
         return Affine(self.const + other.const, terms)
 
-    def times(self, by: Extent) -> Affine:
-        """`by` times as much."""
+    def __sub__(self, other: Affine | Var | Expr | Extent) -> Affine:
+        return self + Affine.of(other) * -1
+
+    def __mul__(self, by: Extent) -> Affine:
         if by == 0:
             return Affine()
         return Affine(self.const * by, tuple([(v, c * by) for v, c in self.terms]))

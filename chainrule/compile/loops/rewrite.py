@@ -97,7 +97,7 @@ class Renaming:
         total = Affine(at.const)
         for v, c in at.terms:
             part = self._counter(v) if isinstance(v, Var) else Affine.of(self.expr(v))
-            total = total.plus(part.times(c))
+            total += part * c
         return total
 
     def _counter(self, v: Var) -> Affine:
@@ -115,7 +115,7 @@ class Renaming:
         shift = self.shifts.get(buffer)
         place = self.affine(at)
         if shift is not None:
-            place = place.plus(shift.times(-1))
+            place -= shift
         return self.buffers.get(buffer, buffer), place
 
     def _soon(self, x: loops.Prefetch) -> loops.Prefetch:

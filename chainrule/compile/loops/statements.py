@@ -117,7 +117,7 @@ class Matrix:
 
     def element(self, row: Affine, col: Affine) -> Affine:
         """Where an element is."""
-        return self.at.plus(row.times(self.row)).plus(col.times(self.col))
+        return self.at + row * self.row + col * self.col
 
     def from_element(self, row: Affine, col: Affine) -> Matrix:
         """The matrix from that element on."""

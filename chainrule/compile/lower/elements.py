@@ -109,10 +109,10 @@ def constant_element(e: Exprs, p: Pattern, dtype: Any, at: Index) -> Expr:
         case Triangle():
             if not at:
                 return e.lit(True, bool)
-            row, col = e.index(at[-2].plus(Affine(p.k))), e.index(at[-1])
+            row, col = e.index(at[-2] + p.k), e.index(at[-1])
             return e.fn("less_equal", col, row)
         case Steps():
-            place = (at[p.axis] if at else ZERO).times(p.step).plus(Affine(p.start))
+            place = (at[p.axis] if at else ZERO) * p.step + p.start
             return e.cast(e.index(place), dtype)
 
 

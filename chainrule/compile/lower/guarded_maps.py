@@ -49,7 +49,7 @@ def unslice(e: Elements, t: Term, at: Index) -> Expr:
             test = ex.both(test, ex.fn("equal", ex.index(i), ex.index(Affine(here))))
             continue
         start, step = bounds(k, n)
-        moved = i.plus(Affine(start).times(-1))
+        moved = i - start
         size = x.shape[len(out)]
         if step != 1:
             moved, test = exact_quotient(ex, moved, step, test)
@@ -65,8 +65,8 @@ def diagonally(e: Elements, t: Term, at: Index) -> Expr:
     op: Any = t.op
     *lead, row, col = at
     k: int = op.offset
-    on = ex.fn("equal", ex.index(col), ex.index(row.plus(Affine(k))))
-    return e.element(x, (*lead, row.plus(Affine(min(0, k)))), on)
+    on = ex.fn("equal", ex.index(col), ex.index(row + k))
+    return e.element(x, (*lead, row + min(0, k)), on)
 
 
 def window_element(e: Elements, t: Term, at: Index) -> Expr:
@@ -80,7 +80,7 @@ def window_element(e: Elements, t: Term, at: Index) -> Expr:
     for a, n in enumerate(w.size):
         k, p = at[lead + a], at[lead + w.ndim + a]
         before, after = w.padding[a]
-        i = p.times(w.stride[a]).plus(k.times(w.dilation[a])).plus(Affine(-before))
+        i = p * w.stride[a] + k * w.dilation[a] - before
         if before or after:
             test = inside(ex, i, n, test)
         out.append(i)
@@ -100,7 +100,7 @@ def spaced_element(e: Elements, t: Term, at: Index) -> Expr:
     out = list(at[: lead + w.ndim])
     for a, n in enumerate(w.out):
         k, i = at[lead + a], at[lead + w.ndim + a]
-        p = i.plus(Affine(w.padding[a][0])).plus(k.times(-w.dilation[a]))
+        p = i + w.padding[a][0] + k * -w.dilation[a]
         if w.stride[a] != 1:
             p, test = exact_quotient(ex, p, w.stride[a], test)
         test = inside(ex, p, n, test)

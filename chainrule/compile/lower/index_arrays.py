@@ -86,7 +86,7 @@ def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index)
             rest.pop(0)
         elif isinstance(k, tuple):
             first, step = bounds(k, n)
-            out.append(rest.pop(0).times(step).plus(Affine(first)))
+            out.append(rest.pop(0) * step + first)
         elif isinstance(k, int):
             out.append(Affine(k + n if k < 0 else k))
         else:
@@ -163,7 +163,7 @@ def _last_writer(e: Elements, t: Term) -> Scatter:
     def number(at: Index) -> Expr:
         total = ZERO
         for i, step in zip(at, strides_of(places.shape), strict=True):
-            total = total.plus(i.times(step))
+            total += i * step
         return e.exprs.index(total)
 
     return Scatter(places.shape, lambda at: e.exprs.lit(-1, I64), _flat(e, places, t), number, None)

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.compile.graph.rules.rewriter import number, uniform
 from chainrule.compile.graph.rules.windows import SlidingWindows, Spaced
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
+from chainrule.compile.loops.expressions import Expr, Exprs, computable
 from chainrule.compile.loops.functions import TRUTHS, is_function
 from chainrule.compile.loops.statements import Fold
 from chainrule.compile.loops.views import ZERO, Index, broadcast_index
@@ -153,7 +153,7 @@ def _concat(e: Elements, t: Term, at: Index) -> Expr:
     ex, start = e.exprs, 0
     out: Expr | None = None
     for x in t.args:
-        here = at[axis].plus(Affine(start).times(-1))
+        here = at[axis] - start
         test = inside(ex, here, x.shape[axis])
         index = tuple([here if a == axis else i for a, i in enumerate(at)])
         value = ex.cast(e.element(x, index, test), t.dtype)

@@ -37,7 +37,7 @@ def concat(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     for i, a in enumerate(t.args):
         if i in missing:
             axes, at = builder.counters(a.shape)
-            place = tuple([x.plus(Affine(start)) if n == axis else x for n, x in enumerate(at)])
+            place = tuple([x + start if n == axis else x for n, x in enumerate(at)])
             out += builder.nest(axes, [builder.store(t, place, builder.element(a, at))])
         start = a.shape[axis] + start
     return out
@@ -67,7 +67,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     inner: Mode = "serial" if axis == len(t.shape) - 1 else "lanes"
 
     def along(i: Affine) -> Affine:
-        return Affine(n - 1).plus(i.times(-1)) if back else i
+        return Affine(n - 1) - i if back else i
 
     def body(axes: list[Var], at: Index, place: Affine, first: bool) -> list[Stmt]:
         def index_along(i: Affine) -> Index:
@@ -76,7 +76,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
         if first:
             value = scan.first(builder, t, index_along(place))
         else:
-            before = builder.exprs.load(view.buffer, view.at(index_along(place.plus(Affine(-1)))))
+            before = builder.exprs.load(view.buffer, view.at(index_along(place - 1)))
             value = scan.step(builder, t, index_along(place), before)
         return builder.nest(
             axes, [builder.store(t, index_along(place), value)], inner, axes[axis : axis + 1]
@@ -86,7 +86,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     out = body(axes, at, ZERO, first=True)
     if n != 1:
         axes, at = builder.counters([m - 1 if a == axis else m for a, m in enumerate(t.shape)])
-        out += body(axes, at, at[axis].plus(Affine(1)), first=False)
+        out += body(axes, at, at[axis] + 1, first=False)
     return out
 
 

@@ -168,9 +168,9 @@ class _OffsetChecker:
         for v, upto in reversed(self._ended):
             c = at.coefficient(v)
             if c:
-                at = at.plus(Affine(0, ((v, -c),)))
+                at += Affine(0, ((v, -c),))
                 if (self._size(c) > 0) == (sign > 0):
-                    at = at.plus(upto.plus(Affine(-1)).times(c))
+                    at += (upto - 1) * c
         return at
 
     def _box(self, at: Affine) -> Interval:

@@ -33,9 +33,9 @@ def cholesky(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     (i, j), (row, col) = builder.counters((n, n))
     inside = e.fn("less_equal", e.index(col), e.index(row))
     value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype))
-    lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
+    lower = f.nested([i, j], [Store(a, row * n + col, value)])
     (p, q), (row, col) = builder.counters((n, n))
-    copied = builder.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
+    copied = builder.store(t, (*f.lead, row, col), e.load(a, row * n + col))
     call = f.call("potrf", "U", n, entire(a, "inout"), n)
     return f.or_eager([lower, call, f.nested([p, q], [copied])])
 
@@ -179,7 +179,7 @@ def qr(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     work = f.floats(_BLOCK * max(n, cols), "for LAPACK")  # type: ignore[type-var]
     (i, j), (row, col) = builder.counters(r.shape[-2:])
     above = e.fn("less_equal", e.index(row), e.index(col))
-    value = e.load(a, row.plus(col.times(m)))
+    value = e.load(a, row + col * m)
     upper = e.fn("where", above, value, e.lit(0, q.dtype))
     store = Store(r, full_view(r).at((*f.lead, row, col)), upper)
     lent = entire(work, "out"), work.size

@@ -65,13 +65,13 @@ class Factoring:
     def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:
         """Fill `b` with a matrix, column by column."""
         (i, j), (row, col) = self.builder.counters((rows, cols))
-        store = Store(b, row.plus(col.times(rows)), of((row, col)))
+        store = Store(b, row + col * rows, of((row, col)))
         return self.nested([j, i], [store])
 
     def back(self, y: View, b: Buffer, ld: Extent, rows: Extent, cols: Extent) -> Stmt:
         """Copy a matrix, whose columns are `ld` apart in `b`, to where `y` has it."""
         (i, j), (row, col) = self.builder.counters((rows, cols))
-        value = self.e.load(b, row.plus(col.times(ld)))
+        value = self.e.load(b, row + col * ld)
         return self.nested([i, j], [Store(y.buffer, y.at((*self.lead, row, col)), value)])
 
     def nested(self, axes: Sequence[Any], body: Sequence[Stmt]) -> Stmt:

@@ -31,11 +31,11 @@ def search(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     first, digits = _digits(builder, n)
     axes, at = builder.counters(t.shape)
     place, step = builder.local(I64), builder.var(_MOST if first else digits.const)
-    high = digits.plus(Affine(-1)).plus(Affine.of(step).times(-1))
+    high = digits - 1 - step
     digit = e.fn("bitwise_left_shift", e.lit(1, I64), e.index(high))
     end = e.fn("add", e.local(place), digit)
     there = e.fn("less_equal", end, e.index(Affine(n)))
-    last = e.cast(builder.element(x, (Affine.of(end).plus(Affine(-1)),), there), dtype)
+    last = e.cast(builder.element(x, (Affine.of(end) - 1,), there), dtype)
     v = e.cast(builder.element(wanted, at), dtype)
     before = _before(e, last, v) if op.side == "left" else _not(e, _before(e, v, last))  # type: ignore[union-attr]
     counts = e.fn("logical_and", there, before)

@@ -67,10 +67,10 @@ class Writer:
         shape = (*[self.leads[n].extent for n in kept], self.size, place.row)
         moved = Affine()
         for v, c in zip(self.leads, place.leads, strict=True):
-            moved = moved.plus(Affine.of(v).times(c))
+            moved += Affine.of(v) * c
         inner: Extent = step
         for n in reversed(kept):
-            moved = moved.plus(Affine.of(self.leads[n]).times(inner).times(-1))
+            moved -= Affine.of(self.leads[n]) * inner
             inner = self.leads[n].extent * inner
         new = Buffer(b.name, b.dtype, shape, "scratch", None, f"{b.label}, a block of rows")
         return new, moved
@@ -81,7 +81,7 @@ class Writer:
         blocks, left = divmod(self.count, self.size)
         body = [s for p in band.calls for s in self._zero_sums(p)]
         counter = Var(f"{band.bodies[0].row.name}_block", blocks)
-        start = Affine.of(counter).times(self.size) if blocks > 1 else Affine()
+        start = Affine.of(counter) * self.size if blocks > 1 else Affine()
         each = self._block(start, self.size, "")
         body += [For(counter, tuple(each))] if blocks > 1 else each
         if left:
@@ -101,7 +101,7 @@ class Writer:
         self.more.append(new)
         at, inner = Affine(), count
         for n in reversed(kept):
-            at = at.plus(Affine.of(self.leads[n]).times(inner))
+            at += Affine.of(self.leads[n]) * inner
             inner = self.leads[n].extent * inner
         return new, at
 
@@ -131,8 +131,7 @@ class Writer:
         """From the names of a part, for the rows from `start` on, to those of the band."""
         new = {v: Affine.of(w) for v, w in zip(leads, self.leads, strict=True)}
         shifts = {
-            b: moved.plus(start.times(self.band.addresses[b].row))
-            for b, (_, moved) in self.own.items()
+            b: moved + start * self.band.addresses[b].row for b, (_, moved) in self.own.items()
         }
         buffers = {b: new for b, (new, _) in self.own.items()}
         return Renaming({**new, **more}, {}, buffers, shifts, self.exprs)
@@ -143,7 +142,7 @@ class Writer:
         for p in self.band.members:
             if isinstance(p, Rows):
                 row = Var(f"{p.row.name}{suffix}", size)
-                renaming = self.renaming(p.leads, start, {p.row: start.plus(Affine.of(row))})
+                renaming = self.renaming(p.leads, start, {p.row: start + row})
                 before, body = list[Stmt](), p.body
                 if self.triangle is not None:
                     before, body = self.triangle.trimmed(self, p, start, size)

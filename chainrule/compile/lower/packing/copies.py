@@ -29,7 +29,7 @@ class Memory:
 
     def at(self, row: Var, column: Affine) -> Affine:
         """Where an element is."""
-        return self.start.plus(Affine.of(row).times(self.width)).plus(column)
+        return self.start + Affine.of(row) * self.width + column
 
 
 def memory(
@@ -45,7 +45,7 @@ def copy_block(builder: Builder, p: Product, to: Memory, terms: Range, columns: 
     """A part of the right matrix, copied."""
     (k, start, count), (j, first, wide) = terms, columns
     row, column = builder.var(count), builder.var(wide)
-    here = {k: start.plus(Affine.of(row)), j: first.plus(Affine.of(column))}
+    here = {k: start + row, j: first + column}
     value = Renaming(here, exprs=builder.exprs).expr(p.right)
     store = Store(to.buffer, to.at(row, Affine.of(column)), value)
     inner = For(column, (store,), "lanes", independent=True)
@@ -80,7 +80,7 @@ def static_size(n: Extent) -> int:
 
 def times(v: Var, by: Extent) -> Affine:
     """`by` for each turn of `v`, which has no counter if it has one turn."""
-    return Affine() if v.extent == 1 else Affine.of(v).times(by)
+    return Affine() if v.extent == 1 else Affine.of(v) * by
 
 
 def loop(v: Var, body: list[Stmt], *, independent: bool = False) -> list[Stmt]:

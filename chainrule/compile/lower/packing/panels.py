@@ -80,16 +80,16 @@ class _Columns:
         """The product for these columns."""
         builder, p, k = self.builder, self.p, self.k
         turn, c, deep = builder.var(self.iterations), builder.var(self.each), _block(k)
-        first = Affine(self.start).plus(times(turn, self.each * self.width))
+        first = Affine(self.start) + times(turn, self.each * self.width)
         panel = memory(builder, p, "a panel", turn, (deep, self.width))
         if deep < k:
             wide = self.each * self.width
             sums = memory(builder, p, "sums", turn, (p.i.extent, wide))
             return loop(turn, self._blocks(panel, sums, first), independent=True)
-        columns = first.plus(times(c, self.width))
+        columns = first + times(c, self.width)
 
         def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            return epilogue(builder, p, i, columns.plus(Affine.of(j)), acc)
+            return epilogue(builder, p, i, columns + j, acc)
 
         each = loop(c, self._part(panel, columns, Affine(), k, body))
         return loop(turn, each, independent=True)
@@ -113,7 +113,7 @@ class _Columns:
         out += self._add_block(panel, sums, first, Affine(self.k - left), left) if left else []
 
         def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
-            body = epilogue(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
+            body = epilogue(builder, p, Affine.of(i), first + j, total)
             return (Let(total, builder.exprs.load(sums.buffer, at)), *body)
 
         return [*out, *self._each(sums, last)]
@@ -126,10 +126,10 @@ class _Columns:
         own = times(c, self.width)
 
         def add(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            at = sums.start.plus(i.times(sums.width)).plus(own).plus(Affine.of(j))
+            at = sums.start + i * sums.width + own + j
             return (Store(sums.buffer, at, builder.exprs.local(acc), add=True),)
 
-        return loop(c, self._part(panel, first.plus(own), start, terms, add))
+        return loop(c, self._part(panel, first + own, start, terms, add))
 
     def _part(
         self, panel: Memory, columns: Affine, start: Affine, terms: int, body: Body
@@ -141,7 +141,7 @@ class _Columns:
         for rows in self.rows:
             turn, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
             k, acc = builder.var(terms), builder.local(p.acc.dtype)
-            left = rows.left_element(builder, p, turn, i, start.plus(Affine.of(k)))
+            left = rows.left_element(builder, p, turn, i, start + k)
             right = builder.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
             done = body(rows.row(turn, i), j, acc)
             ahead = self._next(columns, start, terms, turn)
@@ -152,13 +152,13 @@ class _Columns:
         """What the panel after this one is copied from: a share of it for each turn."""
         (k,), j = self.p.k, self.p.j
         if terms < self.k and self.each == 1:
-            start = start.plus(Affine(terms))
+            start += terms
         elif self.iterations * self.each > 1:
-            columns = columns.plus(Affine(self.width))
+            columns += self.width
         else:
             return None
         share = -(-terms // static_size(turn.extent))
-        here = (k, start.plus(times(turn, share)), share)
+        here = (k, start + times(turn, share), share)
         return soon(self.builder, self.p.right, (j, columns, self.width), here)
 
     def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:

@@ -47,7 +47,7 @@ class Packing:
         copy = w.buffer(f"p{len(w.buffers)}", prod(sizes), "scratch")
         to = Affine()
         for i, y in enumerate([*loops, *mine]):
-            to = to.plus(Affine.of(y.var).times(prod(sizes[i + 1 :])))
+            to += Affine.of(y.var) * prod(sizes[i + 1 :])
         body = nested([*loops, *mine], [Store(copy, to, x.e)])
         w.kernel(f"pack_{self._name}", body, f"{buffer} as {self._name} reads it")
         return Written(w.make, w.make.load(copy, to))
