@@ -1,11 +1,12 @@
 """A function that runs the program again and again.
 
-    void repeat(ptr objects, ptr places, ptr rows, i64 moving, i64 turns, ptr host)
+    void repeat(ptr objects, ptr places, ptr rows, i64 moving, i64 calls, ptr host)
 
 It is called with the interpreter's lock, which it gives back meanwhile.
 
-Before each turn the words of its row are put where the program looks for them: `moving` objects at
-the `places` of the table, then the addresses of scratch memory and of the symbols' values.
+Before each call the words of its row are put where the program looks for them: `moving`
+objects at the `places` of the table, then the addresses of scratch memory and of the symbols'
+values.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ NAME = "repeat"
 
 def repeat(run: Run, program: Any) -> None:
     """Add the function to a module that has `program`. A run that is to end does so after a whole
-    number of turns."""
+    number of calls."""
     s = FunctionWriter(run.module, NAME, [PTR, PTR, PTR, I64, I64, PTR], VOID)
-    (objects, places, rows, moving, turns, host), b = s.args, s.b
+    (objects, places, rows, moving, calls, host), b = s.args, s.b
     run.begin(b)
     width = b.add(moving, int64(2))
-    with s.count_up(turns) as turn:
-        row = s.element(rows, b.mul(turn, width))
+    with s.count_up(calls) as call:
+        row = s.element(rows, b.mul(call, width))
         with s.count_up(moving) as k:
             s.store(s.load(row, k), objects, s.load(places, k))
         scratch, sizes = [s.load(row, b.add(moving, int64(n)), PTR) for n in (0, 1)]

@@ -115,7 +115,7 @@ def _is_there(s: Store) -> bool:
 
 
 # --- loops of unknown length: the kernels of an iteration, on memory of the program around it -----
-# The carries of a loop lie where its results are: they are copied there first, and each turn
+# The carries of a loop lie where its results are: they are copied there first, and each iteration
 # updates them in place.
 
 
@@ -138,10 +138,11 @@ def loop(plan: Plan, builder: Builder, t: Term, body: Plan, loops: Loops) -> lis
 def _hoist(
     kernels: Sequence[Kernel], carries: Sequence[Buffer]
 ) -> tuple[list[Kernel], tuple[Kernel, ...]]:
-    """The kernels of a turn that compute the same in each, which run before the loop; the rest.
+    """The kernels of an iteration that compute the same in each, which run before the loop; the
+    rest.
 
-    Such a kernel reads only what no turn writes, and alone writes its memory. One that says whether
-    it failed is asked in each turn.
+    Such a kernel reads only what no iteration writes, and alone writes its memory. One that says
+    whether it failed is asked in each iteration.
     """
     hosts = [s for k in single(kernels) for s in k.body if isinstance(s, Host)]
     asked = {*carries, *[s.when for s in hosts if s.when is not None]}
@@ -163,7 +164,7 @@ def _hoist(
 
 
 def _rename_kernels(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
-    """The kernels of a turn, which touch the buffers that stand for theirs."""
+    """The kernels of an iteration, which touch the buffers that stand for theirs."""
     renaming = Renaming(buffers=inside)
     return tuple(
         [

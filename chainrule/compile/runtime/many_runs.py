@@ -30,10 +30,10 @@ class Moving:
 
     def __call__(self, columns: Sequence[Any], blocks: Sequence[Block]) -> None:
         """Run it once for each of `blocks`; `columns` are, by place, addresses of objects."""
-        program, turns = self._program, len(blocks)
+        program, runs = self._program, len(blocks)
         if program.pool is not None:
             program.pool.run()
-        rows = np.empty((turns, len(columns) + 2), np.int64)
+        rows = np.empty((runs, len(columns) + 2), np.int64)
         for k, column in enumerate(columns):
             rows[:, k] = column
         rows[:, -2] = [b.scratch for b in blocks]
@@ -46,7 +46,7 @@ class Moving:
         with program.lock:
             program.repeat(
                 ctypes.addressof(table), places.ctypes.data, rows.ctypes.data, len(columns),
-                turns, program.number,
+                runs, program.number,
             )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ class Parts:
 
 
 @final
-class Turns:
+class ManyArguments:
     """The arguments of many calls, in lists that grow with each of them.
 
     `arrays` are those that a call is given, `count` for each; `sizes` the values of its dynamic

@@ -34,8 +34,8 @@ def traced_input(shape: Any, dtype: Any) -> Any:
 def close_over(
     tracer: Tracer, start: int, places: Sequence[Node], news: Sequence[Node]
 ) -> tuple[WhileLoop, list[Node]]:
-    """What was recorded since `start` as turns from `places` to `news`; and the nodes from around
-    it that it reads, which are its last inputs."""
+    """What was recorded since `start` as iterations from `places` to `news`; and the nodes from
+    around it that it reads, which are its last inputs."""
     scope = BodyScope(tracer, start, set(places), keeping=True)
     walk = nodes_to_compute(scope, news)
     consts = scope.consts(walk)

@@ -33,8 +33,9 @@ from chainrule.engine.op import Spec, new_op
 @final
 @dataclass(eq=False)
 class Body:
-    """One turn. Its inputs: the carries, which it updates, one element of each of the xs, and what
-    it only reads. Its results: `last` values of which only those of the last turn count, the ys.
+    """One iteration. Its inputs: the carries, which it updates, one element of each of the xs, and
+    what it only reads. Its results: `last` values of which only those of the last iteration count,
+    the ys.
     """
 
     program: Program
@@ -45,21 +46,21 @@ class Body:
     _run: Any = field(default=None)
 
     def specs(self) -> tuple[Spec, ...]:
-        """Of the last carries, of the last values, and of the ys of all turns."""
+        """Of the last carries, of the last values, and of the ys of all iterations."""
         carried = self.program.inputs[: self.carries]
         outs = [Spec(t.shape, t.dtype) for t in (*carried, *self.program.results)]
         head = self.carries + self.last
         return (*outs[:head], *[Spec((self.iterations, *s.shape), s.dtype) for s in outs[head:]])
 
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """All turns, one after the other."""
+        """All iterations, one after the other."""
         if self._run is None:
             self._run = build(self.program)
         n, m, run = self.carries, self.carries + self.xs, self._run
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
         ys = [np.empty(s.shape, s.dtype) for s in self.specs()[n + self.last :]]
-        if run.loaded.hosts:  # a turn needs Python
+        if run.loaded.hosts:  # an iteration needs Python
             return (*state, *self._one_by_one(run, state, xs, rest, ys), *ys)
         ends = [np.empty(s.shape, s.dtype) for s in self.specs()[n : n + self.last]]
         first = m + len(rest)
@@ -78,7 +79,7 @@ class Body:
         return (*state, *ends, *ys)
 
     def _one_by_one(self, run: Any, state: Any, xs: Any, rest: Any, ys: Any) -> list[Any]:
-        """All turns, each a call; the last values."""
+        """All iterations, each a call; the last values."""
         ends: list[Any] = []
         for i in range(self.iterations):
             out = run([*state, *[x[i, ...] for x in xs], *rest])
@@ -93,7 +94,7 @@ def _contiguous(a: Any) -> Any:
 
 
 class Loop(ProgramOp):
-    """All turns of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
+    """All iterations of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
 
     body: Body
     many: ClassVar[bool] = True
@@ -115,10 +116,10 @@ class Loop(ProgramOp):
 
 def loop_as_op(
     tracer: Tracer,
-    turn: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+    iteration: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
     state: list[Any],
     xs: list[Any],
-    turns: int,
+    iterations: int,
 ) -> tuple[list[Any], list[Any]] | None:
     """The last carries and the ys of a loop, as results of one op; None if that cannot be.
 
@@ -130,18 +131,18 @@ def loop_as_op(
     start = leaf((), np.dtype(float), needs=False).serial
     given = [placeholder(s.shape, s.dtype, needs=s.requires_grad) for s in state]
     parts = [placeholder(x.shape[1:], x.dtype, needs=x.requires_grad) for x in xs]
-    new, ys = turn(given, parts)
+    new, ys = iteration(given, parts)
     turned = _TracedIteration(
         [x.node for x in given], [x.node for x in parts], [node_of(v) for v in new],
         [node_of(v) for v in ys], tracer.draws[before.draws :],
     )  # fmt: skip
     alike = turned.add_state(tracer, before) and not turned.is_open(tracer, start)
-    body, consts = turned.body(tracer, start, turns) if alike else (None, [])
+    body, consts = turned.body(tracer, start, iterations) if alike else (None, [])
     before.back(tracer)
     if body is None:
         tracer.spent = spent
         return None
-    stacks = _drawn_at_once(tracer, turned.draws, turns)
+    stacks = _drawn_at_once(tracer, turned.draws, iterations)
     init = [_like(n) for n in turned.comes_in[len(given) :]]
     values = apply(new_op(Loop, body), *state, *init, *xs, *stacks, *[_like(n) for n in consts])
     for tensor, value in zip(turned.tensors, values[len(state) : body.carries], strict=True):
@@ -160,7 +161,7 @@ def _like(node: Node) -> Any:
 @final
 @dataclass(eq=False)
 class _TracedIteration:
-    """What one traced turn took and gave, as nodes."""
+    """What one traced iteration took and gave, as nodes."""
 
     comes_in: list[Node]
     elements: list[Node]
@@ -176,7 +177,7 @@ class _TracedIteration:
     cleared: list[GradSlot] = field(default_factory=list[GradSlot])
 
     def add_state(self, tracer: Tracer, before: Before) -> bool:
-        """Add what it did to the state; whether another turn would find things alike."""
+        """Add what it did to the state; whether another iteration would find things alike."""
         for k, (lift, old) in enumerate(before.pairs(tracer)):
             if lift.tensor.node is not old:
                 self.comes_in.append(old)
@@ -207,8 +208,8 @@ class _TracedIteration:
                 return True
         return False
 
-    def body(self, tracer: Tracer, start: int, turns: int) -> tuple[Body, list[Node]]:
-        """The program of the turn, and what it only reads."""
+    def body(self, tracer: Tracer, start: int, iterations: int) -> tuple[Body, list[Node]]:
+        """The program of the iteration, and what it only reads."""
         own = [*self.comes_in, *self.elements, *[n for _, n in self.draws]]
         scope = BodyScope(tracer, start, set(own))
         walk = nodes_to_compute(scope, [*self.goes_out, *self.ends, *self.ys])
@@ -216,18 +217,20 @@ class _TracedIteration:
         news = list(enumerate(self.goes_out))
         made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
         xs = len(self.elements) + len(self.draws)
-        return Body(made, turns, len(self.comes_in), xs, len(self.ends)), consts
+        return Body(made, iterations, len(self.comes_in), xs, len(self.ends)), consts
 
 
-def _drawn_at_once(tracer: Tracer, drawn: Sequence[Any], turns: int) -> list[Any]:
-    """The random numbers of all turns, drawn before the call in the order of the turns."""
+def _drawn_at_once(tracer: Tracer, drawn: Sequence[Any], iterations: int) -> list[Any]:
+    """The random numbers of all iterations, drawn before the call in the order of the
+    iterations."""
     found: list[list[Any]] = []
 
     def take(k: int) -> Any:
         if k == 0:
-            found[:] = [[draw() for draw, _ in drawn] for _ in range(turns)]
+            found[:] = [[draw() for draw, _ in drawn] for _ in range(iterations)]
         return np.stack([row[k] for row in found])
 
     return [
-        tracer.draw(partial(take, k), (turns, *n.shape), n.dtype) for k, (_, n) in enumerate(drawn)
+        tracer.draw(partial(take, k), (iterations, *n.shape), n.dtype)
+        for k, (_, n) in enumerate(drawn)
     ]

@@ -142,12 +142,12 @@ def _in_parts(m: Maker, t: Term, args: Sequence[Value]) -> Value:
 
 
 def _loop(m: Maker, t: Term, args: Sequence[Value]) -> list[Value]:
-    """The loop whose complex carries are two each, and what else its turns read, too."""
-    turns = while_loop_of(t)
-    assert turns is not None
+    """The loop whose complex carries are two each, and what else its iterations read, too."""
+    loop = while_loop_of(t)
+    assert loop is not None
     flat = [part for x in args for part in ([x.re, x.full().im] if isinstance(x, Pair) else [x])]
-    program, carries = _turn(turns)
-    made = replace(turns, program=program, carries=carries, extends=None, _run=None, _simple=None)
+    program, carries = _real_body(loop)
+    made = replace(loop, program=program, carries=carries, extends=None, _run=None, _simple=None)
     whole = m.op(new_op(t.op.__class__, made), *flat)
     places = iter(range(carries))
     return [_output(m, whole, dtype, places) for dtype in t.dtype]
@@ -159,8 +159,8 @@ def _output(m: Maker, whole: Num, dtype: Any, places: Iterator[int]) -> Value:
     return Pair(re, m.op(Pick(next(places)), whole)) if is_complex(dtype) else re
 
 
-def _turn(turns: WhileLoop) -> tuple[Program, int]:
-    """One turn in real terms, and how many carries it has then."""
+def _real_body(loop: WhileLoop) -> tuple[Program, int]:
+    """One iteration in real terms, and how many carries it has then."""
     m, new, counts = Maker(Terms()), dict[Term, Value](), [0]
     inputs: list[Term] = []
 
@@ -168,13 +168,13 @@ def _turn(turns: WhileLoop) -> tuple[Program, int]:
         inputs.append(m.terms.input(len(inputs), t.shape, real_dtype(t.dtype)))
         return m.num(inputs[-1])
 
-    for t in turns.program.inputs:
+    for t in loop.program.inputs:
         new[t] = Pair(place(t), place(t)) if is_complex(t.dtype) else place(t)
         counts.append(len(inputs))
-    _fill(m, in_order(turns.program.roots), new)
+    _fill(m, in_order(loop.program.roots), new)
     updates: list[tuple[int, Term]] = []
-    for i, t in turns.program.updates:
+    for i, t in loop.program.updates:
         x = new[t]
         parts = [x.re, x.full().im] if isinstance(x, Pair) else [x]
         updates += [(counts[i] + k, part.term) for k, part in enumerate(parts)]
-    return Program(tuple(inputs), (), tuple(updates)), counts[turns.carries]
+    return Program(tuple(inputs), (), tuple(updates)), counts[loop.carries]

@@ -95,7 +95,7 @@ class _OffsetChecker:
         """Counters whose loops end where others decide, the innermost last."""
 
     def body(self, body: Sequence[Stmt]) -> None:
-        """Statements, but those of loops without a turn."""
+        """Statements, but those of loops without an iteration."""
         for s in body:
             self._statement(s)
 

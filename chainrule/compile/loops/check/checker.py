@@ -8,8 +8,8 @@
 | products | left knows no j, right no i; right's elements are neighbours along j |
 | places | offsets are within their buffers, where intervals of counters and clamped indices tell |
 | order | what is computed is written before it is read; what is given is never written |
-| while | a turn can end it; it shares its kernel with nothing |
-| cores | turns of a parallel loop do not touch what another one writes |
+| while | an iteration can end it; it shares its kernel with nothing |
+| cores | iterations of a parallel loop do not touch what another one writes |
 | memory | buffers that live at the same time lie apart |
 
 Sizes with symbols are tried with numbers: there must be some with which all of it holds.

@@ -20,7 +20,7 @@ from chainrule.compile.lower.attention_blocks.band_types import (
 )
 
 SLOTS = 64
-"""Of so many turns of the outermost loops each has memory of its own, so that cores can share
+"""Of so many iterations of the outermost loops each has memory of its own, so that cores can share
 them."""
 SMALL, LARGE = 64, 256
 """Rows in a block, at least and at most."""
@@ -52,11 +52,11 @@ class Writer:
         return even[0] if even else size // 16 * 16
 
     def _outer_leads(self) -> list[int]:
-        """Which of the outermost loops' turns have memory of their own."""
-        kept, turns = list[int](), 1
+        """Which of the outermost loops' iterations have memory of their own."""
+        kept, iterations = list[int](), 1
         for n, v in enumerate(self.leads):
-            turns *= typical(v.extent)
-            if n > 0 and turns > SLOTS:
+            iterations *= typical(v.extent)
+            if n > 0 and iterations > SLOTS:
                 break
             kept.append(n)
         return kept

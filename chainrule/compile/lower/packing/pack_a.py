@@ -43,17 +43,19 @@ class Rows:
     each: Extent
     strips: Buffer | None = None
 
-    def row(self, turn: Var, i: Var) -> Affine:
+    def row(self, counter: Var, i: Var) -> Affine:
         """The number of a row."""
-        return Affine(self.start) + times(turn, self.each) + i
+        return Affine(self.start) + times(counter, self.each) + i
 
-    def left_element(self, builder: Builder, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
+    def left_element(
+        self, builder: Builder, p: Product, counter: Var, i: Var, term: Affine
+    ) -> Expr:
         """The left matrix there."""
         (k,) = p.k
         if self.strips is None:
-            return Renaming({p.i: self.row(turn, i), k: term}, exprs=builder.exprs).expr(p.left)
+            return Renaming({p.i: self.row(counter, i), k: term}, exprs=builder.exprs).expr(p.left)
         assert isinstance(self.each, int)
-        at = times(turn, static_size(k.extent) * self.each) + term * self.each
+        at = times(counter, static_size(k.extent) * self.each) + term * self.each
         return builder.exprs.load(self.strips, at + i)
 
 

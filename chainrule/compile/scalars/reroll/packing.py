@@ -1,7 +1,7 @@
 """Packing: operands copied into the order in which lanes read them.
 
-Lanes read neighbours at once and anything else number by number. An operand that is used several
-times along other loops, as a matrix is by every position, is first copied so that its elements
+Lanes read neighbours at once and anything else number by number. An operand may be used several
+times along other loops, as a matrix is by every position. It is first copied, so that its elements
 along the lanes are neighbours.
 """
 

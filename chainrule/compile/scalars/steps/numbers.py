@@ -1,7 +1,7 @@
 """Floats that write down what is done to them, as nodes of a graph without derivatives.
 
-The same operation on the same nodes is one node, so that what a loop over parameters computes in
-each iteration anew (`1 - b ** step`) is computed once.
+The same operation on the same nodes is one node. So what a loop over parameters computes in each
+iteration anew (`1 - b ** step`) is computed once.
 """
 
 from __future__ import annotations
