@@ -438,7 +438,7 @@ ALLOWED = {
     ("verify/reporting/report.py", "rich"),  # `__rich__`, which rich itself calls
     ("verify/script/single.py", "ModuleNotFoundError"),  # a user's import
     ("verify/script/target.py", "ModuleNotFoundError"),
-    ("compile/runtime/cache_key.py", "ImportError"),  # a module that Windows lacks
+    ("compile/runtime/cache/key.py", "ImportError"),  # a module that Windows lacks
     ("blas_threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
 }
 

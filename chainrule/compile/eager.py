@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from chainrule.compile.cpu.object_layout import arrays_are_known
-from chainrule.compile.runtime import kernel_entry
-from chainrule.compile.runtime.kernel_entry import KernelEntry
+from chainrule.compile.runtime.cache import kernels
+from chainrule.compile.runtime.cache.kernels import KernelEntry
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.prepared import Entered
 from chainrule.compile.runtime.way_in import WayIn
@@ -31,14 +31,14 @@ def kernel(
     the package's source say what it computes.
     """
     name = f"{name} {[*letters]} {[d.name for d in dtypes]}"
-    entry = kernel_entry.get(name)
+    entry = kernels.get(name)
     loaded = None if entry is None else entry.load()
     if entry is None or loaded is None:
         from chainrule.compile.traced_kernel import compiled
 
         entry, loaded = compiled(f, letters, dtypes)
         if entry.program:
-            kernel_entry.put(name, entry, loaded)
+            kernels.put(name, entry, loaded)
     return EagerKernel(loaded, entry, len(letters))
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from chainrule.compile.graph.sizes import about
 from chainrule.compile.runtime.backend import without_gc
+from chainrule.compile.runtime.cache.kernels import KernelEntry
 from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.sized_program import Sized
-from chainrule.compile.runtime.kernel_entry import KernelEntry
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.trace.assemble import Call
 from chainrule.engine.dtypes import Dtype

@@ -13,7 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from chainrule.compile.runtime import cache
+from chainrule.compile.runtime.cache.folder import folder as cache_folder
+from chainrule.compile.runtime.cache.surroundings import surroundings
 from chainrule.compile.wasm.target import WASM
 
 MODULES: Final = ("ops", "network2", "network4", "values2", "values4", "gpt")
@@ -27,7 +28,7 @@ _FOLDERS: Final = ("engine", "transforms", "data", "models", "nn", "optim", "stu
 
 def page_modules() -> dict[str, bytes]:
     """The modules by name."""
-    folder, names = cache.folder(), _entry_names()
+    folder, names = cache_folder(), _entry_names()
     cached = {m: None if folder is None else folder.get(names[m]) for m in MODULES}
     compiled = _compile([m for m, data in cached.items() if data is None])
     if folder is not None:
@@ -38,7 +39,7 @@ def page_modules() -> dict[str, bytes]:
 
 def _entry_names() -> dict[str, str]:
     """A module's name in the cache: a digest of all that it depends on."""
-    digest = blake2b(cache.surroundings(WASM).encode(), digest_size=20)
+    digest = blake2b(surroundings(WASM).encode(), digest_size=20)
     root = Path(__file__).parents[1]
     for folder in _FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):

@@ -27,7 +27,10 @@ from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache, cache_entry, cache_folder, surroundings
+from chainrule.compile.runtime.cache import entry as cache_entry
+from chainrule.compile.runtime.cache import folder as cache_folder
+from chainrule.compile.runtime.cache import programs as cache
+from chainrule.compile.runtime.cache import surroundings
 from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky

@@ -125,18 +125,16 @@ def test_parentheses_where_they_are_needed_and_nowhere_else() -> None:
     )
     assert text(e.cast(fn("add", a, b), np.float32)) == "(float)(x[i] + y[i])"
     assert text(fn("sub", a, e.lit(-0.5, F64))) == "x[i] - -0.5"
-    assert text(e.load(x, Affine.of(i).plus(Affine(3)), less)) == (
-        "x[i] < y[i] + x[i] ? x[i + 3] : 0"
-    )
+    assert text(e.load(x, Affine.of(i) + 3, less)) == ("x[i] < y[i] + x[i] ? x[i + 3] : 0")
 
 
 def test_offsets_with_symbols_and_signs() -> None:
     e, i, j = Exprs(), Var("i1", 8), Var("i2", 8)
     T = Size.symbol("T")
     x = Buffer("x", F64, (8,), "input")
-    at = Affine.of(i).times(T * 4).plus(Affine.of(j).times(-1)).plus(Affine(-2))
+    at = Affine.of(i) * (T * 4) - j - 2
     assert written(e.load(x, at), i=i, j=j, x=x) == "x[4*T*i - j - 2]"
-    assert written(e.load(x, Affine.of(i).times(T + 1)), i=i, x=x) == "x[(T + 1)*i]"
+    assert written(e.load(x, Affine.of(i) * (T + 1)), i=i, x=x) == "x[(T + 1)*i]"
 
 
 def test_literals_are_the_same_numbers() -> None:

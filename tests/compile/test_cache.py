@@ -16,9 +16,12 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache, cache_folder, native_program, surroundings
-from chainrule.compile.runtime.cache import NamelessError
-from chainrule.compile.runtime.cache_folder import Folder
+from chainrule.compile.runtime import native_program
+from chainrule.compile.runtime.cache import folder as cache_folder
+from chainrule.compile.runtime.cache import programs as cache
+from chainrule.compile.runtime.cache import surroundings
+from chainrule.compile.runtime.cache.folder import Folder
+from chainrule.compile.runtime.cache.programs import NamelessError
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
@@ -285,7 +288,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 WRITER = """
 import sys
 from pathlib import Path
-from chainrule.compile.runtime.cache_folder import Folder
+from chainrule.compile.runtime.cache.folder import Folder
 
 folder, mine = Folder(Path(sys.argv[1]), limit=1_000_000), sys.argv[2].encode()
 for n in range(60):
@@ -365,7 +368,7 @@ def test_code_is_named_by_the_source_of_the_compiler(monkeypatch: pytest.MonkeyP
     surroundings.digest_of_files(surroundings.files())
     names = {p.parent.name + "/" + p.name for p in read}
     assert {
-        "runtime/cache.py",
+        "cache/programs.py",
         "engine/derive.py",
         "llvm/kernel.py",
         "lower/op_rules.py",

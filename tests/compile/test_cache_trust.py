@@ -17,15 +17,13 @@ import pytest
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import (
-    cache,
-    cache_entry,
-    cache_folder,
-    cache_key,
-    native_program,
-    surroundings,
-)
-from chainrule.compile.runtime.cache_folder import Folder
+from chainrule.compile.runtime import native_program
+from chainrule.compile.runtime.cache import entry as cache_entry
+from chainrule.compile.runtime.cache import folder as cache_folder
+from chainrule.compile.runtime.cache import key as cache_key
+from chainrule.compile.runtime.cache import programs as cache
+from chainrule.compile.runtime.cache import surroundings
+from chainrule.compile.runtime.cache.folder import Folder
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
@@ -189,7 +187,7 @@ def test_a_damaged_key_is_made_anew(damage: bytes, folder: Path, monkeypatch: py
 
 MAKER = """
 import sys
-from chainrule.compile.runtime import cache_key
+from chainrule.compile.runtime.cache import key as cache_key
 
 made = cache_key._make
 
@@ -277,7 +275,7 @@ def test_an_entry_of_another_program_is_malformed():
 
 def test_nothing_that_reads_files_can_run_what_they_hold():
     """Pickles pass only through pipes from processes that this one has started."""
-    root = Path(cache.__file__).parents[2]
+    root = Path(cache.__file__).parents[3]
     loaders = ("import pickle", "import marshal", "import shelve", "allow_pickle", "import dill")
     found = {
         path.relative_to(root).as_posix()

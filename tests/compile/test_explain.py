@@ -155,11 +155,9 @@ def test_a_number_of_a_row_is_computed_once_for_each_row():
     x, y = Buffer("x", f32, (20,), "input"), Buffer("y", f32, (20, 30), "result")
     i, j, k, r = Var("i", 20), Var("j", 30), Var("k", 30), Local("r", f32)
     high = e.fn("exp", e.load(x, Affine.of(i)), dtype=f32)
-    at = Affine.of(i).times(30)
-    summed = For(
-        j, (Into(r, "add", e.fn("mul", high, e.load(y, at.plus(Affine.of(j))), dtype=f32)),)
-    )
-    place = at.plus(Affine.of(k))
+    at = Affine.of(i) * 30
+    summed = For(j, (Into(r, "add", e.fn("mul", high, e.load(y, at + j), dtype=f32)),))
+    place = at + k
     kept = For(k, (Store(y, place, e.fn("div", e.load(y, place), e.local(r), dtype=f32)),))
     found = work(Kernel("k0", (For(i, (Let(r, e.lit(0, f32)), summed, kept)),)), {})
     # exp once a row; then a product and a sum for each element; then a quotient for each
@@ -173,7 +171,7 @@ def test_what_a_kernel_has_written_it_need_not_read():
     e, (i, j, k) = Exprs(), [Var(n, 50) for n in "ijk"]
     first = For(i, (Store(y, Affine.of(i), e.load(x, Affine.of(i))),))
     same = For(j, (Store(y, Affine.of(j), e.load(y, Affine.of(j))),))
-    one = For(k, (Store(y, Affine.of(k), e.load(y, Affine.of(k).plus(Affine(1)))),))
+    one = For(k, (Store(y, Affine.of(k), e.load(y, Affine.of(k) + 1)),))
     read = [work(Kernel("k", body), {}).read for body in [(same,), (first, same), (first, one)]]
     assert read == [200, 200, 400]
 

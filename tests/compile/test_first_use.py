@@ -17,8 +17,11 @@ import pytest
 import chainrule as cr
 from chainrule.compile import eager
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import cache_folder, kernel_entry, linking, placing, surroundings
-from chainrule.compile.runtime.kernel_entry import KernelEntry
+from chainrule.compile.runtime import linking, placing
+from chainrule.compile.runtime.cache import folder as cache_folder
+from chainrule.compile.runtime.cache import kernels as kernel_entry
+from chainrule.compile.runtime.cache import surroundings
+from chainrule.compile.runtime.cache.kernels import KernelEntry
 from chainrule.compile.runtime.linking import Linked, UnlinkableError
 from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.runtime.placing import ByLLVM

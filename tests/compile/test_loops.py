@@ -216,10 +216,10 @@ def test_what_an_expression_depends_on():
 
 
 def test_offsets_add_up():
-    total = AT.plus(Affine(5, ((J, -1), (K, T))))
+    total = AT + Affine(5, ((J, -1), (K, T)))
     assert str(total) == "T*i + T*k + 5" and total.coefficient(J) == 0
-    assert str(total.times(2)) == "2*T*i + 2*T*k + 10" and total.times(0) == Affine()
-    assert AT.plus(AT.times(-1)) == Affine()
+    assert str(total * 2) == "2*T*i + 2*T*k + 10" and (total * 0) == Affine()
+    assert Affine() == (AT - AT)
 
 
 def test_a_kernel_says_what_it_reads_and_writes():

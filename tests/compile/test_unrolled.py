@@ -18,7 +18,7 @@ import pytest
 import chainrule as cr
 from chainrule.compile.llvm import function_calls
 from chainrule.compile.runtime import build, native_program
-from chainrule.compile.runtime.cache import Entry
+from chainrule.compile.runtime.cache.programs import Entry
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=3)

@@ -83,7 +83,7 @@ class Printer:
 
     def offset(self, at: Affine, start: int) -> str:
         """An offset, counted from `start` on."""
-        return self.affine(at.plus(Affine(-start)))[0]
+        return self.affine(at - start)[0]
 
     def affine(self, at: Affine) -> Text:
         """An offset."""
@@ -246,7 +246,7 @@ def wrapped_index(e: Expr) -> tuple[Expr, Affine] | None:
     if choice.of[0] != "where" or last.kind != "index":
         return None
     test, raised, i = choice.of[1:]
-    size = last.of.plus(Affine(1))
+    size = last.of + 1
     negative = test.kind == "fn" and test.of[0] == "less" and test.of[1] is i
     lifted = raised.kind == "fn" and raised.of[0] == "add" and raised.of[1] is i
     same = lifted and raised.of[2].kind == "index" and raised.of[2].of == size

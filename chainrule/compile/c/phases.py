@@ -115,22 +115,16 @@ class _Splitter:
         return self.number.get(t, 0)
 
     def _reach(self, p: int, roots: Sequence[Term]) -> tuple[list[Term], dict[Term, Term]]:
-        """The terms of phase `p`, each after its arguments, and by term from outside its slot."""
-        done: dict[Term, None] = {}
+        """The terms that phase `p` needs, in order; and by term from outside its slot."""
         outside: dict[Term, Term] = {}
-        stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(roots)]
-        while stack:
-            t, ready = stack.pop()
-            if t in done or t in outside:
-                continue
-            if ready:
-                done[t] = None
-            elif (slot := self._slot(p, t)) is not None:
-                outside[t] = slot
-            else:
-                stack.append((t, True))
-                stack += [(a, False) for a in reversed(t.args)]
-        return list(done), outside
+
+        def below(t: Term) -> tuple[Term, ...]:
+            if (slot := self._slot(p, t)) is None:
+                return t.args
+            outside[t] = slot
+            return ()
+
+        return in_order(roots, below), outside
 
     def _slot(self, p: int, t: Term) -> Term | None:
         """Where phase `p` finds `t`, None if it computes it, or sees it through a view."""
@@ -158,6 +152,6 @@ def with_distinct_results(program: Program) -> Program:
     out: list[Term] = []
     for t in program.results:
         if t.op is None or t in out:
-            t = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
+            t = t.then(Astype(t.dtype))
         out.append(t)
     return replace(program, results=tuple(out))

@@ -143,7 +143,7 @@ def _size(n: int, around: int, smallest: float) -> int | None:
 def _part(s: For | Product, v: Var, start: Affine, size: int) -> For | Product:
     """`s` for `size` values of its counter `v` from `start` on."""
     new = Var(v.name, size)
-    change = Renaming({v: start.plus(Affine.of(new))})
+    change = Renaming({v: start + new})
     if isinstance(s, For):
         return For(new, change.body(s.body), s.mode, independent=s.independent)
     i, j = (new if v is x else x for x in (s.i, s.j))

@@ -14,86 +14,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
+from chainrule.compile.cpu.function_writer import PTR, FunctionWriter, int64
 from chainrule.compile.cpu.symbols import LOOKUP
-from chainrule.compile.llvm.functions import I64, declare
+from chainrule.compile.llvm.numbers import I64
 
 OF_DICTS = "guarded"
-_PTR, _I8 = ir.PointerType(), ir.IntType(8)
 _HEAD, _ENTRY = 4, 2
-
-
-def _word(n: int) -> Any:
-    return ir.Constant(I64, n)
 
 
 def add_dict_guard(module: Any) -> Any:
     """Add the function to a module."""
-    f = ir.Function(module, ir.FunctionType(I64, [_PTR]), OF_DICTS)
-    (words,) = f.args
-    names = ("begin", "next", "look", "version", "whole", "entry", "item", "equal", "new", "yes")
-    blocks = {name: f.append_basic_block(name) for name in (*names, "no")}
-    b = ir.IRBuilder(blocks["begin"])
+    s = FunctionWriter(module, OF_DICTS, [PTR])
+    (words,), b = s.args, s.b
+    count, version_at = s.load(words, 0), s.load(words, 1)
+    place = b.alloca(I64)
+    b.store(int64(2), place)
+    with s.count_up(count):
+        start = b.load(place, typ=I64)
+        head = s.element(words, start)
+        address, seen, whole, entries = [s.load(head, n) for n in range(_HEAD)]
+        holder, first = s.pointer(address), b.add(start, int64(_HEAD))
+        b.store(b.add(first, b.mul(entries, int64(_ENTRY))), place)
+        none = s.equal(version_at, 0)
+        now = s.field(holder, version_at, I64)  # of a dictionary without versions its first word
+        with b.if_then(b.or_(none, b.icmp_unsigned("!=", now, seen))):
+            s.return_unless(s.equal(whole, 0), 0)
+            _look_up(s, holder, first, entries)
+            s.store(b.select(none, seen, now), head, 1)
+    s.return_(1)
+    return s.f
 
-    def at(i: Any) -> Any:
-        return b.gep(words, [i], source_etype=I64)
 
-    def load(i: Any) -> Any:
-        return b.load(at(i), typ=I64)
-
-    count, version_at = load(_word(0)), load(_word(1))
-    b.branch(blocks["next"])
-
-    b.position_at_end(blocks["next"])
-    left, start = b.phi(I64, "left"), b.phi(I64, "start")
-    left.add_incoming(count, blocks["begin"])
-    start.add_incoming(_word(2), blocks["begin"])
-    b.cbranch(b.icmp_signed("==", left, _word(0)), blocks["yes"], blocks["look"])
-
-    b.position_at_end(blocks["look"])
-    address, seen = load(start), load(b.add(start, _word(1)))
-    entries = load(b.add(start, _word(3)))
-    holder = b.inttoptr(address, _PTR)
-    first = b.add(start, _word(_HEAD))
-    end = b.add(first, b.mul(entries, _word(_ENTRY)))
-    has = b.icmp_signed("!=", version_at, _word(0))
-    b.cbranch(has, blocks["version"], blocks["whole"])
-
-    b.position_at_end(blocks["version"])
-    now = b.load(b.gep(holder, [version_at], source_etype=_I8), typ=I64)
-    same = b.icmp_signed("==", now, seen)
-    b.cbranch(same, blocks["equal"], blocks["whole"])
-
-    b.position_at_end(blocks["whole"])
-    current = b.phi(I64)
-    current.add_incoming(seen, blocks["look"])
-    current.add_incoming(now, blocks["version"])
-    whole = load(b.add(start, _word(2)))
-    b.cbranch(b.icmp_signed("!=", whole, _word(0)), blocks["no"], blocks["entry"])
-
-    b.position_at_end(blocks["entry"])
-    i = b.phi(I64, "i")
-    i.add_incoming(first, blocks["whole"])
-    b.cbranch(b.icmp_signed("<", i, end), blocks["item"], blocks["new"])
-
-    b.position_at_end(blocks["item"])
-    key, wanted = b.inttoptr(load(i), _PTR), load(b.add(i, _word(1)))
-    found = b.ptrtoint(b.call(declare(b, LOOKUP, _PTR, [_PTR, _PTR]), [holder, key]), I64)
-    i.add_incoming(b.add(i, _word(_ENTRY)), blocks["item"])
-    b.cbranch(b.icmp_signed("==", found, wanted), blocks["entry"], blocks["no"])
-
-    b.position_at_end(blocks["new"])
-    b.store(current, at(b.add(start, _word(1))))
-    b.branch(blocks["equal"])
-
-    b.position_at_end(blocks["equal"])
-    left.add_incoming(b.sub(left, _word(1)), blocks["equal"])
-    start.add_incoming(end, blocks["equal"])
-    b.branch(blocks["next"])
-
-    b.position_at_end(blocks["yes"])
-    b.ret(_word(1))
-    b.position_at_end(blocks["no"])
-    b.ret(_word(0))
-    return f
+def _look_up(s: FunctionWriter, holder: Any, first: Any, count: Any) -> None:
+    """Return 0 if one of the entries is not there."""
+    (words,), b = s.args, s.b
+    with s.count_up(count) as k:
+        i = b.add(first, b.mul(k, int64(_ENTRY)))
+        key, wanted = s.pointer(s.load(words, i)), s.load(words, b.add(i, int64(1)))
+        s.return_unless(s.equal(s.call(LOOKUP, PTR, holder, key), wanted), 0)

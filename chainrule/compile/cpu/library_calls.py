@@ -12,11 +12,9 @@ from llvmlite import ir
 
 from chainrule.compile.cpu.symbols import lapack
 from chainrule.compile.graph.sizes import Extent, Size, typical
-from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm.functions import I8, I64
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.llvm.numbers import I1
+from chainrule.compile.llvm.numbers import I1, I8, I64
 from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.statements import Gemm, Matrix, Routine, Span
 
@@ -81,8 +79,8 @@ def _call(e: Emitter, s: Gemm, rows: Block, cols: Block, k: Any) -> None:
     """Call BLAS for some rows and columns of the result."""
     b, dtype = e.b, s.out.buffer.dtype
     name = SYMBOLS[dtype.itemsize]
-    f = fn.declare(b, name, ir.VoidType(), [_PTR] * 13)
-    one = fn.type_of(dtype)
+    f = nums.declare(b, name, ir.VoidType(), [_PTR] * 13)
+    one = nums.type_of(dtype)
 
     def hold(value: Any) -> Any:
         slot = e.slot(value.type)
@@ -103,7 +101,7 @@ def _call(e: Emitter, s: Gemm, rows: Block, cols: Block, k: Any) -> None:
         for start, step in starts:
             if not isinstance(start, ir.Constant):
                 where = b.add(where, b.mul(start, e.extent(step)))
-        return b.gep(e.pointers[x.buffer], [where], source_etype=fn.in_memory(x.buffer.dtype))
+        return b.gep(e.pointers[x.buffer], [where], source_etype=nums.in_memory(x.buffer.dtype))
 
     scale, keep = ir.Constant(one, 1.0), ir.Constant(one, 1.0 if s.add else 0.0)
     (i, m), (j, n) = rows, cols
@@ -122,12 +120,12 @@ def _call(e: Emitter, s: Gemm, rows: Block, cols: Block, k: Any) -> None:
 def routine(e: Emitter, s: Routine) -> None:
     """Emit `s`."""
     b = e.b
-    f = fn.declare(b, lapack(s.name, s.dtype.itemsize), ir.VoidType(), [_PTR] * len(s.args))
+    f = nums.declare(b, lapack(s.name, s.dtype.itemsize), ir.VoidType(), [_PTR] * len(s.args))
 
     def pass_argument(x: Any) -> Any:
         match x:
             case Span():
-                kind = fn.in_memory(x.buffer.dtype)
+                kind = nums.in_memory(x.buffer.dtype)
                 return b.gep(e.pointers[x.buffer], [e.affine(x.at)], source_etype=kind)
             case str():
                 value = ir.Constant(I8, ord(x))

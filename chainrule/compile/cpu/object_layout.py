@@ -132,7 +132,7 @@ def _versions() -> bool:
 
 def _versions_of_attributes() -> bool:
     """The same of an object's dictionary. From Python 3.13 on the values of attributes can lie in
-    the object itself, and code that has run often stores them there, past the dictionary."""
+    the object itself. Code that has run often stores them there, past the dictionary."""
     thing = _Thing()
     names = thing.__dict__
     seen = [word(id(names) + 3 * _WORD)]

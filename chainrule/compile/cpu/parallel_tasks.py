@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.cpu.symbols import PARALLEL
-from chainrule.compile.llvm.functions import I64, declare
+from chainrule.compile.llvm.numbers import I64, declare
 
 _PTR, _VOID = ir.PointerType(), ir.VoidType()
 

@@ -18,7 +18,8 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from llvmlite import ir
@@ -30,7 +31,7 @@ from chainrule.compile.cpu.repeat import repeat
 from chainrule.compile.cpu.symbols import HEADER, UNDO
 from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
-from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.numbers import I64, declare
 from chainrule.compile.llvm.platform import STEP
 from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Buffer
@@ -55,28 +56,17 @@ def emit(
     b = ir.IRBuilder(main.append_basic_block())
     given, temps, sizes, host, times = main.args
     pointers = {x: _data(b, given, i, x) for i, x in enumerate(objects)}
-    for i, x in enumerate(scratch):
-        pointers[x] = b.load(b.gep(temps, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
-    for x in program.buffers:
-        if x.role == "constant":
-            pointers[x] = constant(out.ir, x)
-    symbols = {
-        s: b.load(b.gep(sizes, [ir.Constant(I64, i)], source_etype=I64), typ=I64)
-        for i, s in enumerate(program.symbols)
-    }
+    pointers |= {x: _element(b, temps, i, PTR) for i, x in enumerate(scratch)}
+    pointers |= {x: constant(out.ir, x) for x in program.buffers if x.role == "constant"}
+    symbols = {s: _element(b, sizes, i, I64) for i, s in enumerate(program.symbols)}
     shared = shared_buffers(program)
-    clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
     polls, taken = Polls(run, main), 0.0
     free, spoiled = _interruptible(program.kernels)
     _words(out.ir, UNDO, [objects.index(x) for x in spoiled])
     for i, kernel in enumerate(program.kernels):
         watched = polls if i < free else None
-        start = b.call(clock, []) if timed else None
-        call_kernel(out, b, kernel, pointers, symbols, host, shared, watched)
-        if start is not None:
-            slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
-            took = b.sub(b.call(clock, []), start)
-            b.store(b.add(b.load(slot, typ=I64), took), slot)
+        with _counting_cycles(b, times, i) if timed else nullcontext():
+            call_kernel(out, b, kernel, pointers, symbols, host, shared, watched)
         taken += nanoseconds(kernel.body)
         if watched is not None and taken >= STEP and i + 1 < len(program.kernels):
             watched.look(b)
@@ -86,6 +76,17 @@ def emit(
     repeat(run, main)
     enter(run, main)
     return out
+
+
+@contextmanager
+def _counting_cycles(b: Any, times: Any, i: int) -> Generator[None]:
+    """Within it cycles are counted, and added to times[i]."""
+    clock = declare(b, "llvm.readcyclecounter", I64, [])
+    start = b.call(clock, [])
+    yield
+    slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
+    took = b.sub(b.call(clock, []), start)
+    b.store(b.add(b.load(slot, typ=I64), took), slot)
 
 
 def _interruptible(kernels: Sequence[Kernel]) -> tuple[int, list[Buffer]]:
@@ -119,6 +120,10 @@ def _entry(run: Run, program: Any) -> None:
 
 
 def _data(b: Any, given: Any, i: int, x: Buffer) -> Any:
-    thing = b.load(b.gep(given, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
+    thing = _element(b, given, i, PTR)
     held = b.gep(thing, [ir.Constant(I64, HEADER)], source_etype=ir.IntType(8))
     return held if x.label == "float" else b.load(held, typ=PTR)
+
+
+def _element(b: Any, array: Any, i: int, kind: Any) -> Any:
+    return b.load(b.gep(array, [ir.Constant(I64, i)], source_etype=kind), typ=kind)

@@ -15,9 +15,11 @@ CLOCK = "GetTickCount64"
 """The clock where there is no POSIX: milliseconds since the machine was started."""
 LOOKUP = "PyDict_GetItem"
 """CPython's function that gives what a dictionary has under a key, or a null pointer."""
+ERROR = "PyErr_Occurred"
+"""CPython's function that gives a null pointer where nothing was raised."""
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
-    "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", LOOKUP,
+    "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__

@@ -1,49 +1,51 @@
-"""Ops that only programs have that are compiled: none of them has a derivative."""
+"""Ops that only programs have: their derivatives have been taken, so that these have none."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC
+from typing import Any, ClassVar
 
 import numpy as np
 
 from chainrule.engine.op import Op
 
 
-class Onto(Op):
-    """x + scattered(values, places): (x, values, places) -> as x. It stands in programs that are
-    scheduled only, and has no derivative."""
-
-    scattered: Op
-
-    @property
-    def name(self) -> str:
-        """That of the op that scatters."""
-        return self.scattered.name
-
-    def eval(self, *xs: Any) -> Any:
-        """A new array."""
-        return xs[0] + self.scattered.eval(*xs[1:])
-
-    def spec(self, *xs: Any) -> Any:
-        """As x."""
-        return xs[0]
+class ProgramOp(Op, ABC):
+    """An op that stands in programs only; abstract."""
 
     def reads(self, i: int) -> None:
         """No gradient flows."""
         return
 
 
-class Otherwise(Op):
-    """An op in its eager form; its last output is that nothing failed, False, if it did not raise.
-    It stands in loops only, and has no derivative."""
+class OpAround(ProgramOp):
+    """One that does what another op does, and more; abstract."""
 
     op: Op
-    many = True
 
     @property
     def name(self) -> str:
         """That of the op."""
         return self.op.name
+
+
+class Onto(OpAround):
+    """x + op(values, places), where `op` scatters: (x, values, places) -> as x."""
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        return xs[0] + self.op.eval(*xs[1:])
+
+    def spec(self, *xs: Any) -> Any:
+        """As x."""
+        return xs[0]
+
+
+class Fallback(OpAround):
+    """An op in its eager form; its last output is that nothing failed, False, if it did not raise.
+    It stands in loops only."""
+
+    many: ClassVar[bool] = True
 
     def eval(self, *xs: Any) -> Any:
         """The op's outputs, and False."""
@@ -53,7 +55,3 @@ class Otherwise(Op):
     def spec(self, *xs: Any) -> Any:
         """Those of the op; its arguments are arrays, never placeholders."""
         return self.op.spec(*xs)
-
-    def reads(self, i: int) -> None:
-        """No gradient flows."""
-        return

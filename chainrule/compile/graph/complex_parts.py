@@ -11,8 +11,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from chainrule.compile.graph.compiled_ops import OpAround, ProgramOp
 from chainrule.compile.graph.terms import Program, Term
-from chainrule.engine.op import Op, Spec
+from chainrule.engine.op import Spec
 from chainrule.ops.complex import complex_dtype, real_dtype
 
 
@@ -39,15 +40,7 @@ def as_lying(program: Program) -> Program:
     return Program(program.inputs, tuple([pair_of(t) for t in program.results]), updates)
 
 
-class _View(Op):
-    """It stands in programs only, whose derivatives have been taken."""
-
-    def reads(self, i: int) -> None:
-        """No gradient flows."""
-        return
-
-
-class Parts(_View):
+class Parts(ProgramOp):
     """Real and imaginary parts side by side: complex (*s) -> real (*s, 2)."""
 
     @property
@@ -65,7 +58,7 @@ class Parts(_View):
         return Spec(*lying(xs[0].shape, xs[0].dtype))
 
 
-class Together(_View):
+class Together(ProgramOp):
     """The inverse of `Parts`: real (*s, 2) -> complex (*s)."""
 
     @property
@@ -83,19 +76,13 @@ class Together(_View):
         return Spec(xs[0].shape[:-1], complex_dtype(xs[0].dtype))
 
 
-class InParts(Op):
+class InParts(OpAround):
     """An op in its eager form whose complex arguments and outputs are two arrays each, real and
     imaginary parts; `pairs` says which arguments these are."""
 
-    op: Op
     pairs: tuple[bool, ...]
     many: ClassVar[bool] = True
     quiet: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """That of the op."""
-        return self.op.name
 
     def eval(self, *xs: Any) -> Any:
         """The outputs' parts."""
@@ -114,10 +101,6 @@ class InParts(Op):
             part = Spec(y.shape, real_dtype(y.dtype))
             found += [part, part] if is_complex(y.dtype) else [part]
         return tuple(found)
-
-    def reads(self, i: int) -> None:
-        """No gradient flows."""
-        return
 
 
 def _to_complex(re: Any, im: Any) -> Any:

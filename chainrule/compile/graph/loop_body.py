@@ -1,4 +1,4 @@
-"""One turn of a loop of unknown length, as a program of its own.
+"""One iteration of a loop of unknown length, as a program of its own.
 
 Such programs keep what only derivatives ask for (`detach`, aliases), since a loop may be
 differentiated forward after it was recorded; `bare` takes it out.
@@ -17,19 +17,19 @@ from chainrule.engine.op import Need, Op, Pick, Spec
 from chainrule.ops.indexing.selection import Take
 
 COUNT: Final = 1
-"""The carry that counts turns, in a loop that says how many there are at most."""
+"""The carry that counts iterations, in a loop that says how many there are at most."""
 
 
 @final
 @dataclass(eq=False)
 class WhileLoop:
-    """A loop that goes on as long as its first carry, one bool, holds before a turn.
+    """A loop that goes on as long as its first carry, one bool, holds before an iteration.
 
     The inputs of `program` are so many carries, which it updates or leaves as they are, and what it
     only reads; it has no results. `inlined`: it computes the forward pass of a Function of the
     user's, whose own derivative it does not know. It may be made of another loop, which it
     `extends`: by carries that follow those of that one, and by what it reads last. `most` is how
-    many turns there are at most, if that is known: then the carry `COUNT` counts them from 0.
+    many iterations there are at most, if that is known: then the carry `COUNT` counts them from 0.
     """
 
     program: Program
@@ -38,7 +38,7 @@ class WhileLoop:
     extends: WhileLoop | None = None
     most: int | None = None
     _run: Any = None
-    """What does one turn on arrays, for who does them one by one."""
+    """What does one iteration on arrays, for who does them one by one."""
     _simple: Program | None = None
 
     def specs(self) -> tuple[Spec, ...]:
@@ -46,7 +46,8 @@ class WhileLoop:
         return tuple([t.spec for t in self.program.inputs[: self.carries]])
 
     def run(self, build: Callable[[Program], Any], arrays: Sequence[Any]) -> None:
-        """One turn: arrays of the carries are written in place. `build` makes a program run."""
+        """One iteration: arrays of the carries are written in place. `build` makes a program
+        run."""
         if self._run is None:
             self._run = build(bare(self.program))
         self._run(arrays)
@@ -69,9 +70,9 @@ class WhileLoop:
 
 
 def while_loop_of(t: Term) -> WhileLoop | None:
-    """The turns that `t` is all of, if it is such a loop."""
-    turns = getattr(t.op, "loop", None)
-    return turns if isinstance(turns, WhileLoop) else None
+    """The iterations that `t` is all of, if it is such a loop."""
+    loop = getattr(t.op, "loop", None)
+    return loop if isinstance(loop, WhileLoop) else None
 
 
 def replay(
@@ -135,19 +136,13 @@ def _with(program: Program, instead: dict[Term, Term]) -> Program:
     new: dict[Term, Term] = {
         t: terms.input(i, t.shape, t.dtype) for i, t in enumerate(program.inputs)
     }
-    stack = [(t, False) for t in program.roots]
-    while stack:
-        t, ready = stack.pop()
-        if t in new:
-            continue
-        needed = (instead[t],) if t in instead else t.args
-        if not ready:
-            stack += [(t, True), *[(a, False) for a in needed if a not in new]]
-        elif t in instead:
+    for t in in_order(program.roots, lambda t: (instead[t],) if t in instead else t.args):
+        if t in instead:
             new[t] = new[instead[t]]
-        else:
-            args = [new[a] for a in t.args]
-            new[t] = terms.constant(t.value) if t.op is None else terms.op(t.op, args, like=t)
+        elif t.op is not None:
+            new[t] = terms.op(t.op, [new[a] for a in t.args], like=t)
+        elif t not in new:
+            new[t] = terms.constant(t.value)
     return Program(
         tuple([new[t] for t in program.inputs]),
         tuple([new[t] for t in program.results]),

@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.graph.walks import post_order
 from chainrule.engine.op import Op, Spec
 
 
@@ -51,6 +52,11 @@ class Term:
         """The same op of other arguments; itself if they are its own."""
         same = len(args) == len(self.args) and all(map(operator.is_, args, self.args))
         return self if same else replace(self, args=tuple(args))
+
+    def then(self, op: Any, *, shape: Any = None, dtype: Any = None) -> Term:
+        """`op` of it, of its shape and dtype if no others are given, on its line."""
+        kind = self.shape if shape is None else shape, dtype or self.dtype
+        return Term(op, (self,), *kind, None, None, self.code, self.at)
 
     @property
     def name(self) -> str:
@@ -146,18 +152,7 @@ def in_order(
 ) -> list[Term]:
     """The terms that `roots` depend on, each after its arguments, roots included; `args` says what
     these are, if not those that it has."""
-    done: dict[Term, None] = {}
-    stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(list(roots))]
-    while stack:
-        t, ready = stack.pop()
-        if t in done:
-            continue
-        if ready:
-            done[t] = None
-        else:
-            stack.append((t, True))
-            stack += [(a, False) for a in reversed(args(t)) if a not in done]
-    return list(done)
+    return post_order(roots, args)
 
 
 @dataclass

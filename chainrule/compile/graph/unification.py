@@ -94,7 +94,7 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
             raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
     if isinstance(first, WhileLoop):
-        return _turns(values, samples, t)
+        return _unified_loop(values, samples, t)
     if all(type(v) is type(first) and v == first for v in values):
         return first
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
@@ -105,8 +105,8 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
     raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
 
 
-def _turns(values: Sequence[WhileLoop], samples: Sequence[Sample], t: Term) -> WhileLoop:
-    """The turns of a loop at all sizes, also in simpler terms where these are known."""
+def _unified_loop(values: Sequence[WhileLoop], samples: Sequence[Sample], t: Term) -> WhileLoop:
+    """The iterations of a loop at all sizes, also in simpler terms where these are known."""
     first, simple = values[0], [v.known_simple for v in values]
     whole = _unify([v.program for v in values], samples)
     found = [p for p in simple if p is not None]

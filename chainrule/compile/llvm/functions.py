@@ -12,20 +12,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.llvm.numbers import (
-    I8,
-    I64,
     Builder,
     Value,
     constant,
-    declare,
-    in_memory,
     intrinsic,
     lanes_of,
     truth,
     type_of,
 )
-
-__all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "type_of"]
 
 
 def _math(name: str, b: Builder, *xs: Value, made: Any = None) -> Value:

@@ -1,7 +1,7 @@
 """One kernel in LLVM's words: statements and expressions.
 
-A loop over lanes runs W turns at a time (`lanes.py`). Within it an expression that depends on its
-counter is a vector; how numbers get to and from memory is in `memory_access.py`.
+A loop over lanes runs W iterations at a time (`lanes.py`). Within it an expression that depends on
+its counter is a vector; how numbers get to and from memory is in `memory_access.py`.
 
 Notation: W lanes of a vector; `b` the builder.
 """

@@ -22,7 +22,7 @@ from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.numbers import I64, in_memory
 from chainrule.compile.llvm.passes import INLINE
 from chainrule.compile.llvm.platform import Platform, Polls, is_long
-from chainrule.compile.llvm.while_loops import is_short, kept_near, turning
+from chainrule.compile.llvm.while_loops import is_short, kept_near, while_holds
 from chainrule.compile.loops.duration import is_parallel, iterations, least, nanoseconds, nest
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
@@ -185,7 +185,7 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
         failed = [near[s.when] for s in hosts if s.when is not None]
         polls = None if out.platform is None else out.platform.polls(f, None)
         each = nanoseconds([s for k in loop.kernels for s in k.body])
-        around.enter_context(turning(b, near[loop.going], failed, polls, each))
+        around.enter_context(while_holds(b, near[loop.going], failed, polls, each))
         for k in loop.kernels:
             call_kernel(out, b, k, near, symbols, f.args[-1], inner, polls, inline=inline)
     b.ret_void()

@@ -22,7 +22,7 @@ from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import serial_loops
 from chainrule.compile.llvm.numbers import I1, I64, Value
 from chainrule.compile.loops.expressions import Affine, Local, Var, within
-from chainrule.compile.loops.folds import identity
+from chainrule.compile.loops.functions import identity
 from chainrule.compile.loops.statements import (
     Fold,
     For,

@@ -197,11 +197,9 @@ def _load_vector(b: Any, at: Value, dtype: Any, width: int, mask: Value | None) 
     if mask is None:
         return _read(b, at, dtype, width)
     kind = nums.in_memory(dtype, width)
-    align = ir.Constant(_I32, dtype.itemsize)
     zero = ir.Constant(kind, None)
-    name = f"llvm.masked.load.{nums.suffix(kind)}.p0"
-    f = nums.declare(b, name, kind, [at.type, align.type, mask.type, kind])
-    return _from_memory(b, b.call(f, [at, align, mask, zero]), dtype, width)
+    got = nums.masked_load(b, at, kind, mask, zero, dtype.itemsize)
+    return _from_memory(b, got, dtype, width)
 
 
 def _gather(e: Emitter, buffer: Buffer, at: Value, width: int, mask: Value | None) -> Value:
@@ -268,10 +266,7 @@ def _store_vector(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
     if lanes.mask is None:
         b.store(value, at, align=dtype.itemsize)
         return
-    align = ir.Constant(_I32, dtype.itemsize)
-    name = f"llvm.masked.store.{nums.suffix(value.type)}.p0"
-    kinds = [value.type, at.type, align.type, lanes.mask.type]
-    b.call(nums.declare(b, name, ir.VoidType(), kinds), [value, at, align, lanes.mask])
+    nums.masked_store(b, value, at, lanes.mask, dtype.itemsize)
 
 
 def _scatter(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:

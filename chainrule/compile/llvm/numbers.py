@@ -92,6 +92,20 @@ def declare(b: Builder, name: str, result: Any, args: list[Any]) -> Any:
     return ir.Function(module, ir.FunctionType(result, args), name)
 
 
+def masked_load(b: Builder, at: Value, kind: Any, mask: Value, off: Value, align: int) -> Value:
+    """The vector at an address, with the lanes of `off` where the mask has none."""
+    args = [at, ir.Constant(ir.IntType(32), align), mask, off]
+    f = declare(b, f"llvm.masked.load.{suffix(kind)}.p0", kind, [x.type for x in args])
+    return b.call(f, args)
+
+
+def masked_store(b: Builder, value: Value, at: Value, mask: Value, align: int) -> None:
+    """Store those lanes of a vector that the mask has."""
+    args = [value, at, ir.Constant(ir.IntType(32), align), mask]
+    name = f"llvm.masked.store.{suffix(value.type)}.p0"
+    b.call(declare(b, name, ir.VoidType(), [x.type for x in args]), args)
+
+
 def suffix(t: Any) -> str:
     """How LLVM writes a type in a function's name."""
     if isinstance(t, ir.VectorType):

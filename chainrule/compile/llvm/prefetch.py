@@ -40,11 +40,7 @@ def steps(s: Product, rows: int, vectors: int) -> int:
 
 
 def ask(
-    e: Emitter,
-    s: Product,
-    panel: Sequence[Lanes],
-    rows: Sequence[Value],
-    terms: tuple[Value, int],
+    e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value], terms: tuple[Value, int]
 ) -> None:
     """Ask for what belongs to a step of a tile: `terms` are its first term and how many they are.
 

@@ -70,7 +70,8 @@ def has_mathematics(body: Sequence[Stmt]) -> bool:
 @contextmanager
 def counting(e: Emitter, n: Value, step: int, each: float = 0.0) -> Generator[Value]:
     """What `Emitter.counting` says."""
-    long = inf if e.polled_loops == 0 else each  # how long it takes; of one in another, its turn
+    # How long it takes; of one in another, how long an iteration does.
+    long = inf if e.polled_loops == 0 else each
     if isinstance(n, ir.Constant):
         long = each * n.constant / step if n.constant > step else 0.0
     polls = e.polls if each and long >= LONG else None

@@ -28,11 +28,9 @@ def pay(target: Target, dtype: Any) -> bool:
 def load(b: Any, at: Value, dtype: Any, width: int) -> Value:
     """The parts of W pairs."""
     kind = nums.in_memory(dtype, 2 * width)
-    align, mask = ir.Constant(_I32, dtype.itemsize), _every_second(width)
-    name = f"llvm.masked.load.{nums.suffix(kind)}.p0"
-    f = nums.declare(b, name, kind, [at.type, align.type, mask.type, kind])
-    both = b.call(f, [at, align, mask, nums.anything(kind)])
-    return b.shuffle_vector(both, nums.anything(kind), _order(range(0, 2 * width, 2)))
+    nothing = nums.anything(kind)
+    both = nums.masked_load(b, at, kind, _every_second(width), nothing, dtype.itemsize)
+    return b.shuffle_vector(both, nothing, _order(range(0, 2 * width, 2)))
 
 
 def store(b: Any, at: Value, value: Value, dtype: Any) -> None:
@@ -40,10 +38,7 @@ def store(b: Any, at: Value, value: Value, dtype: Any) -> None:
     width = nums.lanes_of(value)
     twice = [n // 2 for n in range(2 * width)]
     wide = b.shuffle_vector(value, nums.anything(value.type), _order(twice))
-    align, mask = ir.Constant(_I32, dtype.itemsize), _every_second(width)
-    name = f"llvm.masked.store.{nums.suffix(wide.type)}.p0"
-    kinds = [wide.type, at.type, align.type, mask.type]
-    b.call(nums.declare(b, name, ir.VoidType(), kinds), [wide, at, align, mask])
+    nums.masked_store(b, wide, at, _every_second(width), dtype.itemsize)
 
 
 def _every_second(width: int) -> Value:

@@ -1,4 +1,5 @@
-"""Loops of unknown length: the jumps, and numbers that stay in registers from turn to turn.
+"""Loops of unknown length: the jumps, and numbers that stay in registers from iteration to
+iteration.
 
 A loop with short iterations works on copies of what it writes, on its stack. There LLVM makes
 registers of them, unlike in memory that others may know.
@@ -12,39 +13,39 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.llvm.functions import I8, I64, in_memory
+from chainrule.compile.llvm.numbers import I8, I64, in_memory
 from chainrule.compile.llvm.platform import STEP, Polls
 from chainrule.compile.loops.duration import is_parallel, nanoseconds
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, single, statements
 
 SHORT = 1_000.0
-"""Nanoseconds up to which a turn is short, by an estimate."""
+"""Nanoseconds up to which an iteration is short, by an estimate."""
 SMALL = 64
 """Of how many numbers a copy is kept at most."""
 _ALIGN = 64
 MOST = 4096
-"""Turns between two looks for signals, at most."""
+"""Iterations between two looks for signals, at most."""
 
 
 def is_short(kernel: Kernel) -> bool:
-    """Whether a turn of the loop takes so little time that calls and memory would be felt."""
+    """Whether an iteration of the loop takes so little time that calls and memory would be felt."""
     plain = not any(is_parallel(k) for k in single([kernel]))
     matrices = any(isinstance(s, Routine | Gemm | Product) for s in statements(kernel.body))
     return plain and not matrices and nanoseconds(kernel.body) <= SHORT
 
 
 @contextmanager
-def turning(
+def while_holds(
     b: Any, going: Any, failed: Iterable[Any], polls: Polls | None, each: float
 ) -> Generator[None]:
     """As long as the bool at `going` holds, and none of those at `failed`, which are false at
     first: what is emitted within. It `polls`, if it can be ended; `each` is about how many
-    nanoseconds a turn takes."""
+    nanoseconds an iteration takes."""
     failed = list(failed)
     for at in failed:
         b.store(ir.Constant(I8, 0), at)
-    head, turn, done = (b.append_basic_block(name) for name in ("head", "turn", "done"))
+    head, body, done = (b.append_basic_block(name) for name in ("head", "turn", "done"))
     b.branch(head)
     b.position_at_end(head)
     holds, *fails = [
@@ -52,8 +53,8 @@ def turning(
     ]
     for fail in fails:
         holds = b.and_(holds, b.not_(fail))
-    b.cbranch(holds, turn, done)
-    b.position_at_end(turn)
+    b.cbranch(holds, body, done)
+    b.position_at_end(body)
     yield
     if polls is not None:
         _look_sometimes(b, polls, each)
@@ -62,7 +63,7 @@ def turning(
 
 
 def _look_sometimes(b: Any, polls: Polls, each: float) -> None:
-    """Poll after some of the turns, which take `each` nanoseconds."""
+    """Poll after some of the iterations, which take `each` nanoseconds."""
     often = ir.Constant(I64, min(MOST, int(STEP / max(each, 1.0)) + 1))
     with b.goto_entry_block():
         left = b.alloca(I64)
@@ -89,7 +90,7 @@ def kept_near(
         near[x].align = _ALIGN
         near[x].type = ir.PointerType()  # not of arrays: numbers and vectors are stored there
     for x, n in few.items():
-        if x in shared:  # also where it is only written: there may be no turn, or one writes a part
+        if x in shared:  # also where it is only written: maybe no iteration does, or only a part
             _copy(b, in_memory(x.dtype), n, pointers[x], near[x])
     yield near
     for x, n in few.items():

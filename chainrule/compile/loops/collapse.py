@@ -14,14 +14,7 @@ from dataclasses import replace
 from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Affine, Var, within
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Product,
-    Stmt,
-    exprs_of,
-    statements,
-)
+from chainrule.compile.loops.statements import For, Gemm, Product, Stmt, exprs_of, statements
 
 
 def collapse(body: Sequence[Stmt]) -> tuple[Stmt, ...]:

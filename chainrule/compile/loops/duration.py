@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.compile.graph.sizes import Extent, product, typical
+from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var, within
 from chainrule.compile.loops.functions import MATHEMATICS
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Host,
-    Into,
-    Kernel,
-    Let,
-    Product,
-    Routine,
-    Stmt,
-    Store,
-    While,
-)  # fmt: skip
 
 _PER_BYTE = 0.05
 _PER_MATH = 0.2
@@ -28,28 +16,28 @@ _PER_MULTIPLICATION = 0.005
 a function like `exp` is, and in products of one that is multiplied."""
 
 
-def nanoseconds(body: Sequence[Stmt]) -> float:
+def nanoseconds(body: Sequence[loops.Stmt]) -> float:
     """About how long one core takes for `body`. Sizes that are not known are typical ones."""
     return sum([_nanoseconds(s) for s in body])
 
 
-def _nanoseconds(s: Stmt) -> float:
+def _nanoseconds(s: loops.Stmt) -> float:
     match s:
-        case For():
+        case loops.For():
             return typical(s.var.extent) * nanoseconds(s.body)
-        case Product():
+        case loops.Product():
             depth = typical(product([k.extent for k in s.k]))
             each = depth * s.acc.dtype.itemsize * _PER_MULTIPLICATION + nanoseconds(s.body)
             return typical(s.i.extent) * typical(s.j.extent) * each
-        case Gemm():
+        case loops.Gemm():
             count = typical(s.m) * typical(s.n) * typical(s.k)
             return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
-        case Let() | Into() | Store():
+        case loops.Let() | loops.Into() | loops.Store():
             math = len(MATHEMATICS & {x.of[0] for x in within(s.value) if x.kind == "fn"})
             return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
-        case Host() | Routine():
+        case loops.Host() | loops.Routine():
             return 0
-        case While():
+        case loops.While():
             return sum([nanoseconds(k.body) for k in s.kernels])
 
 
@@ -59,28 +47,28 @@ LEAST = 2_000.0
 """Nanoseconds of work in a block or a chunk, at least."""
 
 
-def is_parallel(k: Kernel) -> bool:
+def is_parallel(k: loops.Kernel) -> bool:
     """Whether it is split over cores."""
     (first, *_) = k.body
-    return isinstance(first, For) and first.mode == "parallel"
+    return isinstance(first, loops.For) and first.mode == "parallel"
 
 
-def nest(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
+def nest(k: loops.Kernel) -> tuple[list[Var], tuple[loops.Stmt, ...]]:
     """The counters of a kernel's parallel loops, which are as one, and what is in them."""
     counters, body = list[Var](), k.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "parallel":
+    while len(body) == 1 and isinstance(body[0], loops.For) and body[0].mode == "parallel":
         counters.append(body[0].var)
         body = body[0].body
     return counters, body
 
 
-def iterations(k: Kernel) -> Extent:
+def iterations(k: loops.Kernel) -> Extent:
     """How many iterations a parallel kernel has."""
     counters, _ = nest(k)
     return product([v.extent for v in counters])
 
 
-def least(k: Kernel) -> int:
+def least(k: loops.Kernel) -> int:
     """How many iterations of a parallel kernel are worth being taken at a time."""
     _, body = nest(k)
     return max(1, round(LEAST / max(nanoseconds(body), 1e-3)))

@@ -17,6 +17,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from chainrule.compile.graph.sizes import Extent, product
+from chainrule.compile.loops.functions import value_dtype
 
 Dtype = Any
 Role = Literal["input", "state", "result", "scratch", "constant"]
@@ -80,21 +81,23 @@ class Affine:
     terms: tuple[tuple[Var | Expr, Extent], ...] = ()
 
     @staticmethod
-    def of(x: Var | Extent | Expr) -> Affine:
+    def of(x: Affine | Var | Expr | Extent) -> Affine:
         """`x` itself."""
+        if isinstance(x, Affine):
+            return x
         return Affine(0, ((x, 1),)) if isinstance(x, Var | Expr) else Affine(x)
 
-    def plus(self, other: Affine) -> Affine:
-        """The sum."""
-        total = dict(self.terms)
+    def __add__(self, other: Affine | Var | Expr | Extent) -> Affine:
+        other, total = Affine.of(other), dict(self.terms)
         for v, c in other.terms:
-            c = total.get(v, 0) + c
-            total[v] = c
+            total[v] = total.get(v, 0) + c
         terms = tuple([(v, c) for v, c in total.items() if c != 0])
         return Affine(self.const + other.const, terms)
 
-    def times(self, by: Extent) -> Affine:
-        """`by` times as much."""
+    def __sub__(self, other: Affine | Var | Expr | Extent) -> Affine:
+        return self + Affine.of(other) * -1
+
+    def __mul__(self, by: Extent) -> Affine:
         if by == 0:
             return Affine()
         return Affine(self.const * by, tuple([(v, c * by) for v, c in self.terms]))
@@ -177,11 +180,15 @@ class Exprs:
         """`at` as a number."""
         return self._make("index", at, np.dtype(np.int64), (at,), _free(at))
 
-    def fn(self, name: str, *args: Expr, dtype: Dtype) -> Expr:
-        """The function `name` of `args`."""
-        dtype = np.dtype(dtype)
+    def fn(self, name: str, *args: Expr, dtype: Dtype | None = None) -> Expr:
+        """The function `name` of `args`. Only `cast` needs the dtype of its value."""
+        dtype = value_dtype(name, *[a.dtype for a in args]) if dtype is None else np.dtype(dtype)
         free = frozenset[Var | Local]().union(*[a.free for a in args])
         return self._make("fn", (name, *args), dtype, (name, *args), free)
+
+    def both(self, a: Expr | None, b: Expr) -> Expr:
+        """Whether both conditions hold; only `b` if there is no `a`."""
+        return b if a is None else self.fn("logical_and", a, b)
 
     def cast(self, x: Expr, dtype: Dtype) -> Expr:
         """`x` as a `dtype`."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from chainrule.engine.dtypes import NARROW
 
 BASIC: Final = frozenset({
@@ -52,3 +54,24 @@ def is_function(name: str, dtype: Any) -> bool:
     if name in BASIC:
         return dtype.kind == "f" or name not in FLOATS_ONLY
     return dtype.kind == "f" and name in MATHEMATICS
+
+
+def value_dtype(name: str, *args: Any) -> Any:
+    """The dtype of a function's value, for arguments of these dtypes; `cast` may have any."""
+    if name in TRUTHS:
+        return np.dtype(bool)
+    if name == "bits":
+        return np.dtype(f"u{args[0].itemsize}")
+    return args[1 if name == "where" else 0]
+
+
+def identity(fold: str, dtype: Any) -> Any:
+    """The number that changes nothing when it is folded in."""
+    if fold in ("maximum", "minimum"):
+        if dtype.kind == "f":
+            return float("-inf") if fold == "maximum" else float("inf")
+        if dtype.kind == "b":
+            return fold == "minimum"
+        info = np.iinfo(dtype)
+        return int(info.min if fold == "maximum" else info.max)
+    return {"add": 0, "mul": 1, "logical_or": False, "logical_and": True}[fold]

@@ -11,27 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Host,
-    Into,
-    Kernel,
-    Let,
-    Matrix,
-    Prefetch,
-    Product,
-    Routine,
-    Span,
-    Stmt,
-    Store,
-    Strided,
-    While,
-    counters_of,
-    statements,
-)
 
 
 @final
@@ -47,45 +29,45 @@ class Renaming:
     exprs: Exprs = field(default_factory=Exprs)
     _memo: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
 
-    def body(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    def body(self, body: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """Statements."""
         return tuple([self.stmt(s) for s in body])
 
-    def stmt(self, s: Stmt) -> Stmt:
+    def stmt(self, s: loops.Stmt) -> loops.Stmt:
         """A statement."""
         match s:
-            case For():
+            case loops.For():
                 end = None if s.upto is None else self.affine(s.upto)
-                return For(self._var(s.var), self.body(s.body), s.mode, end, s.independent)
-            case Let():
-                return Let(self._local(s.local), self.expr(s.value))
-            case Into():
-                return Into(self._local(s.local), s.fold, self.expr(s.value))
-            case Store():
+                return loops.For(self._var(s.var), self.body(s.body), s.mode, end, s.independent)
+            case loops.Let():
+                return loops.Let(self._local(s.local), self.expr(s.value))
+            case loops.Into():
+                return loops.Into(self._local(s.local), s.fold, self.expr(s.value))
+            case loops.Store():
                 buffer, at = self._place(s.buffer, s.at)
-                return Store(buffer, at, self.expr(s.value), s.add)
-            case Product():
-                return Product(
+                return loops.Store(buffer, at, self.expr(s.value), s.add)
+            case loops.Product():
+                return loops.Product(
                     self._var(s.i), self._var(s.j), tuple([self._var(k) for k in s.k]),
                     self.expr(s.left), self.expr(s.right), self._local(s.acc), self.body(s.body),
                     None if s.prefetch is None else self._soon(s.prefetch),
                 )  # fmt: skip
-            case Gemm():
+            case loops.Gemm():
                 left, right, out = map(self.matrix, (s.left, s.right, s.out))
                 end = None if s.upto is None else (s.upto[0], self.affine(s.upto[1]))
-                return Gemm(s.m, s.n, s.k, left, right, out, s.add, end)
-            case Routine():
-                args = [self.span(x) if isinstance(x, Span) else x for x in s.args]
-                return Routine(s.name, s.dtype, tuple(args))
-            case Host():
+                return loops.Gemm(s.m, s.n, s.k, left, right, out, s.add, end)
+            case loops.Routine():
+                args = [self.span(x) if isinstance(x, loops.Span) else x for x in s.args]
+                return loops.Routine(s.name, s.dtype, tuple(args))
+            case loops.Host():
                 inputs, outputs = (
                     tuple(map(self._rename_strided, x)) for x in (s.inputs, s.outputs)
                 )
                 when = None if s.when is None else self.buffers.get(s.when, s.when)
-                return Host(s.op, inputs, outputs, when)
-            case While():
-                kernels = [Kernel(k.name, self.body(k.body), k.about) for k in s.kernels]
-                return While(self.buffers.get(s.going, s.going), tuple(kernels))
+                return loops.Host(s.op, inputs, outputs, when)
+            case loops.While():
+                kernels = [loops.Kernel(k.name, self.body(k.body), k.about) for k in s.kernels]
+                return loops.While(self.buffers.get(s.going, s.going), tuple(kernels))
 
     def expr(self, e: Expr) -> Expr:
         """An expression."""
@@ -115,7 +97,7 @@ class Renaming:
         total = Affine(at.const)
         for v, c in at.terms:
             part = self._counter(v) if isinstance(v, Var) else Affine.of(self.expr(v))
-            total = total.plus(part.times(c))
+            total += part * c
         return total
 
     def _counter(self, v: Var) -> Affine:
@@ -133,25 +115,25 @@ class Renaming:
         shift = self.shifts.get(buffer)
         place = self.affine(at)
         if shift is not None:
-            place = place.plus(shift.times(-1))
+            place -= shift
         return self.buffers.get(buffer, buffer), place
 
-    def _soon(self, x: Prefetch) -> Prefetch:
+    def _soon(self, x: loops.Prefetch) -> loops.Prefetch:
         buffer, at = self._place(x.buffer, x.at)
-        return Prefetch(buffer, at, x.rows, x.row, x.length)
+        return loops.Prefetch(buffer, at, x.rows, x.row, x.length)
 
-    def _rename_strided(self, x: Strided) -> Strided:
+    def _rename_strided(self, x: loops.Strided) -> loops.Strided:
         return replace(x, buffer=self.buffers.get(x.buffer, x.buffer))
 
-    def span(self, x: Span) -> Span:
+    def span(self, x: loops.Span) -> loops.Span:
         """Memory that a routine is given."""
         buffer, at = self._place(x.buffer, x.at)
-        return Span(buffer, at, x.size, x.use)
+        return loops.Span(buffer, at, x.size, x.use)
 
-    def matrix(self, m: Matrix) -> Matrix:
+    def matrix(self, m: loops.Matrix) -> loops.Matrix:
         """Where a matrix is."""
         buffer, at = self._place(m.buffer, m.at)
-        return Matrix(buffer, at, m.row, m.col)
+        return loops.Matrix(buffer, at, m.row, m.col)
 
 
 # --- one text for kernels that do the same -------------------------------------------------------
@@ -163,7 +145,7 @@ class Canonical:
     """A kernel whose buffers, counters and locals are numbered; `args` are the buffers that it
     stands for in a call, and from which element on."""
 
-    kernel: Kernel
+    kernel: loops.Kernel
     args: tuple[tuple[Buffer, Extent], ...]
 
     @property
@@ -173,31 +155,33 @@ class Canonical:
         return f"{kinds}\n{self.kernel}"
 
 
-def sorted_buffers(kernel: Kernel) -> list[Buffer]:
+def sorted_buffers(kernel: loops.Kernel) -> list[Buffer]:
     """The buffers of a kernel: those that it reads, then those that it only writes."""
     reads, writes = kernel.buffers()
     return list(dict.fromkeys([*reads, *writes]))
 
 
-def canonical(kernel: Kernel) -> Canonical:
+def canonical(kernel: loops.Kernel) -> Canonical:
     """`kernel` in numbered names."""
     buffers = sorted_buffers(kernel)
     starts = _starts(kernel)
     new = {b: Buffer(f"p{i}", b.dtype, (), "scratch") for i, b in enumerate(buffers)}
     vars_: dict[Var, Affine] = {}
     locals_: dict[Local, Local] = {}
-    for s in statements(kernel.body):
-        for v in counters_of(s):
+    for s in loops.statements(kernel.body):
+        for v in loops.counters_of(s):
             vars_[v] = Affine.of(Var(f"i{len(vars_)}", v.extent))
-        local = s.local if isinstance(s, Let) else s.acc if isinstance(s, Product) else None
+        local = (
+            s.local if isinstance(s, loops.Let) else s.acc if isinstance(s, loops.Product) else None
+        )
         if local is not None:
             locals_[local] = Local(f"r{len(locals_)}", local.dtype)
     renaming = Renaming(vars_, locals_, new, {b: Affine(n) for b, n in starts.items()})
     body = renaming.body(kernel.body)
-    return Canonical(Kernel("", body), tuple([(b, starts.get(b, 0)) for b in buffers]))
+    return Canonical(loops.Kernel("", body), tuple([(b, starts.get(b, 0)) for b in buffers]))
 
 
-def _starts(kernel: Kernel) -> dict[Buffer, Extent]:
+def _starts(kernel: loops.Kernel) -> dict[Buffer, Extent]:
     """From which element on a kernel uses each buffer, where that is the same everywhere."""
     found: dict[Buffer, set[Extent]] = {}
     for x in accesses(kernel.body):

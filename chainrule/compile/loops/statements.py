@@ -22,15 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.loops.expressions import (
-    Affine,
-    Buffer,
-    Dtype,
-    Expr,
-    Local,
-    Var,
-    in_offset,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Dtype, Expr, Local, Var, in_offset
 
 Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
 Mode = Literal["serial", "lanes", "parallel"]
@@ -125,7 +117,7 @@ class Matrix:
 
     def element(self, row: Affine, col: Affine) -> Affine:
         """Where an element is."""
-        return self.at.plus(row.times(self.row)).plus(col.times(self.col))
+        return self.at + row * self.row + col * self.col
 
     def from_element(self, row: Affine, col: Affine) -> Matrix:
         """The matrix from that element on."""
@@ -159,8 +151,7 @@ class Gemm:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Span:
-    """Memory that a routine is given: so many elements of `buffer` from `at` on, and whether it
-    reads what is there, writes, or both."""
+    """Memory that a routine reads, writes, or both: so many elements of `buffer` from `at` on."""
 
     buffer: Buffer
     at: Affine
@@ -212,8 +203,7 @@ class Host:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class While:
-    """`kernels` in order, again and again as long as `going`, one bool, holds before a turn. It is
-    all that its kernel is."""
+    """`kernels` in order, as long as `going`, one bool, holds: all that its kernel is."""
 
     going: Buffer
     kernels: tuple[Kernel, ...]
@@ -301,11 +291,10 @@ def exprs_of(s: Stmt) -> list[Expr]:
     """The expressions that a statement itself holds, also those in its offsets."""
     match s:
         case Let() | Into():
-            found = [s.value]
+            return [s.value]
         case Store():
-            found = [s.value, *in_offset(s.at)]
+            return [s.value, *in_offset(s.at)]
         case Product():
-            found = [s.left, s.right]
+            return [s.left, s.right]
         case _:
-            found = []
-    return found
+            return []

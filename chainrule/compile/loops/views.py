@@ -38,7 +38,7 @@ class View:
         """Where the element at `index` is."""
         place = Affine(self.offset)
         for i, stride in zip(index, self.strides, strict=True):
-            place = place.plus(i.times(stride))
+            place += i * stride
         return place
 
 
@@ -73,7 +73,7 @@ def _slice(t: Term, index: Index) -> Index:
         axis += 1
         if isinstance(k, tuple):
             start, step = bounds(k, n)
-            out.append(rest.pop(0).times(step).plus(Affine(start)))
+            out.append(rest.pop(0) * step + start)
         else:
             out.append(Affine(k + n if isinstance(k, int) and k < 0 else k))
     return tuple(out)
@@ -130,7 +130,7 @@ def _same(t: Term, index: Index) -> Index:
 def _diagonal(t: Term, index: Index) -> Index:
     *lead, i = index
     k = t.op.offset
-    return (*lead, i.plus(Affine(max(0, -k))), i.plus(Affine(max(0, k))))
+    return (*lead, i + max(0, -k), i + max(0, k))
 
 
 def _reshape(t: Term, index: Index) -> Index | None:
@@ -142,7 +142,7 @@ def _reshape(t: Term, index: Index) -> Index | None:
     for new, old in groups:
         flat = ZERO
         for axis, step in zip(new, strides_of([t.shape[a] for a in new]), strict=True):
-            flat = flat.plus(index[axis].times(step))
+            flat += index[axis] * step
         steps = strides_of([t.args[0].shape[a] for a in old])
         for axis, step in zip(old, steps, strict=True):
             part, flat = _split(flat, step)
@@ -160,12 +160,12 @@ def _split(flat: Affine, step: Extent) -> tuple[Affine | None, Affine]:
     for v, c in flat.terms:
         by = divide(c, step)
         if by is not None:
-            high = high.plus(Affine(0, ((v, by),)))
+            high += Affine(0, ((v, by),))
         else:
-            low = low.plus(Affine(0, ((v, c),)))
+            low += Affine(0, ((v, c),))
     if isinstance(flat.const, int) and isinstance(step, int):
         q, r = divmod(flat.const, step)
-        high, low = high.plus(Affine(q)), low.plus(Affine(r))
+        high, low = high + q, low + r
     elif flat.const != 0:
         return None, flat
     if not _below(low, step):

@@ -3,8 +3,8 @@
 Counted on the loops. An address counts once for each kernel that reads it and once for each that
 writes it, however often. So this is the least that a cache has to move. What a kernel has written
 itself it need not read. A floating-point function counts as one operation, `exp` and its like as
-many as `mathlib.counting` says. It counts where its value is first needed: not again for each turn
-of a loop that it does not depend on.
+many as `mathlib.counting` says. It counts where its value is first needed: not again for each
+iteration of a loop that it does not depend on.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _places(at: Affine, symbols: Symbols) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop that is gone through: how often, and what changes from turn to turn."""
+    """A loop that is gone through: how often, and what changes from iteration to iteration."""
 
     iterations: int
     changes: frozenset[Var | Local]
@@ -137,23 +137,25 @@ def _count(
         inner = loops
         match s:
             case For():
-                turns = size_at(s.var.extent, symbols) if s.upto is None else _mean(s.upto, symbols)
-                inner = [*loops, _Loop(turns, frozenset([s.var]) | _set_in(s.body))]
+                iterations = (
+                    size_at(s.var.extent, symbols) if s.upto is None else _mean(s.upto, symbols)
+                )
+                inner = [*loops, _Loop(iterations, frozenset([s.var]) | _set_in(s.body))]
                 yield from _count(s.body, inner, seen, symbols)
             case Product():
-                turns = size_at(s.i.extent, symbols) * size_at(s.j.extent, symbols)
+                iterations = size_at(s.i.extent, symbols) * size_at(s.j.extent, symbols)
                 depth = math.prod([size_at(k.extent, symbols) for k in s.k])
-                yield s.acc.dtype.itemsize, 2 * turns * depth * _turns(loops)
+                yield s.acc.dtype.itemsize, 2 * iterations * depth * _iterations(loops)
                 changes = frozenset([s.i, s.j, s.acc]) | _set_in(s.body)
-                inner = [*loops, _Loop(turns, changes)]
+                inner = [*loops, _Loop(iterations, changes)]
                 yield from _count(s.body, inner, seen, symbols)
             case Gemm():
                 m, n, k = [
                     _mean(x, symbols) if isinstance(x, Affine) else size_at(x, symbols)
                     for x in s.sizes
                 ]
-                yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _turns(loops)
-            case While():  # how many turns there are is not known: one
+                yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _iterations(loops)
+            case While():  # how many iterations there are is not known: one
                 for k in s.kernels:
                     yield from _count(k.body, loops, seen, symbols)
             case Into():
@@ -167,14 +169,14 @@ def _count(
 
 
 def _mean(at: Affine, symbols: Symbols) -> int:
-    """What an offset is on average, over all turns of the loops that it depends on."""
+    """What an offset is on average, over all iterations of the loops that it depends on."""
     twice = [c * (v.extent - 1) for v, c in at.terms if isinstance(v, Var)]
     return size_at(at.const, symbols) + sum([size_at(n, symbols) for n in twice]) // 2
 
 
 def _count_fold(dtype: Any, loops: Sequence[_Loop]) -> Iterator[tuple[int, int]]:
     if dtype.kind == "f":
-        yield dtype.itemsize, _turns(loops)
+        yield dtype.itemsize, _iterations(loops)
 
 
 def _functions(e: Expr, loops: Sequence[_Loop], seen: set[Expr]) -> Iterator[tuple[int, int]]:
@@ -184,10 +186,10 @@ def _functions(e: Expr, loops: Sequence[_Loop], seen: set[Expr]) -> Iterator[tup
         seen.add(x)
         if x.kind == "fn" and x.of[0] not in _FREE and x.of[1].dtype.kind == "f":
             dtype = x.of[1].dtype
-            yield dtype.itemsize, operations(x.of[0], dtype) * _turns(loops, x.free)
+            yield dtype.itemsize, operations(x.of[0], dtype) * _iterations(loops, x.free)
 
 
-def _turns(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -> int:
+def _iterations(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -> int:
     """How often something is computed in these loops: those count that it depends on, and all that
     these are in."""
     depths = [n for n, x in enumerate(loops, 1) if free is None or not free.isdisjoint(x.changes)]
@@ -195,6 +197,6 @@ def _turns(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -
 
 
 def _set_in(body: Sequence[Stmt]) -> frozenset[Var | Local]:
-    """The numbers that are set anew in each turn of a loop."""
+    """The numbers that are set anew in each iteration of a loop."""
     own = [s.local for s in statements(body) if isinstance(s, Let | Into)]
     return frozenset([*own, *[s.acc for s in statements(body) if isinstance(s, Product)]])

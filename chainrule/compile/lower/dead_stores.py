@@ -6,27 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.accesses import writes_of
 from chainrule.compile.loops.expressions import Buffer, Local, Var
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Host,
-    Into,
-    Kernel,
-    Let,
-    Loops,
-    Product,
-    Routine,
-    Stmt,
-    Store,
-    While,
-    exprs_of,
-    statements,
-)
 
 
-def remove_dead_stores(program: Loops) -> Loops:
+def remove_dead_stores(program: loops.Loops) -> loops.Loops:
     """Without stores to scratch memory that nobody reads, and without that memory."""
     used = {id(k): k.buffers() for k in program.kernels}  # looked at again where it changes
     while True:
@@ -47,57 +32,63 @@ def remove_dead_stores(program: Loops) -> Loops:
             return program
 
 
-def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
+def _kept_alive(program: loops.Loops, dead: set[Buffer]) -> set[Buffer]:
     """What calls of routines write; outputs of eager ops that are dead, but not all of them: the op
     writes them all."""
-    inner = [s for k in program.kernels for s in statements(k.body)]
-    called = {x.buffer for s in inner if isinstance(s, Routine) for x in s.spans("out", "inout")}
-    outputs = [[x.buffer for x in s.outputs] for s in inner if isinstance(s, Host)]
+    inner = [s for k in program.kernels for s in loops.statements(k.body)]
+    called = {
+        x.buffer for s in inner if isinstance(s, loops.Routine) for x in s.spans("out", "inout")
+    }
+    outputs = [[x.buffer for x in s.outputs] for s in inner if isinstance(s, loops.Host)]
     return called | {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
 
 
-def _remove_unused(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _remove_unused(body: tuple[loops.Stmt, ...]) -> tuple[loops.Stmt, ...]:
     """Without numbers in registers that nothing asks for."""
     while True:
-        wanted = {v for s in statements(body) for v in _registers_read(s)}
+        wanted = {v for s in loops.statements(body) for v in _registers_read(s)}
         rest = _filter(body, partial(_is_wanted, wanted))
         if rest == body:
             return body
         body = rest
 
 
-def _is_wanted(wanted: set[Var | Local], s: Stmt) -> bool:
-    return not isinstance(s, Let | Into) or s.local in wanted
+def _is_wanted(wanted: set[Var | Local], s: loops.Stmt) -> bool:
+    return not isinstance(s, loops.Let | loops.Into) or s.local in wanted
 
 
-def _registers_read(s: Stmt) -> frozenset[Var | Local]:
+def _registers_read(s: loops.Stmt) -> frozenset[Var | Local]:
     """The numbers in registers that a statement asks for; to add to one is not to ask for it."""
-    own = {s.local} if isinstance(s, Into) else set[Local]()
-    return frozenset[Var | Local]().union(*[e.free for e in exprs_of(s)]) - own
+    own = {s.local} if isinstance(s, loops.Into) else set[Local]()
+    return frozenset[Var | Local]().union(*[e.free for e in loops.exprs_of(s)]) - own
 
 
-def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
+def _without(body: tuple[loops.Stmt, ...], dead: set[Buffer]) -> tuple[loops.Stmt, ...]:
     """Without what only writes to dead memory."""
     return _filter(body, lambda s: not _is_dead(s, dead))
 
 
-def _is_dead(s: Stmt, dead: set[Buffer]) -> bool:
-    if isinstance(s, Store | Gemm | Host):
+def _is_dead(s: loops.Stmt, dead: set[Buffer]) -> bool:
+    if isinstance(s, loops.Store | loops.Gemm | loops.Host):
         return all(b in dead for b in writes_of(s))
     return False
 
 
-def _filter(body: tuple[Stmt, ...], keep: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+def _filter(
+    body: tuple[loops.Stmt, ...], keep: Callable[[loops.Stmt], bool]
+) -> tuple[loops.Stmt, ...]:
     """The statements that are to be kept, also within others, which go if they are empty then."""
-    out: list[Stmt] = []
+    out: list[loops.Stmt] = []
     for s in body:
         if not keep(s):
             continue
-        if isinstance(s, While):
+        if isinstance(s, loops.While):
             inner = [(k, _remove_unused(_filter(k.body, keep))) for k in s.kernels]
             if any(b != k.body for k, b in inner):
-                s = While(s.going, tuple([Kernel(k.name, b, k.about) for k, b in inner if b]))
-        if isinstance(s, For | Product):
+                s = loops.While(
+                    s.going, tuple([loops.Kernel(k.name, b, k.about) for k, b in inner if b])
+                )
+        if isinstance(s, loops.For | loops.Product):
             rest = _filter(s.body, keep)
             if not rest:
                 continue

@@ -65,14 +65,12 @@ class Inliner:
 
     def _element_if(self, t: Term, at: Index, when: Expr) -> Expr:
         e, outer = self.exprs, self._guard
-        self._guard = (
-            when if outer is None else e.fn("logical_and", outer, when, dtype=op_rules.BOOL)
-        )
+        self._guard = e.both(outer, when)
         value = self.element(t, at)
         self._guard = outer
         if value.kind == "load":
             return value
-        return e.fn("where", when, value, e.lit(0, value.dtype), dtype=value.dtype)
+        return e.fn("where", when, value, e.lit(0, value.dtype))
 
     def _request(self, t: Term, at: Index) -> None:
         while is_view(t):
@@ -111,10 +109,10 @@ def constant_element(e: Exprs, p: Pattern, dtype: Any, at: Index) -> Expr:
         case Triangle():
             if not at:
                 return e.lit(True, bool)
-            row, col = e.index(at[-2].plus(Affine(p.k))), e.index(at[-1])
-            return e.fn("less_equal", col, row, dtype=op_rules.BOOL)
+            row, col = e.index(at[-2] + p.k), e.index(at[-1])
+            return e.fn("less_equal", col, row)
         case Steps():
-            place = (at[p.axis] if at else ZERO).times(p.step).plus(Affine(p.start))
+            place = (at[p.axis] if at else ZERO) * p.step + p.start
             return e.cast(e.index(place), dtype)
 
 
@@ -123,5 +121,5 @@ def _number(e: Exprs, value: Any, dtype: Any) -> Expr:
         return e.cast(e.index(Affine(value)), dtype)
     if isinstance(value, Ratio):
         scale, size = e.lit(value.scale, dtype), e.cast(e.index(Affine(value.size)), dtype)
-        return e.fn("div" if value.over else "mul", scale, size, dtype=dtype)
+        return e.fn("div" if value.over else "mul", scale, size)
     return e.lit(value, dtype)

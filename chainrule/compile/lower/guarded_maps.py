@@ -11,25 +11,23 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.views import ZERO, Index, bounds, expand_key
-from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
+from chainrule.compile.lower.index_arrays import I64, Elements
 from chainrule.ops.windows.windows import Windows
 
 
 def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr:
     """Whether 0 <= i < n, and `test`."""
-    low = e.fn("less_equal", e.lit(0, I64), e.index(i), dtype=BOOL)
-    high = e.fn("less", e.index(i), e.index(Affine(n)), dtype=BOOL)
-    both = e.fn("logical_and", low, high, dtype=BOOL)
-    return both if test is None else e.fn("logical_and", test, both, dtype=BOOL)
+    low = e.fn("less_equal", e.lit(0, I64), e.index(i))
+    high = e.fn("less", e.index(i), e.index(Affine(n)))
+    return e.both(test, e.fn("logical_and", low, high))
 
 
 def exact_quotient(e: Exprs, i: Affine, step: int, test: Expr | None) -> tuple[Affine, Expr]:
     """i / step, and whether that is a whole number, and `test`."""
     by = e.lit(step, I64)
-    whole = e.fn("floor_divide", e.index(i), by, dtype=I64)
-    rest = e.fn("remainder", e.index(i), by, dtype=I64)
-    hit = e.fn("equal", rest, e.lit(0, I64), dtype=BOOL)
-    return Affine.of(whole), hit if test is None else e.fn("logical_and", test, hit, dtype=BOOL)
+    whole = e.fn("floor_divide", e.index(i), by)
+    rest = e.fn("remainder", e.index(i), by)
+    return Affine.of(whole), e.both(test, e.fn("equal", rest, e.lit(0, I64)))
 
 
 def unslice(e: Elements, t: Term, at: Index) -> Expr:
@@ -48,11 +46,10 @@ def unslice(e: Elements, t: Term, at: Index) -> Expr:
         axis += 1
         if not isinstance(k, tuple):
             here = k + n if k < 0 else k
-            equal = ex.fn("equal", ex.index(i), ex.index(Affine(here)), dtype=BOOL)
-            test = equal if test is None else ex.fn("logical_and", test, equal, dtype=BOOL)
+            test = ex.both(test, ex.fn("equal", ex.index(i), ex.index(Affine(here))))
             continue
         start, step = bounds(k, n)
-        moved = i.plus(Affine(start).times(-1))
+        moved = i - start
         size = x.shape[len(out)]
         if step != 1:
             moved, test = exact_quotient(ex, moved, step, test)
@@ -68,8 +65,8 @@ def diagonally(e: Elements, t: Term, at: Index) -> Expr:
     op: Any = t.op
     *lead, row, col = at
     k: int = op.offset
-    on = ex.fn("equal", ex.index(col), ex.index(row.plus(Affine(k))), dtype=BOOL)
-    return e.element(x, (*lead, row.plus(Affine(min(0, k)))), on)
+    on = ex.fn("equal", ex.index(col), ex.index(row + k))
+    return e.element(x, (*lead, row + min(0, k)), on)
 
 
 def window_element(e: Elements, t: Term, at: Index) -> Expr:
@@ -83,14 +80,14 @@ def window_element(e: Elements, t: Term, at: Index) -> Expr:
     for a, n in enumerate(w.size):
         k, p = at[lead + a], at[lead + w.ndim + a]
         before, after = w.padding[a]
-        i = p.times(w.stride[a]).plus(k.times(w.dilation[a])).plus(Affine(-before))
+        i = p * w.stride[a] + k * w.dilation[a] - before
         if before or after:
             test = inside(ex, i, n, test)
         out.append(i)
     value = e.element(x, tuple(out), test)
     if test is None or not op.fill:
         return value
-    return ex.fn("where", test, value, ex.lit(op.fill, t.dtype), dtype=t.dtype)
+    return ex.fn("where", test, value, ex.lit(op.fill, t.dtype))
 
 
 def spaced_element(e: Elements, t: Term, at: Index) -> Expr:
@@ -103,7 +100,7 @@ def spaced_element(e: Elements, t: Term, at: Index) -> Expr:
     out = list(at[: lead + w.ndim])
     for a, n in enumerate(w.out):
         k, i = at[lead + a], at[lead + w.ndim + a]
-        p = i.plus(Affine(w.padding[a][0])).plus(k.times(-w.dilation[a]))
+        p = i + w.padding[a][0] + k * -w.dilation[a]
         if w.stride[a] != 1:
             p, test = exact_quotient(ex, p, w.stride[a], test)
         test = inside(ex, p, n, test)

@@ -46,11 +46,11 @@ def index_from_data(e: Exprs, i: Expr, n: Extent) -> Affine:
     i = e.cast(i, I64)
     size = e.index(Affine(n))
     zero = e.lit(0, I64)
-    low = e.fn("less", i, zero, dtype=BOOL)
-    i = e.fn("where", low, e.fn("add", i, size, dtype=I64), i, dtype=I64)
-    i = e.fn("maximum", i, zero, dtype=I64)
+    low = e.fn("less", i, zero)
+    i = e.fn("where", low, e.fn("add", i, size), i)
+    i = e.fn("maximum", i, zero)
     last = e.index(Affine(n - 1))
-    return Affine.of(e.fn("minimum", i, last, dtype=I64))
+    return Affine.of(e.fn("minimum", i, last))
 
 
 def _take(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index) -> Index:
@@ -86,7 +86,7 @@ def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index)
             rest.pop(0)
         elif isinstance(k, tuple):
             first, step = bounds(k, n)
-            out.append(rest.pop(0).times(step).plus(Affine(first)))
+            out.append(rest.pop(0) * step + first)
         elif isinstance(k, int):
             out.append(Affine(k + n if k < 0 else k))
         else:
@@ -150,7 +150,7 @@ def _adding(e: Elements, t: Term) -> Scatter:
 
 def _onto(e: Elements, t: Term) -> Scatter:
     op: Any = t.op
-    return _scatter_add(e, t, op.scattered, t.args[1:], lambda at: e.element(t.args[0], at))
+    return _scatter_add(e, t, op.op, t.args[1:], lambda at: e.element(t.args[0], at))
 
 
 def _flat(e: Elements, places: Term, t: Term) -> Callable[[Index], Index]:
@@ -163,7 +163,7 @@ def _last_writer(e: Elements, t: Term) -> Scatter:
     def number(at: Index) -> Expr:
         total = ZERO
         for i, step in zip(at, strides_of(places.shape), strict=True):
-            total = total.plus(i.times(step))
+            total += i * step
         return e.exprs.index(total)
 
     return Scatter(places.shape, lambda at: e.exprs.lit(-1, I64), _flat(e, places, t), number, None)

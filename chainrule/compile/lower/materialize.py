@@ -8,7 +8,7 @@ slice. A term that is transposed and then reshaped is laid out so that the resha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -81,7 +81,7 @@ def roots_of(program: Program, assembled: Set[Term]) -> list[Root]:
             x = source(t)
         fresh = is_computed(x) and x not in taken and not isinstance(x.op, Pick)
         if strides is None or not fresh or given in assembled:
-            x = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
+            x = t.then(Astype(t.dtype))
             strides = strides_of(t.shape)
         taken.add(x)
         roots.append(Root(x, t.shape, strides, given))
@@ -108,7 +108,7 @@ def with_copies(program: Program, readers: Set[Term]) -> Program:
         args = [new[a] for a in t.args]
         if t in readers:
             (a,) = args
-            args = [Term(Astype(a.dtype), (a,), a.shape, a.dtype, None, None, t.code, t.at)]
+            args = [replace(a.then(Astype(a.dtype)), code=t.code, at=t.at)]
         new[t] = t.of(args)
     return program.of(new)
 

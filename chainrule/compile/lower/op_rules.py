@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.compile.graph.rules.rewriter import number, uniform
 from chainrule.compile.graph.rules.windows import SlidingWindows, Spaced
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
+from chainrule.compile.loops.expressions import Expr, Exprs, computable
 from chainrule.compile.loops.functions import TRUTHS, is_function
 from chainrule.compile.loops.statements import Fold
 from chainrule.compile.loops.views import ZERO, Index, broadcast_index
@@ -88,7 +88,7 @@ def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
         return xs[0]
     if label == "mul" and xs[0].kind == "lit" and xs[0].of == 1:
         return xs[1]
-    return e.exprs.fn(label, *xs, dtype=t.dtype)
+    return e.exprs.fn(label, *xs)
 
 
 def _exact(x: float) -> bool:
@@ -107,8 +107,8 @@ def _product_of(e: Exprs, x: Expr, p: int) -> Expr:
     if p == 1:
         return x
     half = _product_of(e, x, p // 2)
-    even = e.fn("mul", half, half, dtype=x.dtype)
-    return e.fn("mul", even, x, dtype=x.dtype) if p % 2 else even
+    even = e.fn("mul", half, half)
+    return e.fn("mul", even, x) if p % 2 else even
 
 
 def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
@@ -121,23 +121,23 @@ def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
     if p in (1, 2, 3):
         return _product_of(e, x, int(p))
     if p in (-1, -2):
-        y = e.fn("div", e.lit(1, d), x, dtype=d)
-        return y if p == -1 else e.fn("mul", y, y, dtype=d)
+        y = e.fn("div", e.lit(1, d), x)
+        return y if p == -1 else e.fn("mul", y, y)
     if p not in (0.5, -0.5, -1.5):
         return None
-    root = e.fn("sqrt", e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
-    y = root if p > 0 else e.fn("div", e.lit(1, d), root, dtype=d)
+    root = e.fn("sqrt", e.fn("add", x, e.lit(0, d)))
+    y = root if p > 0 else e.fn("div", e.lit(1, d), root)
     if p == -1.5:
-        y = e.fn("div", y, e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
-    low = e.fn("equal", x, e.lit(-np.inf, d), dtype=BOOL)
-    return e.fn("where", low, e.lit(np.inf if p > 0 else 0, d), y, dtype=d)
+        y = e.fn("div", y, e.fn("add", x, e.lit(0, d)))
+    low = e.fn("equal", x, e.lit(-np.inf, d))
+    return e.fn("where", low, e.lit(np.inf if p > 0 else 0, d), y)
 
 
 def _where(e: Elements, t: Term, at: Index) -> Expr:
     c, a, b = t.args
     test = e.exprs.cast(e.element(c, broadcast_index(at, c.shape)), BOOL)
     xs = [e.exprs.cast(e.element(x, broadcast_index(at, x.shape)), t.dtype) for x in (a, b)]
-    return e.exprs.fn("where", test, *xs, dtype=t.dtype)
+    return e.exprs.fn("where", test, *xs)
 
 
 def _astype(e: Elements, t: Term, at: Index) -> Expr:
@@ -153,11 +153,11 @@ def _concat(e: Elements, t: Term, at: Index) -> Expr:
     ex, start = e.exprs, 0
     out: Expr | None = None
     for x in t.args:
-        here = at[axis].plus(Affine(start).times(-1))
+        here = at[axis] - start
         test = inside(ex, here, x.shape[axis])
         index = tuple([here if a == axis else i for a, i in enumerate(at)])
         value = ex.cast(e.element(x, index, test), t.dtype)
-        out = value if out is None else ex.fn("where", test, value, out, dtype=t.dtype)
+        out = value if out is None else ex.fn("where", test, value, out)
         start = x.shape[axis] + start
     assert out is not None
     return out
@@ -170,9 +170,9 @@ def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     ex = e.exprs
     one = tuple([ZERO if a == axis else j for a, j in enumerate(at)])
     i = index_from_data(ex, e.element(index, broadcast_index(one, index.shape)), t.shape[axis])
-    here = ex.fn("equal", ex.index(at[axis]), ex.index(i), dtype=BOOL)
+    here = ex.fn("equal", ex.index(at[axis]), ex.index(i))
     value = e.element(g, broadcast_index(one, g.shape))
-    return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
+    return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype))
 
 
 MAPS: dict[type, Map] = {

@@ -10,6 +10,7 @@ from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.graph.sizes import Extent, product, typical
 from chainrule.compile.graph.terms import Term
+from chainrule.compile.graph.walks import reachable
 from chainrule.compile.loops import views
 from chainrule.compile.loops.views import View, is_view, source
 from chainrule.compile.lower.materialize import is_product
@@ -22,9 +23,7 @@ LARGE = 1 << 24
 
 
 def order_terms(
-    roots: list[Term],
-    reads: dict[Term, list[Term]],
-    waits: Mapping[Term, list[Term]],
+    roots: list[Term], reads: dict[Term, list[Term]], waits: Mapping[Term, list[Term]]
 ) -> tuple[list[Term], dict[Term, list[Term]], set[Term]]:
     """The realized terms, each after those that it `waits` for; for whom each term waits; and the
     terms for which there is no such order.
@@ -36,7 +35,7 @@ def order_terms(
     before: dict[Term, list[Term]] = {}
     late: set[Term] = set()
     for t, others in waits.items():
-        after = _reach(t, readers) if others else set[Term]()
+        after = reachable([t], lambda x: readers.get(x, ())) if others else set[Term]()
         if t in others or any(r in after for r in others):
             late.add(t)
         else:
@@ -62,17 +61,6 @@ def numbers_first(
         if single and known and all(x in first for x in before.get(t, [])):
             first[t] = None
     return [*first, *[t for t in order if t not in first]]
-
-
-def _reach(t: Term, readers: dict[Term, list[Term]]) -> set[Term]:
-    found: set[Term] = set()
-    stack = list(readers.get(t, []))
-    while stack:
-        x = stack.pop()
-        if x not in found:
-            found.add(x)
-            stack += readers.get(x, [])
-    return found
 
 
 def is_heavy(t: Term) -> bool:

@@ -61,10 +61,10 @@ def plan(program: Program, target: Target, is_call: IsCall | None = None) -> Pla
 def _body(t: Term, target: Target, is_call: IsCall) -> Plan | None:
     """The plan of an iteration of `t`, if that is a loop of unknown length of which every op has
     loops."""
-    turns = while_loop_of(t)
-    if turns is None or not all(computable(x.dtype) for x in turns.program.inputs):
+    loop = while_loop_of(t)
+    if loop is None or not all(computable(x.dtype) for x in loop.program.inputs):
         return None
-    body = plan(turns.simple(simplified_body), target, is_call)
+    body = plan(loop.simple(simplified_body), target, is_call)
     if not _has_host(body):
         return body
     if symbols := body.symbols:

@@ -14,7 +14,7 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.accesses import accesses_of
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Var
-from chainrule.compile.loops.folds import identity
+from chainrule.compile.loops.functions import identity
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Into, Let, Mode, Stmt
 from chainrule.compile.loops.views import ZERO, Index, runs_along

@@ -37,7 +37,7 @@ def concat(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     for i, a in enumerate(t.args):
         if i in missing:
             axes, at = builder.counters(a.shape)
-            place = tuple([x.plus(Affine(start)) if n == axis else x for n, x in enumerate(at)])
+            place = tuple([x + start if n == axis else x for n, x in enumerate(at)])
             out += builder.nest(axes, [builder.store(t, place, builder.element(a, at))])
         start = a.shape[axis] + start
     return out
@@ -53,7 +53,7 @@ def scatter(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     buffer, place = plan.views[t].buffer, plan.views[t].at(how.target_index(at))
     value = e.cast(how.value(at), t.dtype)
     if how.fold in ("maximum", "minimum"):
-        value = e.fn(how.fold, e.load(buffer, place), value, dtype=t.dtype)
+        value = e.fn(how.fold, e.load(buffer, place), value)
     store = Store(buffer, place, value, add=how.fold == "add")
     # one after the other where places may be equal, unless the backend adds in order
     ordered: Mode = "lanes" if how.fold == "add" or how.in_rows else "serial"
@@ -67,7 +67,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     inner: Mode = "serial" if axis == len(t.shape) - 1 else "lanes"
 
     def along(i: Affine) -> Affine:
-        return Affine(n - 1).plus(i.times(-1)) if back else i
+        return Affine(n - 1) - i if back else i
 
     def body(axes: list[Var], at: Index, place: Affine, first: bool) -> list[Stmt]:
         def index_along(i: Affine) -> Index:
@@ -76,7 +76,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
         if first:
             value = scan.first(builder, t, index_along(place))
         else:
-            before = builder.exprs.load(view.buffer, view.at(index_along(place.plus(Affine(-1)))))
+            before = builder.exprs.load(view.buffer, view.at(index_along(place - 1)))
             value = scan.step(builder, t, index_along(place), before)
         return builder.nest(
             axes, [builder.store(t, index_along(place), value)], inner, axes[axis : axis + 1]
@@ -86,7 +86,7 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     out = body(axes, at, ZERO, first=True)
     if n != 1:
         axes, at = builder.counters([m - 1 if a == axis else m for a, m in enumerate(t.shape)])
-        out += body(axes, at, at[axis].plus(Affine(1)), first=False)
+        out += body(axes, at, at[axis] + 1, first=False)
     return out
 
 
@@ -115,7 +115,7 @@ def _is_there(s: Store) -> bool:
 
 
 # --- loops of unknown length: the kernels of an iteration, on memory of the program around it -----
-# The carries of a loop lie where its results are: they are copied there first, and each turn
+# The carries of a loop lie where its results are: they are copied there first, and each iteration
 # updates them in place.
 
 
@@ -138,10 +138,11 @@ def loop(plan: Plan, builder: Builder, t: Term, body: Plan, loops: Loops) -> lis
 def _hoist(
     kernels: Sequence[Kernel], carries: Sequence[Buffer]
 ) -> tuple[list[Kernel], tuple[Kernel, ...]]:
-    """The kernels of a turn that compute the same in each, which run before the loop; the rest.
+    """The kernels of an iteration that compute the same in each, which run before the loop; the
+    rest.
 
-    Such a kernel reads only what no turn writes, and alone writes its memory. One that says whether
-    it failed is asked in each turn.
+    Such a kernel reads only what no iteration writes, and alone writes its memory. One that says
+    whether it failed is asked in each iteration.
     """
     hosts = [s for k in single(kernels) for s in k.body if isinstance(s, Host)]
     asked = {*carries, *[s.when for s in hosts if s.when is not None]}
@@ -163,7 +164,7 @@ def _hoist(
 
 
 def _rename_kernels(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
-    """The kernels of a turn, which touch the buffers that stand for theirs."""
+    """The kernels of an iteration, which touch the buffers that stand for theirs."""
     renaming = Renaming(buffers=inside)
     return tuple(
         [

@@ -20,6 +20,7 @@ from chainrule.compile.graph.array_patterns import Triangle, find_pattern
 from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.sizes import product, typical
 from chainrule.compile.graph.terms import Program, Term, in_order
+from chainrule.compile.graph.walks import reachable
 from chainrule.compile.loops.views import is_view, source
 from chainrule.compile.lower.materialize import is_product, users
 from chainrule.compile.lower.matmul_choice import sizes
@@ -220,7 +221,7 @@ def _late(s: Term, close: _Close, readers: Mapping[Term, list[Term]]) -> set[Ter
     if typical(product(s.shape)) * s.dtype.itemsize < least:
         return set()
     users = {u for t in close for u in readers.get(t, []) if u not in close}
-    return _after([u for u in users if is_product(u)], readers) & users
+    return reachable(filter(is_product, users), lambda t: readers.get(t, ())) & users
 
 
 def _close(s: Term, readers: Mapping[Term, list[Term]]) -> _Close:
@@ -251,15 +252,3 @@ def _is_causal(t: Term) -> bool:
     if test.op is not None or test.index is not None:
         return False
     return isinstance(test.value, Triangle) or isinstance(find_pattern(test.value), Triangle)
-
-
-def _after(terms: Sequence[Term], readers: Mapping[Term, list[Term]]) -> set[Term]:
-    """What depends on one of `terms`."""
-    found: set[Term] = set()
-    stack = [r for t in terms for r in readers.get(t, [])]
-    while stack:
-        t = stack.pop()
-        if t not in found:
-            found.add(t)
-            stack += readers.get(t, [])
-    return found

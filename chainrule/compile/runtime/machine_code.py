@@ -20,7 +20,7 @@ Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 
 _P, _I = ctypes.c_void_p, ctypes.c_int64
 Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
-"""void repeat(objects, places, rows, moving, turns, host)."""
+"""void repeat(objects, places, rows, moving, calls, host)."""
 
 
 @final

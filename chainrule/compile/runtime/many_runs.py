@@ -30,10 +30,10 @@ class Moving:
 
     def __call__(self, columns: Sequence[Any], blocks: Sequence[Block]) -> None:
         """Run it once for each of `blocks`; `columns` are, by place, addresses of objects."""
-        program, turns = self._program, len(blocks)
+        program, runs = self._program, len(blocks)
         if program.pool is not None:
             program.pool.run()
-        rows = np.empty((turns, len(columns) + 2), np.int64)
+        rows = np.empty((runs, len(columns) + 2), np.int64)
         for k, column in enumerate(columns):
             rows[:, k] = column
         rows[:, -2] = [b.scratch for b in blocks]
@@ -46,7 +46,7 @@ class Moving:
         with program.lock:
             program.repeat(
                 ctypes.addressof(table), places.ctypes.data, rows.ctypes.data, len(columns),
-                turns, program.number,
+                runs, program.number,
             )  # fmt: skip
 
 
@@ -63,3 +63,28 @@ class Parts:
         self.addresses = (
             self._cells.ctypes.data - HEADER + word * np.arange(len(array), dtype=np.int64)
         )
+
+
+@final
+class ManyArguments:
+    """The arguments of many calls, in lists that grow with each of them.
+
+    `arrays` are those that a call is given, `count` for each; `sizes` the values of its dynamic
+    axes; `numbers` the settings that it reads, `settings_of` for each.
+    """
+
+    def __init__(self, count: int, settings_of: int) -> None:
+        self._count, self._settings_of = count, settings_of
+        self.arrays: list[Any] = []
+        self.sizes: list[tuple[int, ...]] = []
+        self.numbers: list[float] = []
+
+    def addresses(self) -> list[Any]:
+        """For each argument its arrays' addresses, int64, one for each call."""
+        words = np.fromiter(map(id, self.arrays), np.int64, len(self.arrays))
+        return list(words.reshape(len(self.sizes), self._count).T)
+
+    def settings(self) -> list[Any]:
+        """For each setting its values, float64, one for each call."""
+        values = np.array(self.numbers, np.float64)
+        return list(np.ascontiguousarray(values.reshape(len(self.sizes), self._settings_of).T))

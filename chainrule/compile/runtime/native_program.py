@@ -13,11 +13,11 @@ import numpy as np
 
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.graph.unification import symbols_of
-from chainrule.compile.runtime.cache import Entry
+from chainrule.compile.runtime.cache.programs import Entry
+from chainrule.compile.runtime.cache.surroundings import here
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.machine_code import Code, compile_object, load
 from chainrule.compile.runtime.prepared import Prepared
-from chainrule.compile.runtime.surroundings import here
 from chainrule.compile.target import Target
 
 if TYPE_CHECKING:

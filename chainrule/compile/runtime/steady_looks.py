@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import final
 
-from chainrule.compile.runtime.kept_objects import kept_object
+from chainrule.compile.runtime.cache.objects import kept_object
 from chainrule.compile.runtime.machine_code import compile_object
 from chainrule.compile.runtime.placing import placed
 

@@ -24,14 +24,15 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, OF_DICTS, add_dict_guard
+from chainrule.compile.cpu.dict_guards import OF_DICTS, add_dict_guard
+from chainrule.compile.cpu.function_writer import F64, I32, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
-from chainrule.compile.llvm.host_target import target
+from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.runtime.machine_code import compile_object
+from chainrule.compile.runtime.placing import placed
 from chainrule.compile.scalars.formulas import NUMBERS, Number, arity, computed, partial, value
 from chainrule.ops.families import rows
 
-_F64, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _COMMANDS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
@@ -50,7 +51,7 @@ class Emitted(Number):
         return Emitted(self.b, self._of(x))
 
     def _of(self, x: Any) -> Any:
-        return x.v if isinstance(x, Emitted) else ir.Constant(_F64, float(x))
+        return x.v if isinstance(x, Emitted) else ir.Constant(F64, float(x))
 
     def arithmetic(self, name: str, a: Any, b: Any) -> Emitted:
         """One instruction."""
@@ -75,8 +76,8 @@ class Emitted(Number):
 
     def call(self, name: str, *xs: Any) -> Emitted:
         """A function of the C library, by its address: LLVM may not put another in its place."""
-        kind = ir.FunctionType(_F64, [_F64] * len(xs)).as_pointer()
-        f = self.b.inttoptr(ir.Constant(_I64, address_of(name)), kind)
+        kind = ir.FunctionType(F64, [F64] * len(xs)).as_pointer()
+        f = self.b.inttoptr(ir.Constant(I64, address_of(name)), kind)
         return Emitted(self.b, self.b.call(f, [self._of(x) for x in xs]))
 
 
@@ -97,9 +98,9 @@ def codes() -> dict[str, int]:
     for label, row in sorted(rows.items()):
         if not row.partials:
             continue
-        scratch = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f")
+        scratch = ir.Function(ir.Module(), ir.FunctionType(VOID, []), "f")
         b = ir.IRBuilder(scratch.append_basic_block())
-        xs = [Emitted(b, ir.Constant(_F64, 1.0)) for _ in row.partials]
+        xs = [Emitted(b, ir.Constant(F64, 1.0)) for _ in row.partials]
         try:
             y = value(row, xs)
             for i in range(len(xs)):
@@ -117,80 +118,62 @@ def all_codes() -> dict[str, int]:
 
 
 @final
-class _Frame:
-    """One of the two loops as it is being written: `at(array, i)` is an element's address."""
+class _Loop:
+    """One of the two loops as it is being written:
+
+    void name(code, need, left, right, x, g, n, base)
+    """
 
     def __init__(self, module: Any, name: str) -> None:
-        pointer = [_I32.as_pointer()] * 4 + [_F64.as_pointer()] * 2
-        f = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointer, _I64, _I64]), name)
-        self.code, self.need, self.left, self.right, self.x, self.g, self.n, self.base = f.args
-        for arg in f.args[:6]:
+        self.s = s = FunctionWriter(module, name, [*[PTR] * 6, I64, I64], VOID)
+        self.b = s.b
+        self.code, self.need, self.left, self.right, self.x, self.g, self.n, self.base = s.args
+        for arg in s.args[:6]:
             arg.add_attribute("noalias")
-        self.b = ir.IRBuilder(f.append_basic_block("entry"))
-        self.f = f
 
-    def at(self, array: Any, i: Any) -> Any:
-        return self.b.gep(array, [i])
+    def write(self, branch: Callable[[_Loop, str, Any], None], *, up: bool) -> None:
+        """Write a branch for each op, upwards or downwards along the tape."""
+        s, b = self.s, self.b
+        with s.count_up(self.n) as k:
+            i = k if up else b.sub(b.sub(self.n, int64(1)), k)
+            done = b.append_basic_block("done")
+            choice = b.switch(s.load(self.code, i, I32), done)
+            for label, number in all_codes().items():
+                block = b.append_basic_block(label)
+                choice.add_case(ir.Constant(I32, number), block)
+                b.position_at_end(block)
+                branch(self, label, i)
+                b.branch(done)
+            b.position_at_end(done)
+        b.ret_void()
 
-    def load(self, array: Any, i: Any) -> Any:
-        return self.b.load(self.at(array, i))
-
-
-def _loop(module: Any, name: str, branch: Callable[[_Frame, str, Any], None]) -> None:
-    """void name(code, need, left, right, x, g, n, base): forward upwards, backward downwards."""
-    s = _Frame(module, name)
-    up = name == "forward"
-    head, body, step, end = [s.f.append_basic_block(w) for w in ("head", "body", "step", "end")]
-    entry, one = s.b.block, ir.Constant(_I64, 1)
-    s.b.branch(head)
-    s.b.position_at_end(head)
-    k = s.b.phi(_I64)
-    k.add_incoming(ir.Constant(_I64, 0), entry)
-    s.b.cbranch(s.b.icmp_signed("<", k, s.n), body, end)
-    s.b.position_at_end(body)
-    i = k if up else s.b.sub(s.b.sub(s.n, one), k)
-    choice = s.b.switch(s.load(s.code, i), step)
-    for label, number in all_codes().items():
-        block = s.f.append_basic_block(label)
-        choice.add_case(ir.Constant(_I32, number), block)
-        s.b.position_at_end(block)
-        branch(s, label, i)
-        s.b.branch(step)
-    s.b.position_at_end(step)
-    k.add_incoming(s.b.add(k, one), step)
-    s.b.branch(head)
-    s.b.position_at_end(end)
-    s.b.ret_void()
+    def operands(self, label: str, i: Any) -> tuple[list[Any], list[Emitted]]:
+        """The places of an instruction's operands, and these."""
+        sides = (self.left, self.right)[: arity(label)]
+        places = [self.b.sext(self.s.load(side, i, I32), I64) for side in sides]
+        return places, [Emitted(self.b, self.s.load(self.x, p, F64)) for p in places]
 
 
-def _operands(s: _Frame, label: str, i: Any) -> tuple[list[Any], list[Emitted]]:
-    sides = (s.left, s.right)[: arity(label)]
-    places = [s.b.sext(s.load(side, i), _I64) for side in sides]
-    return places, [Emitted(s.b, s.load(s.x, p)) for p in places]
+def _ahead(w: _Loop, label: str, i: Any) -> None:
+    _, xs = w.operands(label, i)
+    w.s.store(computed(label, xs).v, w.x, w.b.add(w.base, i))
 
 
-def _ahead(s: _Frame, label: str, i: Any) -> None:
-    _, xs = _operands(s, label, i)
-    s.b.store(computed(label, xs).v, s.at(s.x, s.b.add(s.base, i)))
-
-
-def _back(s: _Frame, label: str, i: Any) -> None:
+def _back(w: _Loop, label: str, i: Any) -> None:
     """g[operand] += g * d, for the operands that `need` has a bit for; nothing of a zero."""
     if label in NUMBERS:
         return
-    row = rows[label]
-    place = s.b.add(s.base, i)
-    g = s.load(s.g, place)
-    need = s.load(s.need, i)
-    with s.b.if_then(s.b.fcmp_unordered("!=", g, ir.Constant(_F64, 0.0))):
-        places, xs = _operands(s, label, i)
-        y = Emitted(s.b, s.load(s.x, place))
+    s, b, row = w.s, w.b, rows[label]
+    place = b.add(w.base, i)
+    g, need = s.load(w.g, place, F64), s.load(w.need, i, I32)
+    with b.if_then(b.fcmp_unordered("!=", g, ir.Constant(F64, 0.0))):
+        places, xs = w.operands(label, i)
+        y = Emitted(b, s.load(w.x, place, F64))
         for n, p in enumerate(places):
-            bit = s.b.and_(need, ir.Constant(_I32, 1 << n))
-            with s.b.if_then(s.b.icmp_signed("!=", bit, ir.Constant(_I32, 0))):
-                to = s.at(s.g, p)
-                more = Emitted(s.b, g) * partial(row, n, y, xs)
-                s.b.store((Emitted(s.b, s.b.load(to)) + more).v, to)
+            bit = b.and_(need, ir.Constant(I32, 1 << n))
+            with b.if_then(b.icmp_signed("!=", bit, ir.Constant(I32, 0))):
+                more = Emitted(b, g) * partial(row, n, y, xs)
+                s.store((Emitted(b, s.load(w.g, p, F64)) + more).v, w.g, p)
 
 
 @final
@@ -201,27 +184,18 @@ class Loops:
     def __init__(self) -> None:
         module = ir.Module("scalars")
         module.triple = llvm.get_process_triple()
-        _loop(module, "forward", _ahead)
-        _loop(module, "backward", _back)
+        _Loop(module, "forward").write(_ahead, up=True)
+        _Loop(module, "backward").write(_back, up=False)
         add_row_guard(module)
         add_dict_guard(module)
-        code = compile_object(str(module))
-        llvm.add_symbol(LOOKUP, _address_in_python(LOOKUP))
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+        self._code = code = placed(compile_object(str(module)))
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, ctypes.c_int64, ctypes.c_int64)
-        self.forward = kind(self._engine.get_function_address("forward"))
-        self.backward = kind(self._engine.get_function_address("backward"))
+        self.forward, self.backward = [kind(code.address(x)) for x in ("forward", "backward")]
         # called with the lock of the interpreter, which keeps what they look at as it is
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-        self.unchanged = asking(self._engine.get_function_address(OF_ROWS))
+        self.unchanged = asking(code.address(OF_ROWS))
         asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-        self.guarded = asking(self._engine.get_function_address(OF_DICTS))
-
-
-def _address_in_python(name: str) -> int:
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        self.guarded = asking(code.address(OF_DICTS))
 
 
 @cache

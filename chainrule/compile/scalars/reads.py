@@ -1,6 +1,6 @@
 """What a function of Values took from outside the graph that it made.
 
-A number that was read from the `data` of a computed Value and went into the graph again is the very
+A number can be read from the `data` of a computed Value and go into the graph again. It is the very
 float that the Value holds. Where such a number meets several Values, and is the largest of theirs
 each time, it is their maximum, as a softmax subtracts it: that is computed anew in each run. What a
 number was instead cannot be told from the graph.

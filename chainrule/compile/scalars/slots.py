@@ -31,14 +31,14 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from chainrule.compile.cpu.equal_words import equal_words
+from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter
 from chainrule.compile.cpu.object_layout import ITEMS, KIND, LENGTH, word
-from chainrule.compile.llvm.host_target import target
-from chainrule.compile.llvm.serial_loops import count_up
+from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.runtime.machine_code import compile_object
+from chainrule.compile.runtime.placing import placed
 from chainrule.scalar import Value
 
 llvm: Any = llvmlite.binding
-_I64, _F64, _PTR, _I8 = ir.IntType(64), ir.DoubleType(), ir.PointerType(), ir.IntType(8)
 Addresses = NDArray[np.int64]
 _NUMBER = 2 * KIND
 """Bytes from the start of a float to its number."""
@@ -72,43 +72,28 @@ class Code:
     def __init__(self) -> None:
         module = ir.Module("leaves")
         module.triple = llvm.get_process_triple()
-        api = _Api(module)
-        _write_read(_Function(module, "read", [_PTR, _I64, _PTR]))
-        _write_add(_Function(module, "add", [_PTR, _I64, _PTR, _F64]), api)
-        _write_write(_Function(module, "write", [_PTR, _I64, _PTR]), api)
-        _write_fill(_Function(module, "fill", [_PTR, _I64, _PTR]), api)
-        add_lists(module, api)
-        link(*_API)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
-        self._engine.finalize_object()
+        _write_read(FunctionWriter(module, "read", [PTR, I64, PTR]))
+        _write_add(FunctionWriter(module, "add", [PTR, I64, PTR, F64]))
+        _write_write(FunctionWriter(module, "write", [PTR, I64, PTR]))
+        _write_fill(FunctionWriter(module, "fill", [PTR, I64, PTR]))
+        add_lists(module)
+        self._code = placed(compile_object(str(module)))
         pointer, count, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-        kind = ctypes.PYFUNCTYPE(count, pointer, count, pointer)
-        self.read = kind(self._engine.get_function_address("read"))
-        self.write = kind(self._engine.get_function_address("write"))
-        self.fill = kind(self._engine.get_function_address("fill"))
-        kind = ctypes.PYFUNCTYPE(count, pointer, count, pointer, number)
-        self.add = kind(self._engine.get_function_address("add"))
-        kind = ctypes.PYFUNCTYPE(count, pointer, pointer, count)
-        self.same = kind(self._engine.get_function_address("same"))
-        kind = ctypes.PYFUNCTYPE(count, pointer, pointer, count, pointer)
-        self.put = kind(self._engine.get_function_address("put"))
+        self.read = self._function("read", pointer, count, pointer)
+        self.write = self._function("write", pointer, count, pointer)
+        self.fill = self._function("fill", pointer, count, pointer)
+        self.add = self._function("add", pointer, count, pointer, number)
+        self.same = self._function("same", pointer, pointer, count)
+        self.put = self._function("put", pointer, pointer, count, pointer)
+
+    def _function(self, name: str, *kinds: Any) -> Any:
+        return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(self._code.address(name))
 
 
-def add_lists(module: Any, api: _Api | None = None) -> None:
+def add_lists(module: Any) -> None:
     """Add `same` and `put` to a module."""
-    _write_same(_Function(module, "same", [_PTR, _PTR, _I64]))
-    _write_put(_Function(module, "put", [_PTR, _PTR, _I64, _PTR]), api or _Api(module))
-
-
-def link(*names: str) -> None:
-    """Let machine code find functions of CPython's."""
-    for name in names:
-        f = getattr(ctypes.pythonapi, name)
-        llvm.add_symbol(name, ctypes.cast(f, ctypes.c_void_p).value)
-
-
-_API = ("PyFloat_FromDouble", "Py_DecRef", "Py_IncRef")
+    _write_same(FunctionWriter(module, "same", [PTR, PTR, I64]))
+    _write_put(FunctionWriter(module, "put", [PTR, PTR, I64, PTR]))
 
 
 @cache
@@ -117,151 +102,110 @@ def code() -> Code | None:
     return None if _slots() is None else Code()
 
 
-@final
-class _Api:
-    """Functions of CPython's."""
-
-    def __init__(self, module: Any) -> None:
-        void = ir.FunctionType(ir.VoidType(), [_PTR])
-        self.make = ir.Function(module, ir.FunctionType(_PTR, [_F64]), "PyFloat_FromDouble")
-        self.forget = ir.Function(module, void, "Py_DecRef")
-        self.keep = ir.Function(module, void, "Py_IncRef")
+def _is_float(s: FunctionWriter, x: Any) -> Any:
+    return s.equal(s.field(x, KIND, I64), id(float))
 
 
-@final
-class _Function:
-    """A function that is being written."""
-
-    def __init__(self, module: Any, name: str, kinds: Sequence[Any]) -> None:
-        self.module = module
-        f = ir.Function(module, ir.FunctionType(_I64, kinds), name)
-        self.args = f.args
-        self.b = ir.IRBuilder(f.append_basic_block())
-
-    def element(self, array: Any, i: Any, kind: Any) -> Any:
-        """The address of an element."""
-        return self.b.gep(array, [i], source_etype=kind)
-
-    def place(self, thing: Any, at: int) -> Any:
-        """An address within an object."""
-        return self.b.gep(thing, [ir.Constant(_I64, at)], source_etype=_I8)
-
-    def held(self, thing: Any, at: int, kind: Any) -> Any:
-        """What an object holds there."""
-        return self.b.load(self.place(thing, at), typ=kind)
-
-    def is_(self, thing: Any, address: int) -> Any:
-        """Whether a word is this address."""
-        x = self.b.ptrtoint(thing, _I64) if thing.type == _PTR else thing
-        return self.b.icmp_unsigned("==", x, ir.Constant(_I64, address))
-
-    def end_if(self, condition: Any, result: Any) -> None:
-        """Return `result` where the condition holds."""
-        with self.b.if_then(condition, likely=False):
-            self.b.ret(result)
+def _has_references(s: FunctionWriter, x: Any, count: int) -> Any:
+    """Whether an object has so many references."""
+    return s.equal(s.field(x, 0, I64), count)
 
 
-def _write_read(s: _Function) -> None:
-    slots, count, out = s.args
-    zero = s.b.alloca(_F64)
-    s.b.store(ir.Constant(_F64, 0.0), zero)
-    with count_up(s.b, count) as i:
-        x = s.b.load(s.b.load(s.element(slots, i, _PTR), typ=_PTR), typ=_PTR)
-        s.end_if(s.is_(x, 0), i)
-        is_float = s.is_(s.held(x, KIND, _I64), id(float))
-        s.end_if(s.b.not_(s.b.or_(is_float, s.is_(x, id(0)))), i)
-        number = s.b.select(is_float, s.place(x, _NUMBER), zero)
-        s.b.store(s.b.load(number, typ=_F64), s.element(out, i, _F64))
-    s.b.ret(count)
+def _held(s: FunctionWriter, slots: Any, i: Any) -> tuple[Any, Any]:
+    """A slot, and what it holds; the function ends where that is nothing."""
+    slot = s.load(slots, i, PTR)
+    x = s.b.load(slot, typ=PTR)
+    s.return_if(s.equal(x, 0), i)
+    return slot, x
 
 
-def _write_add(s: _Function, api: _Api) -> None:
-    slots, count, slopes, g = s.args
-    b = s.b
-    with count_up(b, count) as i:
-        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
-        old = b.load(slot, typ=_PTR)
-        s.end_if(s.is_(old, 0), i)
-        nothing = s.is_(old, id(0))  # the int 0, which a gradient starts as
-        is_float = s.is_(s.held(old, KIND, _I64), id(float))
-        s.end_if(b.not_(b.or_(nothing, is_float)), i)
+def _new_float(s: FunctionWriter, x: Any, failed: Any) -> Any:
+    """A new float; `failed` is returned where there is no memory."""
+    new = s.call("PyFloat_FromDouble", PTR, x)
+    s.return_if(s.equal(new, 0), failed)
+    return new
+
+
+def _replace(s: FunctionWriter, slot: Any, old: Any, new: Any) -> None:
+    s.b.store(new, slot)
+    s.call("Py_DecRef", VOID, old)
+
+
+def _write_read(s: FunctionWriter) -> None:
+    (slots, count, out), b = s.args, s.b
+    zero = b.alloca(F64)
+    b.store(ir.Constant(F64, 0.0), zero)
+    with s.count_up(count) as i:
+        _, x = _held(s, slots, i)
+        is_float = _is_float(s, x)
+        s.return_unless(b.or_(is_float, s.equal(x, id(0))), i)
+        number = b.select(is_float, s.place(x, _NUMBER), zero)
+        s.store(b.load(number, typ=F64), out, i)
+    s.return_(count)
+
+
+def _write_add(s: FunctionWriter) -> None:
+    (slots, count, slopes, g), b = s.args, s.b
+    with s.count_up(count) as i:
+        slot, old = _held(s, slots, i)
+        nothing = s.equal(old, id(0))  # the int 0, which a gradient starts as
+        s.return_unless(b.or_(nothing, _is_float(s, old)), i)
         # an int is shorter than a float, so that it is not read as one
         start = b.select(nothing, s.place(slot, -_NUMBER), old)
-        x = b.select(nothing, ir.Constant(_F64, 0.0), s.held(start, _NUMBER, _F64))
-        more = b.fmul(g, b.load(s.element(slopes, i, _F64), typ=_F64))
-        new = b.call(api.make, [b.fadd(x, more)])
-        s.end_if(s.is_(new, 0), i)
-        b.store(new, slot)
-        b.call(api.forget, [old])
-    b.ret(count)
+        x = b.select(nothing, ir.Constant(F64, 0.0), s.field(start, _NUMBER, F64))
+        more = b.fmul(g, s.load(slopes, i, F64))
+        _replace(s, slot, old, _new_float(s, b.fadd(x, more), i))
+    s.return_(count)
 
 
-def _write_write(s: _Function, api: _Api) -> None:
-    slots, count, numbers = s.args
-    b = s.b
-    with count_up(b, count) as i:
-        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
-        x = b.load(s.element(numbers, i, _F64), typ=_F64)
-        old = b.load(slot, typ=_PTR)
-        s.end_if(s.is_(old, 0), i)
-        is_float = s.is_(s.held(old, KIND, _I64), id(float))
-        alone = b.and_(is_float, s.is_(s.held(old, 0, _I64), 1))
+def _write_write(s: FunctionWriter) -> None:
+    (slots, count, numbers), b = s.args, s.b
+    with s.count_up(count) as i:
+        x = s.load(numbers, i, F64)
+        slot, old = _held(s, slots, i)
+        alone = b.and_(_is_float(s, old), _has_references(s, old, 1))
         with b.if_else(alone) as (here, anew):
             with here:
                 b.store(x, s.place(old, _NUMBER))
             with anew:
-                new = b.call(api.make, [x])
-                s.end_if(s.is_(new, 0), i)
-                b.store(new, slot)
-                b.call(api.forget, [old])
-    b.ret(count)
+                _replace(s, slot, old, _new_float(s, x, i))
+    s.return_(count)
 
 
-def _write_fill(s: _Function, api: _Api) -> None:
-    slots, count, thing = s.args
-    b = s.b
-    with count_up(b, count) as i:
-        slot = b.load(s.element(slots, i, _PTR), typ=_PTR)
-        old = b.load(slot, typ=_PTR)
-        s.end_if(s.is_(old, 0), i)
+def _write_fill(s: FunctionWriter) -> None:
+    (slots, count, thing), b = s.args, s.b
+    with s.count_up(count) as i:
+        slot, old = _held(s, slots, i)
         with b.if_then(b.icmp_unsigned("!=", old, thing)):
-            b.call(api.keep, [thing])
-            b.store(thing, slot)
-            b.call(api.forget, [old])
-    b.ret(count)
+            s.call("Py_IncRef", VOID, thing)
+            _replace(s, slot, old, thing)
+    s.return_(count)
 
 
-def _write_same(s: _Function) -> None:
+def _write_same(s: FunctionWriter) -> None:
     thing, other, count = s.args
-    b = s.b
-    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), ir.Constant(_I64, 0))
-    b.ret(b.call(equal_words(s.module), [s.held(thing, ITEMS, _PTR), other, count]))
+    s.return_unless(s.equal(s.field(thing, LENGTH, I64), count), 0)
+    s.return_(s.b.call(equal_words(s.module), [s.field(thing, ITEMS), other, count]))
 
 
-def _write_put(s: _Function, api: _Api) -> None:
-    thing, other, count, numbers = s.args
-    b = s.b
-    failed, one = (ir.Constant(_I64, n) for n in (-1, 1))
-    s.end_if(b.icmp_signed("!=", s.held(thing, LENGTH, _I64), count), failed)
-    items = s.held(thing, ITEMS, _PTR)
-    made = b.alloca(_I64)
-    b.store(ir.Constant(_I64, 0), made)
-    with count_up(b, count) as i:
-        slots = [s.element(a, i, _PTR) for a in (items, other)]
-        x = b.load(s.element(numbers, i, _F64), typ=_F64)
-        old, also = (b.load(slot, typ=_PTR) for slot in slots)
-        is_float = s.is_(s.held(old, KIND, _I64), id(float))
-        both = b.and_(s.is_(s.held(old, 0, _I64), 2), b.icmp_unsigned("==", old, also))
-        with b.if_else(b.and_(is_float, both)) as (here, anew):
+def _write_put(s: FunctionWriter) -> None:
+    (thing, other, count, numbers), b = s.args, s.b
+    s.return_unless(s.equal(s.field(thing, LENGTH, I64), count), -1)
+    items, made = s.field(thing, ITEMS), b.alloca(I64)
+    s.store(0, made, 0)
+    with s.count_up(count) as i:
+        x = s.load(numbers, i, F64)
+        old, also = s.load(items, i, PTR), s.load(other, i, PTR)
+        both = b.and_(_has_references(s, old, 2), s.equal(old, also))
+        with b.if_else(b.and_(_is_float(s, old), both)) as (here, anew):
             with here:
                 b.store(x, s.place(old, _NUMBER))
             with anew:
-                new = b.call(api.make, [x])
-                s.end_if(s.is_(new, 0), failed)
-                b.store(b.add(b.load(made, typ=_I64), one), made)
-                b.call(api.keep, [new])
-                for slot in slots:
-                    b.store(new, slot)
-                for thing in (old, also):
-                    b.call(api.forget, [thing])
-    b.ret(b.load(made, typ=_I64))
+                new = _new_float(s, x, -1)
+                s.store(b.add(s.load(made, 0), ir.Constant(I64, 1)), made, 0)
+                s.call("Py_IncRef", VOID, new)
+                for array in (items, other):
+                    s.store(new, array, i)
+                for before in (old, also):
+                    s.call("Py_DecRef", VOID, before)
+    s.return_(s.load(made, 0))

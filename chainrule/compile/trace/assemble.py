@@ -12,13 +12,14 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import Run, build
 from chainrule.compile.trace.captured import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
+from chainrule.compile.trace.held import Draw, Held, HeldGrad, HeldNumber
 from chainrule.compile.trace.outcome import Outcome, State
 from chainrule.compile.trace.results import finishing
-from chainrule.compile.trace.to_program import nodes_to_compute, program
+from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.variant import Draw, Held, HeldGrad, HeldNumber, Variant
+from chainrule.compile.trace.variant import Variant
 from chainrule.engine.derive import pullback_nodes
-from chainrule.engine.graph import constant, order, placeholder
+from chainrule.engine.graph import order, placeholder
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec, new_op
 
@@ -48,6 +49,7 @@ def assemble(
     make: Callable[[Program], Any] | None,
 ) -> Variant:
     """The program of what was noted, which `make` makes run, and where its inputs come from."""
+    assert left.structure is not None
     states = _outliving(left, states)
     arg = dict(left.args)
     updates = {**{arg[i]: n for i, n in left.changed}, **left.updates}
@@ -60,27 +62,21 @@ def assemble(
     slots = [n for s in grads if s.slot is not None and (n := s.slot.place) in used and n]
     numbers = [n for n in tracer.numbers if n.node in used or n.truth is not None]
     draws = [n for _, n in tracer.draws if n in used]
-    places: list[Node] = [
-        *[n for _, n in args], *[s.leaf for s in held], *slots,
-        *[n.node for n in numbers], *draws,
-    ]  # fmt: skip
+    leaves = [*[n for _, n in args], *[s.leaf for s in held], *slots]
+    places = [*leaves, *[n.node for n in numbers], *draws]
     index = {n: k for k, n in enumerate(places)}
     news = [(index[n], to) for n, to in updates.items()]
     run = (make or build)(program(tracer, walk, places, left.outs, news))
-    structure, op = left.structure, None
-    assert structure is not None
-    if left.gs:
-        pure = not (updates or tracer.draws or tracer.numbers or grads)
-        again = _again(call, args, held) if pure else None
-        kept = [k for k, _ in news if places[k] in back]
-        op = new_op(Compiled, _derivative(name, tracer, left, run, back, places, kept, again))
+    pure = not (updates or tracer.draws or tracer.numbers or grads)
+    again = _again(call, args, held) if pure else None
+    op = _compiled(name, tracer, left, run, back, places, news, again)
     return Variant(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
         [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
         [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
-        tracer.guards, left.truths, left.results, finishing(left.results, structure), op,
+        tracer.guards, left.truths, left.results, finishing(left.results, left.structure), op,
         left.guards,
     )  # fmt: skip
 
@@ -132,39 +128,38 @@ def note_derivative(tracer: Tracer, left: Outcome) -> None:
     got = pullback_nodes(order(seeds), seeds, wanted, record=False, free=False)
     for leaf in leaves:
         if leaf in got:
-            bar = got[leaf]
-            left.bars[leaf] = constant(bar) if isinstance(bar, np.ndarray) else _node(bar)
+            left.bars[leaf] = node_of(got[leaf])
 
 
-def _derivative(
+def _compiled(
     name: str,
     tracer: Tracer,
     left: Outcome,
     run: Run,
     back: Sequence[Node],
     places: Sequence[Node],
-    kept: list[int],
+    news: Sequence[tuple[int, Node]],
     again: Callable[[Sequence[Any]], Any] | None,
-) -> Derivative:
-    """The derivative that `note_derivative` noted, of a program whose inputs are `places`."""
+) -> Compiled | None:
+    """What a call is as an op, whose derivative `note_derivative` noted; None if there is none. The
+    program's inputs are `places`."""
+    if not left.gs:
+        return None
     differentiable = {k for k, _ in left.gs}
     inputs = [*places, *[n for _, n in left.gs]]
     backward = program(tracer, back, inputs, list(left.bars.values()), [])
     index = {n: k for k, n in enumerate(places)}
-    return Derivative(
+    known = Derivative(
         name,
         run,
         [Spec(n.shape, n.dtype) for n in left.outs],
         [k in differentiable for k in range(len(left.outs))],
         [index[n] for n in left.bars],
         backward,
-        kept,
+        [k for k, _ in news if places[k] in back],
         again,
     )
-
-
-def _node(bar: Any) -> Node:
-    return bar.node if isinstance(bar.value, Spec) else constant(bar.value)
+    return new_op(Compiled, known)
 
 
 def _again(call: Call, args: Sequence[tuple[int, Node]], held: Sequence[State]) -> Any:

@@ -73,3 +73,9 @@ class Number:
     node: Node
     name: str
     truth: bool | None = None
+
+    def asked(self) -> bool:
+        """What `bool()` of it is, which is noted."""
+        if self.truth is None:
+            self.truth = bool(self.read())
+        return self.truth

@@ -12,13 +12,13 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import WhileLoop, without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
-from chainrule.compile.trace.loop_bodies import Scope
-from chainrule.compile.trace.to_program import nodes_to_compute
+from chainrule.compile.trace.loop_scope import BodyScope
+from chainrule.compile.trace.to_program import nodes_to_compute, op_term
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.engine.dtypes import INEXACT
-from chainrule.engine.graph import apply, constant, leaf, placeholder
+from chainrule.engine.graph import apply, leaf, placeholder
 from chainrule.engine.node import Node
-from chainrule.engine.op import Detach, Spec
+from chainrule.engine.op import Detach
 
 
 def now() -> int:
@@ -31,21 +31,12 @@ def traced_input(shape: Any, dtype: Any) -> Any:
     return placeholder(shape, dtype, needs=dtype.kind in INEXACT)
 
 
-def node_of(x: Any) -> Node:
-    """The node of a placeholder, or of a constant."""
-    return x.node if getattr(x, "value", x).__class__ is Spec else constant(_plain(x))
-
-
-def _plain(x: Any) -> Any:
-    return np.asarray(getattr(x, "value", x))
-
-
 def close_over(
     tracer: Tracer, start: int, places: Sequence[Node], news: Sequence[Node]
 ) -> tuple[WhileLoop, list[Node]]:
-    """What was recorded since `start` as turns from `places` to `news`; and the nodes from around
-    it that it reads, which are its last inputs."""
-    scope = Scope(tracer, start, set(places), keeping=True)
+    """What was recorded since `start` as iterations from `places` to `news`; and the nodes from
+    around it that it reads, which are its last inputs."""
+    scope = BodyScope(tracer, start, set(places), keeping=True)
     walk = nodes_to_compute(scope, news)
     consts = scope.consts(walk)
     terms = Terms()
@@ -61,18 +52,11 @@ def close_over(
     return WhileLoop(program, len(news), scope.inlined), consts
 
 
-def _term(terms: Terms, scope: Scope, node: Node, known: dict[Node, Term]) -> Term:
+def _term(terms: Terms, scope: BodyScope, node: Node, known: dict[Node, Term]) -> Term:
     """The term of a node; where nothing was to be recorded, it has no derivative."""
     if node.op is None:
         return terms.constant(node.y)
-    pairs = zip(node.inputs, node.xs, strict=True)
-    args = [
-        known[scope.origin(n)]
-        if n is not None and isinstance(x, Spec | Node)
-        else terms.constant(x)
-        for n, x in pairs
-    ]
-    made = terms.op(node.op, args, like=node)  # type: ignore[arg-type]
+    made = op_term(scope, terms, node, known)
     cut = not node.op.many and node.dtype.kind in INEXACT and not node.needs
     return terms.op(Detach(), [made]) if cut and any(map(_is_live, node.inputs)) else made
 

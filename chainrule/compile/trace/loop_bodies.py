@@ -16,23 +16,26 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.compile.graph.compiled_ops import ProgramOp
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import build
 from chainrule.compile.runtime.many_runs import Moving, Parts
-from chainrule.compile.trace.captured import GradSlot, Lift
-from chainrule.compile.trace.to_program import nodes_to_compute, program
+from chainrule.compile.trace.captured import GradSlot
+from chainrule.compile.trace.loop_scope import Before, BodyScope
+from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.engine.graph import apply, constant, leaf, order, placeholder, variable
+from chainrule.engine.graph import apply, leaf, order, placeholder, variable
 from chainrule.engine.node import Node
-from chainrule.engine.op import Op, Spec, new_op
+from chainrule.engine.op import Spec, new_op
 
 
 @final
 @dataclass(eq=False)
 class Body:
-    """One turn. Its inputs: the carries, which it updates, one element of each of the xs, and what
-    it only reads. Its results: `last` values of which only those of the last turn count, the ys.
+    """One iteration. Its inputs: the carries, which it updates, one element of each of the xs, and
+    what it only reads. Its results: `last` values of which only those of the last iteration count,
+    the ys.
     """
 
     program: Program
@@ -43,21 +46,21 @@ class Body:
     _run: Any = field(default=None)
 
     def specs(self) -> tuple[Spec, ...]:
-        """Of the last carries, of the last values, and of the ys of all turns."""
+        """Of the last carries, of the last values, and of the ys of all iterations."""
         carried = self.program.inputs[: self.carries]
         outs = [Spec(t.shape, t.dtype) for t in (*carried, *self.program.results)]
         head = self.carries + self.last
         return (*outs[:head], *[Spec((self.iterations, *s.shape), s.dtype) for s in outs[head:]])
 
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """All turns, one after the other."""
+        """All iterations, one after the other."""
         if self._run is None:
             self._run = build(self.program)
         n, m, run = self.carries, self.carries + self.xs, self._run
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
         ys = [np.empty(s.shape, s.dtype) for s in self.specs()[n + self.last :]]
-        if run.loaded.hosts:  # a turn needs Python
+        if run.loaded.hosts:  # an iteration needs Python
             return (*state, *self._one_by_one(run, state, xs, rest, ys), *ys)
         ends = [np.empty(s.shape, s.dtype) for s in self.specs()[n : n + self.last]]
         first = m + len(rest)
@@ -76,7 +79,7 @@ class Body:
         return (*state, *ends, *ys)
 
     def _one_by_one(self, run: Any, state: Any, xs: Any, rest: Any, ys: Any) -> list[Any]:
-        """All turns, each a call; the last values."""
+        """All iterations, each a call; the last values."""
         ends: list[Any] = []
         for i in range(self.iterations):
             out = run([*state, *[x[i, ...] for x in xs], *rest])
@@ -90,8 +93,8 @@ def _contiguous(a: Any) -> Any:
     return np.ascontiguousarray(a).reshape(a.shape)
 
 
-class Loop(Op):
-    """All turns of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
+class Loop(ProgramOp):
+    """All iterations of a `scan` in a compiled function. It has no derivative: see `loop_as_op`."""
 
     body: Body
     many: ClassVar[bool] = True
@@ -110,54 +113,13 @@ class Loop(Op):
         """As the body tells."""
         return self.body.specs()
 
-    def reads(self, i: int) -> None:
-        """There is no derivative."""
-        return
-
-
-@final
-@dataclass(eq=False)
-class Before:
-    """How the state of a trace is at some moment: tensors, gradients, how many random draws."""
-
-    nodes: list[Node]
-    grads: list[tuple[Any, bool]]
-    draws: int
-
-    @classmethod
-    def of(cls, tracer: Tracer, count: int | None = None) -> Before:
-        """As it is now."""
-        lifts = tracer.lifts[:count]
-        return cls(
-            [lift.tensor.node for lift in lifts],
-            [(s.now, s.set) if (s := lift.grad) is not None else (None, False) for lift in lifts],
-            len(tracer.draws),
-        )
-
-    def pairs(self, tracer: Tracer) -> list[tuple[Lift, Node]]:
-        """What is lifted by now, and where each was in the graph: as it is lifted, if it was not
-        yet."""
-        olds = [*self.nodes, *[lift.leaf for lift in tracer.lifts[len(self.nodes) :]]]
-        return list(zip(tracer.lifts, olds, strict=True))
-
-    def back(self, tracer: Tracer) -> None:
-        """Let everything be as it was then; what was lifted since, as when it was lifted."""
-        for k, (lift, node) in enumerate(self.pairs(tracer)):
-            known = k < len(self.nodes)
-            lift.tensor.node = node
-            lift.tensor.value = Spec(lift.tensor.value.shape, lift.tensor.value.dtype)
-            if lift.grad is not None:
-                now, was = self.grads[k] if known else (None, False)
-                lift.grad.now, lift.grad.set = now, was
-        del tracer.draws[self.draws :]
-
 
 def loop_as_op(
     tracer: Tracer,
-    turn: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+    iteration: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
     state: list[Any],
     xs: list[Any],
-    turns: int,
+    iterations: int,
 ) -> tuple[list[Any], list[Any]] | None:
     """The last carries and the ys of a loop, as results of one op; None if that cannot be.
 
@@ -169,18 +131,18 @@ def loop_as_op(
     start = leaf((), np.dtype(float), needs=False).serial
     given = [placeholder(s.shape, s.dtype, needs=s.requires_grad) for s in state]
     parts = [placeholder(x.shape[1:], x.dtype, needs=x.requires_grad) for x in xs]
-    new, ys = turn(given, parts)
+    new, ys = iteration(given, parts)
     turned = _TracedIteration(
-        [x.node for x in given], [x.node for x in parts], [_node(v) for v in new],
-        [_node(v) for v in ys], tracer.draws[before.draws :],
+        [x.node for x in given], [x.node for x in parts], [node_of(v) for v in new],
+        [node_of(v) for v in ys], tracer.draws[before.draws :],
     )  # fmt: skip
     alike = turned.add_state(tracer, before) and not turned.is_open(tracer, start)
-    body, consts = turned.body(tracer, start, turns) if alike else (None, [])
+    body, consts = turned.body(tracer, start, iterations) if alike else (None, [])
     before.back(tracer)
     if body is None:
         tracer.spent = spent
         return None
-    stacks = _drawn_at_once(tracer, turned.draws, turns)
+    stacks = _drawn_at_once(tracer, turned.draws, iterations)
     init = [_like(n) for n in turned.comes_in[len(given) :]]
     values = apply(new_op(Loop, body), *state, *init, *xs, *stacks, *[_like(n) for n in consts])
     for tensor, value in zip(turned.tensors, values[len(state) : body.carries], strict=True):
@@ -192,10 +154,6 @@ def loop_as_op(
     return list(values[: len(state)]), list(values[body.carries + body.last :])
 
 
-def _node(x: Any) -> Node:
-    return x.node if x.value.__class__ is Spec else constant(x.value)
-
-
 def _like(node: Node) -> Any:
     return variable(Spec(node.shape, node.dtype), node)
 
@@ -203,7 +161,7 @@ def _like(node: Node) -> Any:
 @final
 @dataclass(eq=False)
 class _TracedIteration:
-    """What one traced turn took and gave, as nodes."""
+    """What one traced iteration took and gave, as nodes."""
 
     comes_in: list[Node]
     elements: list[Node]
@@ -219,7 +177,7 @@ class _TracedIteration:
     cleared: list[GradSlot] = field(default_factory=list[GradSlot])
 
     def add_state(self, tracer: Tracer, before: Before) -> bool:
-        """Add what it did to the state; whether another turn would find things alike."""
+        """Add what it did to the state; whether another iteration would find things alike."""
         for k, (lift, old) in enumerate(before.pairs(tracer)):
             if lift.tensor.node is not old:
                 self.comes_in.append(old)
@@ -237,7 +195,7 @@ class _TracedIteration:
                 return False
             else:
                 self.slots.append(slot)
-                self.ends.append(_node(slot.now))
+                self.ends.append(node_of(slot.now))
         return True
 
     def is_open(self, tracer: Tracer, start: int) -> bool:
@@ -250,71 +208,29 @@ class _TracedIteration:
                 return True
         return False
 
-    def body(self, tracer: Tracer, start: int, turns: int) -> tuple[Body, list[Node]]:
-        """The program of the turn, and what it only reads."""
+    def body(self, tracer: Tracer, start: int, iterations: int) -> tuple[Body, list[Node]]:
+        """The program of the iteration, and what it only reads."""
         own = [*self.comes_in, *self.elements, *[n for _, n in self.draws]]
-        scope = Scope(tracer, start, set(own))
+        scope = BodyScope(tracer, start, set(own))
         walk = nodes_to_compute(scope, [*self.goes_out, *self.ends, *self.ys])
         consts = scope.consts(walk)
         news = list(enumerate(self.goes_out))
         made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
         xs = len(self.elements) + len(self.draws)
-        return Body(made, turns, len(self.comes_in), xs, len(self.ends)), consts
+        return Body(made, iterations, len(self.comes_in), xs, len(self.ends)), consts
 
 
-@final
-class Scope:
-    """What a body is made of: the nodes since `start`, but for the places where values come in.
-
-    `keeping` those ops, too, that only stand there for the sake of derivatives.
-    """
-
-    def __init__(
-        self, tracer: Tracer, start: int, places: set[Node], *, keeping: bool = False
-    ) -> None:
-        self._tracer = tracer
-        self._start = start
-        self.places = places
-        self._passed = self._outer_node if keeping else tracer.passed
-        self.inlined = False
-        """Whether a Function of the user's was met, of which only the forward pass is left."""
-
-    def _outer_node(self, node: Node) -> Node | None:
-        inner = self._tracer.sources.get(node)
-        self.inlined = self.inlined or (inner is not None and node.op is not None)
-        return inner
-
-    def consts(self, walk: Sequence[Node]) -> list[Node]:
-        """The nodes of `walk` whose values come from outside, and are not known."""
-        given = [n for n in walk if self.stops(n) and n not in self.places and n.y is None]
-        return given + [n for n in walk if self.is_older(n) and n not in given]
-
-    def is_older(self, node: Node) -> bool:
-        """Whether an op outside the body computes it."""
-        return node not in self.places and node.op is not None and node.serial < self._start
-
-    def stops(self, node: Node) -> bool:
-        """Whether a value comes from outside, or is known."""
-        if node in self.places or node.serial < self._start:
-            return True
-        return node.op is None and node not in self._tracer.sources
-
-    def origin(self, node: Node) -> Node:
-        """The node whose value `node` has, as far as it is in the body."""
-        while not self.stops(node) and (inner := self._passed(node)) is not None:
-            node = inner
-        return node
-
-
-def _drawn_at_once(tracer: Tracer, drawn: Sequence[Any], turns: int) -> list[Any]:
-    """The random numbers of all turns, drawn before the call in the order of the turns."""
+def _drawn_at_once(tracer: Tracer, drawn: Sequence[Any], iterations: int) -> list[Any]:
+    """The random numbers of all iterations, drawn before the call in the order of the
+    iterations."""
     found: list[list[Any]] = []
 
     def take(k: int) -> Any:
         if k == 0:
-            found[:] = [[draw() for draw, _ in drawn] for _ in range(turns)]
+            found[:] = [[draw() for draw, _ in drawn] for _ in range(iterations)]
         return np.stack([row[k] for row in found])
 
     return [
-        tracer.draw(partial(take, k), (turns, *n.shape), n.dtype) for k, (_, n) in enumerate(drawn)
+        tracer.draw(partial(take, k), (iterations, *n.shape), n.dtype)
+        for k, (_, n) in enumerate(drawn)
     ]

@@ -23,10 +23,11 @@ from chainrule.compile.trace.guards.observer import Observer
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.outcome import NUMBER, TENSOR, Outcome, State
 from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
+from chainrule.compile.trace.to_program import node_of
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
 from chainrule.compile.trace.weak_numbers import weak_placeholder
-from chainrule.engine.graph import constant, is_recording, placeholder, trace_ops
+from chainrule.engine.graph import is_recording, placeholder, trace_ops
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec
 from chainrule.engine.tensors import Tensor
@@ -164,7 +165,7 @@ def _note_result(tracer: Tracer, left: Outcome, x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
     tracer.touch(x)
-    left.outs.append(x.node if type(x.value) is Spec else constant(x.value))  # type: ignore[arg-type]
+    left.outs.append(node_of(x))
     return NUMBER if type(x.value) is Spec and x.value.weak else TENSOR
 
 
@@ -177,7 +178,7 @@ def _note_updates(tracer: Tracer, left: Outcome, lift: Lift) -> None:
     if slot is None or not slot.set or slot.now is None:
         return
     tracer.touch(slot.now)
-    node = slot.now.node if type(slot.now.value) is Spec else constant(slot.now.value)
+    node = node_of(slot.now)
     if slot.place is not None and tracer.origin(node) is slot.place:
         slot.set = False
         return

@@ -1,4 +1,4 @@
-"""`scan` as a `while_loop` that counts: its turn is traced once, and it has derivatives.
+"""`scan` as a `while_loop` that counts: its iteration is traced once, and it has derivatives.
 
 A scan that nobody can differentiate is a loop of its own kind (`loop_bodies.py`), which may change
 state and draw random numbers. A scan that could be differentiated, and is too long to be unrolled,
@@ -14,36 +14,37 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import Keep
 from chainrule.compile.trace.closures import traced_input
-from chainrule.compile.trace.loop_bodies import Before, loop_as_op
+from chainrule.compile.trace.loop_bodies import loop_as_op
+from chainrule.compile.trace.loop_scope import Before
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.while_loop import Turn, loop_op, traced_loop
+from chainrule.compile.trace.while_loop import Iteration, loop_op, traced_loop
 from chainrule.engine.graph import apply, recording, variable
 from chainrule.errors import TraceError
 from chainrule.ops.indexing.selection import Take
 from chainrule.transforms.scan import LONG
 
 FEW = 32
-"""So many turns are unrolled at most, where they could be differentiated: they run up to three
+"""So many iterations are unrolled at most, where they could be differentiated: they run up to three
 times faster than a loop that keeps what they begin with, and each takes a tenth of a second to
 compile."""
 
 Both = tuple[list[Any], list[Any]]
 """Carries, and ys."""
 Step = Callable[[list[Any], list[Any]], Both]
-"""One turn: from the carries and one element of each of the xs."""
+"""One iteration: from the carries and one element of each of the xs."""
 
 
 def scan_as_loop(
-    tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int
+    tracer: Tracer, iteration: Step, state: list[Any], xs: list[Any], iterations: int
 ) -> Both | None:
     """The last carries and the ys of a loop; None if it is to be unrolled, or cannot be one."""
-    found = loop_as_op(tracer, turn, state, xs, turns)
-    if found is not None or turns <= FEW:
+    found = loop_as_op(tracer, iteration, state, xs, iterations)
+    if found is not None or iterations <= FEW:
         return found
     before, spent = Before.of(tracer), set(tracer.spent)
     try:
-        made = scan_as_counted_loop(tracer, turn, state, xs, turns)
-        if turns > LONG or not _calls_functions(made):
+        made = scan_as_counted_loop(tracer, iteration, state, xs, iterations)
+        if iterations > LONG or not _calls_functions(made):
             return made
     except TraceError:  # it changes state, say
         pass
@@ -53,55 +54,59 @@ def scan_as_loop(
 
 
 def _calls_functions(made: Both) -> bool:
-    """Whether a turn calls a Function of the user's, whose derivative a loop does not know."""
+    """Whether an iteration calls a Function of the user's, whose derivative a loop does not
+    know."""
     some = next(iter([*made[0], *made[1]]), None)
     return some is not None and some.node.inputs[0].op.loop.inlined
 
 
 def repeating(
-    tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
+    tracer: Tracer, iteration: Iteration, going: Any, state: list[Any], most: int | None
 ) -> list[Any]:
     """The last state of a `while_loop`; see `loop_op`."""
-    return loop_op(tracer, _counting_within(tracer, turn), going, state, most)
+    return loop_op(tracer, _counting_within(tracer, iteration), going, state, most)
 
 
 def scan_as_counted_loop(
-    tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int
+    tracer: Tracer, iteration: Step, state: list[Any], xs: list[Any], iterations: int
 ) -> Both:
-    """The last carries and the ys of so many turns, of which each adds a row to the ys."""
+    """The last carries and the ys of so many iterations, of which each adds a row to the ys."""
     n = len(state)
 
     def each(given: list[Any]) -> tuple[Any, list[Any]]:
         i, now, tapes = given[0], given[1 : n + 1], given[n + 1 :]
-        new, ys = turn(now, [apply(Take(0), x, i) for x in xs])
+        new, ys = iteration(now, [apply(Take(0), x, i) for x in xs])
         rows = [apply(Keep(), tape, i, y) for tape, y in zip(tapes, ys, strict=True)]
-        return i + 1 < turns, [i + 1, *new, *rows]
+        return i + 1 < iterations, [i + 1, *new, *rows]
 
-    start = [variable(np.zeros((turns, *s.shape), s.dtype)) for s in _ys(tracer, turn, state, xs)]
-    zero, going = variable(np.zeros((), np.int64)), variable(np.asarray(turns > 0))
+    start = [
+        variable(np.zeros((iterations, *s.shape), s.dtype))
+        for s in _ys(tracer, iteration, state, xs)
+    ]
+    zero, going = variable(np.zeros((), np.int64)), variable(np.asarray(iterations > 0))
     loop = _counting_within(tracer, each)
-    ends = traced_loop(tracer, loop, going, [zero, *state, *start], turns)
+    ends = traced_loop(tracer, loop, going, [zero, *state, *start], iterations)
     return ends[1 : n + 1], ends[n + 1 :]
 
 
-def _ys(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any]) -> list[Any]:
-    """What the ys of one turn look like."""
+def _ys(tracer: Tracer, iteration: Step, state: list[Any], xs: list[Any]) -> list[Any]:
+    """What the ys of one iteration look like."""
     before, spent = Before.of(tracer), set(tracer.spent)
     with recording(True):
-        _, ys = turn([traced_input(s.shape, s.dtype) for s in state],
+        _, ys = iteration([traced_input(s.shape, s.dtype) for s in state],
                      [traced_input(x.shape[1:], x.dtype) for x in xs])  # fmt: skip
     before.back(tracer)
     tracer.spent = spent
     return [y.value for y in ys]
 
 
-def _counting_within(tracer: Tracer, turn: Turn) -> Turn:
-    """The turn, in which every scan that is not unrolled at once is a loop that counts."""
+def _counting_within(tracer: Tracer, iteration: Iteration) -> Iteration:
+    """The iteration, in which every scan that is not unrolled at once is a loop that counts."""
 
     def within(given: list[Any]) -> tuple[Any, list[Any]]:
         outer, tracer.loop = tracer.loop, scan_as_counted_loop
         try:
-            return turn(given)
+            return iteration(given)
         finally:
             tracer.loop = outer
 

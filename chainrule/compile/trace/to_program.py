@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Protocol, TypeGuard, cast
+
+import numpy as np
 
 from chainrule.compile.graph.loop_body import without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
+from chainrule.compile.graph.walks import post_order
+from chainrule.engine.graph import constant
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec
 from chainrule.errors import TraceError
@@ -26,18 +31,7 @@ class Scope(Protocol):
 
 def nodes_to_compute(scope: Scope, roots: Sequence[Node]) -> list[Node]:
     """The nodes whose values the program computes or is given, each after those that it needs."""
-    done: dict[Node, None] = {}
-    stack: list[tuple[Node, bool]] = [(scope.origin(r), False) for r in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if node in done:
-            continue
-        if ready:
-            done[node] = None
-            continue
-        stack.append((node, True))
-        stack += [(n, False) for n in reversed(_unknown_inputs(scope, node)) if n not in done]
-    return list(done)
+    return post_order(map(scope.origin, roots), partial(_unknown_inputs, scope))
 
 
 def _unknown_inputs(scope: Scope, node: Node) -> list[Node]:
@@ -45,7 +39,7 @@ def _unknown_inputs(scope: Scope, node: Node) -> list[Node]:
     if scope.stops(node):
         return []
     pairs = zip(node.inputs, node.xs, strict=True)
-    return [scope.origin(n) for n, x in pairs if n is not None and isinstance(x, Spec | Node)]
+    return [scope.origin(n) for n, x in pairs if _is_unknown(n, x)]
 
 
 def program(
@@ -77,10 +71,21 @@ def _term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) ->
                 "used here: it was stored where it outlived that trace, or belongs to a vmap around"
             )
         return terms.constant(node.y)
-    args = [
-        known[scope.origin(n)]
-        if isinstance(x, Spec | Node) and n is not None
-        else terms.constant(x)
-        for n, x in zip(node.inputs, node.xs, strict=True)
-    ]
-    return terms.op(node.op, args, like=cast(Any, node))
+    return op_term(scope, terms, node, known)
+
+
+def op_term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
+    """The op of a node as a term; those of its inputs that are not constants are `known`."""
+    pairs = zip(node.inputs, node.xs, strict=True)
+    args = [known[scope.origin(n)] if _is_unknown(n, x) else terms.constant(x) for n, x in pairs]
+    return terms.op(cast(Any, node.op), args, like=cast(Any, node))
+
+
+def _is_unknown(n: Node | None, x: Any) -> TypeGuard[Node]:
+    return n is not None and isinstance(x, Spec | Node)
+
+
+def node_of(x: Any) -> Node:
+    """The node of a placeholder, or of a constant."""
+    value = getattr(x, "value", x)
+    return x.node if value.__class__ is Spec else constant(np.asarray(value))

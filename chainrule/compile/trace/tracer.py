@@ -22,6 +22,7 @@ from chainrule.compile.trace.array_arguments import ArrayArguments
 from chainrule.compile.trace.captured import GradSlot, Lift, Number
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
+from chainrule.compile.trace.unknown_values import unknown
 from chainrule.compile.trace.weak_numbers import apply_weak, is_weak, strong, weak_placeholder
 from chainrule.engine.arrays import native
 from chainrule.engine.function import Call
@@ -36,9 +37,8 @@ from chainrule.engine.graph import (
 )
 from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Detach, Op, Pick, Spec
-from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.engine.tensors import Tensor, asarray, to_array
-from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
+from chainrule.errors import GradientError, ShapeError
 from chainrule.ops.shapes.shaping import astype
 
 _DETACH = Detach()
@@ -64,9 +64,9 @@ class Tracer:
     spent: set[Node] = field(default_factory=set[Node])
     """Nodes whose graph a backward pass has used up."""
     loop: Any = None
-    """`scanned.scanned`, which stands above: what `scan` asks for a loop that is not unrolled."""
+    """What `scan` asks for a loop that is not unrolled: a function of `scan_as_while`."""
     repeat: Any = None
-    """`scanned.repeating`: what `while_loop` asks."""
+    """What `while_loop` asks: `scan_as_while.repeating`."""
     notes: Notes | None = None
     """What the function reads beside tensors, while it runs."""
     arrays: ArrayArguments = field(default_factory=ArrayArguments)
@@ -187,20 +187,7 @@ class Tracer:
             return x.value
         if what == "bool()" and x.node in self.known_truths:
             return np.asarray(self.known_truths[x.node]())
-        line = user_line()
-        at = location(*line)
-        if x.value.__class__ is not Spec:
-            raise TraceError(
-                f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
-                "by itself may have other values at later calls. Compute with the tensor, or give "
-                f"the number to the function as an argument{source_quote(*line)}"
-            )
-        made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
-        raise TraceError(
-            f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
-            f"later calls bring. {WITHOUT_NUMBERS}; a number that the code must know is a static "
-            f"argument: jit(f, static_argnames=...){source_quote(*line)}"
-        )
+        raise unknown(x, what)
 
     def strong(self, x: Any, dtype: np.dtype[Any]) -> Any:
         """The placeholder `x` for a Python number as a tensor of `dtype`."""
@@ -234,7 +221,7 @@ class Tracer:
             found = self._settings[key] = weak_placeholder(np.dtype(np.float64))
             number = Number(read, check, found.node, " ".join(map(str, key[1:])))
             self.numbers.append(number)
-            self.known_truths[found.node] = lambda: _truth(number)
+            self.known_truths[found.node] = number.asked
         return found
 
     def as_number(self, x: Any) -> Any:
@@ -251,12 +238,11 @@ class Tracer:
         """A user's Function: what its forward computes is the value, its backward the rule."""
         if not any(x.value.__class__ is Spec for x in xs):
             return apply(op, *xs)
-        nodes = [x.node for x in xs]
         with intercept_ops(self):
-            ys = trace(op, [x.value for x in xs], nodes)
+            ys = trace(op, [x.value for x in xs], [x.node for x in xs])
         inputs, outs = op.traced
-        for mine, node, x in zip(inputs, nodes, xs, strict=True):
-            self.sources[mine.node] = node or constant(x.value)
+        for mine, x in zip(inputs, xs, strict=True):
+            self.sources[mine.node] = x.node or constant(x.value)
         for y, out in zip(ys if op.many else (ys,), outs, strict=True):
             self.sources[y.node] = out.node or constant(out.value)
         return ys
@@ -296,8 +282,7 @@ class Tracer:
         return found
 
     def _live_placeholders(self) -> list[Any]:
-        alive = [r() for r in self._variables]
-        return [v for v in alive if v is not None and v.value.__class__ is Spec]
+        return [v for r in self._variables if (v := r()) is not None and v.value.__class__ is Spec]
 
 
 def _passed_on(node: Node) -> Node | None:
@@ -311,9 +296,3 @@ def _passed_on(node: Node) -> Node | None:
     if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
         return None
     return node.inputs[index]
-
-
-def _truth(number: Number) -> bool:
-    if number.truth is None:
-        number.truth = bool(number.read())
-    return number.truth

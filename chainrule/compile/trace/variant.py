@@ -9,113 +9,23 @@ Notation: `t` a state tensor, `a` its array, `g` its gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any, final
-from weakref import ref
 
 import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.runtime.backend import Run
 from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.held import OWN, Draw, Held, HeldGrad, HeldNumber
 from chainrule.engine.graph import apply, variable
-from chainrule.engine.node import Node
-from chainrule.engine.op import Array, Spec
+from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor
 from chainrule.random import noting
 
 MISFIT: Any = object()
 """What a call gives where the state is not as it was when the variant was traced."""
-
-
-@final
-@dataclass(eq=False, slots=True)
-class Held:
-    """A state tensor: an input, and with `updated` an output, too."""
-
-    tensor: ref[Any]
-    spec: Spec
-    node: Node | None
-    updated: bool
-    checked_array: Any = field(default=lambda: None)
-    """The array of the latest call that was checked, weakly; nothing when it is gone."""
-    plain: bool = False
-    """Whether that array can be given to the program as it is, if nobody else sees it."""
-
-    def fits(self, a: Array, node: Node | None) -> bool:
-        """Whether the program can take this array, and this need of a gradient."""
-        was = self.node is not None and self.node.needs
-        if (node is not None and node.needs) is not was:
-            return False
-        if a.shape != self.spec.shape or a.dtype != self.spec.dtype:
-            return False
-        self.node = node
-        self.checked_array = ref(a)
-        self.plain = _writable(a) if self.updated else a.flags.num & READY == READY
-        return True
-
-
-@final
-@dataclass(eq=False, slots=True)
-class HeldGrad:
-    """The gradient of a state tensor; `read` and `written` by the program.
-
-    `first`: whether there must be one before the call, None if that does not matter. `last`:
-    whether there is one afterwards, None if it stays as it is.
-    """
-
-    tensor: ref[Any]
-    spec: Spec
-    first: bool | None
-    last: bool | None
-    read: bool
-    written: bool
-
-    def array(self, g: Any) -> tuple[Array, bool] | None:
-        """The array for the program, and whether it is a new one; None if `g` does not fit."""
-        if g is not None:
-            a = g.value
-            if a.shape != self.spec.shape or a.dtype != self.spec.dtype:
-                g = None
-            elif not self.written or (
-                getrefcount(g) <= _OWN_VARIABLE and getrefcount(a) <= _OWN and _writable(a)
-            ):
-                return np.ascontiguousarray(a).reshape(a.shape), False
-            elif self.read:
-                return a.copy(order="C"), True
-        return None if self.read else (np.empty(self.spec.shape, self.spec.dtype), True)
-
-
-@final
-@dataclass(eq=False, slots=True)
-class Draw:
-    """Random numbers that are drawn before every call; `read` by the program or only passed by."""
-
-    take: Callable[[], Array]
-    read: bool
-
-
-@final
-@dataclass(eq=False, slots=True)
-class HeldNumber:
-    """A Python number that is read before every call; if `truth` is known, it must stay so."""
-
-    read: Callable[[], float]
-    check: Callable[[], None]
-    truth: bool | None
-    array: Array
-    name: str
-    last: Any = None
-
-    def fits(self, value: float) -> bool:
-        """Take over another value than that of the latest call, if it fits."""
-        self.check()
-        if self.truth is not None and bool(value) is not self.truth:
-            return False
-        self.array[()] = value
-        self.last = value
-        return True
 
 
 @final
@@ -183,9 +93,8 @@ class Variant:
             and self._grads(put, graded)
             and self._numbers(put)
             and self._fits(leaves)
+            and (self.fits is None or self.fits(inputs))
         ):
-            return MISFIT
-        if self.fits is not None and not self.fits(inputs):
             return MISFIT
         drawn = self._draw(put) if self.draws else {}
         for _, place in self.changed:
@@ -224,7 +133,7 @@ class Variant:
             if (h.checked_array() is not a or t.node is not h.node) and not h.fits(a, t.node):
                 return False
             if h.updated:
-                if getrefcount(a) > _OWN or not h.plain or self.op is not None:
+                if getrefcount(a) > OWN or not h.plain or self.op is not None:
                     a = a.copy(order="C")
                     moved.append((t, a))
             elif not h.plain:
@@ -291,10 +200,6 @@ def _contiguous(x: Any) -> Array:
     return array if array.flags.num & READY == READY else array.copy(order="C")
 
 
-def _writable(a: Array) -> bool:
-    return a.base is None and a.flags.carray
-
-
 def _change(x: Any, new: Array) -> None:
     """Give an argument that the function changed its new values, as eager code would have."""
     if isinstance(x, Tensor):
@@ -303,19 +208,3 @@ def _change(x: Any, new: Array) -> None:
             x.node = None
     else:
         x[...] = new
-
-
-def _count_own() -> tuple[int, int]:
-    """What `getrefcount` says of a tensor and of its array in a function whose argument it is, if
-    only an object and the caller refer to it. This depends on the interpreter."""
-
-    def counts(t: Any) -> tuple[int, int]:
-        a = t.value
-        return getrefcount(a), getrefcount(t)
-
-    holder = variable(variable(np.zeros(3)))
-    t = holder.value
-    return counts(t)
-
-
-_OWN, _OWN_VARIABLE = _count_own()

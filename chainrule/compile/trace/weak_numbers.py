@@ -1,7 +1,7 @@
 """Python numbers while they are traced: placeholders that take the dtype of what they meet.
 
-`2.0 * x` has the dtype of x whatever that is, and so has `s * x` if s is a Python float that a
-compiled function is given. So its placeholder is marked weak, and cast where it meets another one.
+`2.0 * x` has the dtype of x whatever that is. So has `s * x` if s is a Python float that a compiled
+function is given. So its placeholder is marked weak, and cast where it meets another one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Derivatives of a loop of unknown length, as loops: tangents that are carried along, cotangents
 that are carried back.
 
-Going back needs what each turn began with. A loop that says how many turns it has at most keeps
-that: row k of a tape is a carry before turn k.
+Going back needs what each iteration began with. A loop that says how many iterations it has at most
+keeps that: row k of a tape is a carry before iteration k.
 
-Notation: `xs` the inputs of a turn, `new` its carries afterwards; `dots` tangents, `bars`
+Notation: `xs` the inputs of an iteration, `new` its carries afterwards; `dots` tangents, `bars`
 cotangents.
 """
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
-from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
+from chainrule.compile.trace.closures import close_over, now, run, traced_input
+from chainrule.compile.trace.to_program import node_of
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import alias, apply, order, placeholder, recording, tracer
@@ -29,13 +30,14 @@ from chainrule.ops.indexing.selection import Take
 BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
 
 
-def with_tangents(turns: WhileLoop, moved: Sequence[bool]) -> tuple[WhileLoop, list[int]]:
+def with_tangents(loop: WhileLoop, moved: Sequence[bool]) -> tuple[WhileLoop, list[int]]:
     """The loop that carries tangents, too; `moved` says which inputs have one. And the inputs that
-    have one in some turn: of those, tangents of carries follow the carries, others come last."""
-    n, start, t = turns.carries, now(), tracer()
+    have one in some iteration: of those, tangents of carries follow the carries, others come
+    last."""
+    n, start, t = loop.carries, now(), tracer()
     active = {i for i, m in enumerate(moved) if m}
     with recording(True):
-        xs, new = _one_turn(turns)
+        xs, new = _one_iteration(loop)
         while True:
             dots = {i: placeholder(xs[i].shape, xs[i].dtype) for i in sorted(active)}
             walk = order(_open(new), [x.node for x in xs])
@@ -47,15 +49,15 @@ def with_tangents(turns: WhileLoop, moved: Sequence[bool]) -> tuple[WhileLoop, l
             active |= more
     heads, rest = [i for i in dots if i < n], [i for i in dots if i >= n]
     places = [*xs[:n], *[dots[i] for i in heads], *xs[n:], *[dots[i] for i in rest]]
-    after = [_or_zeros(news[i], xs[i]) for i in heads]
+    after = [or_zeros(news[i], xs[i]) for i in heads]
     made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *after)])
-    return replace(made, extends=turns, most=turns.most), list(dots)
+    return replace(made, extends=loop, most=loop.most), list(dots)
 
 
-def _one_turn(turns: WhileLoop) -> tuple[list[Any], list[Any]]:
-    """A turn on new places: its inputs, and the carries afterwards."""
-    xs = [traced_input(x.shape, x.dtype) for x in turns.program.inputs]
-    return xs, replay(turns.after(), dict(zip(turns.program.inputs, xs, strict=True)), run)
+def _one_iteration(loop: WhileLoop) -> tuple[list[Any], list[Any]]:
+    """An iteration on new places: its inputs, and the carries afterwards."""
+    xs = [traced_input(x.shape, x.dtype) for x in loop.program.inputs]
+    return xs, replay(loop.after(), dict(zip(loop.program.inputs, xs, strict=True)), run)
 
 
 def _open(xs: Sequence[Any]) -> list[Node]:
@@ -63,24 +65,25 @@ def _open(xs: Sequence[Any]) -> list[Node]:
     return [x.node for x in xs if isinstance(x, Variable) and x.node and x.node.needs]
 
 
-def _or_zeros(x: Any, like: Any) -> Any:
+def or_zeros(x: Any, like: Any) -> Any:
+    """`x`, or zeros of a shape and dtype where it is None."""
     return np.zeros(like.shape, like.dtype) if x is None else x
 
 
 # --- going back ----------------------------------------------------------------------------------
 
 
-def with_tapes(turns: WhileLoop, kept: Sequence[int]) -> WhileLoop:
-    """The loop that keeps what these carries are before each turn, on tapes that follow the
+def with_tapes(loop: WhileLoop, kept: Sequence[int]) -> WhileLoop:
+    """The loop that keeps what these carries are before each iteration, on tapes that follow the
     carries."""
-    n, start, t = turns.carries, now(), tracer()
+    n, start, t = loop.carries, now(), tracer()
     with recording(True):
-        xs, new = _one_turn(turns)
-        tapes = [traced_input((turns.most, *xs[i].shape), xs[i].dtype) for i in kept]
+        xs, new = _one_iteration(loop)
+        tapes = [traced_input((loop.most, *xs[i].shape), xs[i].dtype) for i in kept]
         rows = [apply(Keep(), tape, xs[COUNT], xs[i]) for tape, i in zip(tapes, kept, strict=True)]
     places = [*xs[:n], *tapes, *xs[n:]]
     made, _ = close_over(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
-    return replace(made, extends=turns, most=turns.most)
+    return replace(made, extends=loop, most=loop.most)
 
 
 @final
@@ -88,8 +91,8 @@ def with_tapes(turns: WhileLoop, kept: Sequence[int]) -> WhileLoop:
 class Back:
     """The loop that goes back through another one.
 
-    Its carries are a bool (whether it goes on), the number of iterations done, the cotangents of
-    the carries `heads`, and the cotangents of `rest`, which iterations only read. It reads tapes of
+    Its carries are a bool (whether it goes on), the number of iterations done, and cotangents.
+    These are of the carries `heads`, and of `rest`, which iterations only read. It reads tapes of
     `saved_inputs`, what the forward loop reads, and the number of its iterations. It runs as many
     iterations itself, so it can be differentiated, too.
     """
@@ -100,11 +103,11 @@ class Back:
     saved_inputs: list[int]
 
 
-def backward(turns: WhileLoop, ends: Sequence[int]) -> Back:
+def backward(loop: WhileLoop, ends: Sequence[int]) -> Back:
     """From the cotangents of the last carries `ends`."""
-    n, heads, rest = turns.carries, sorted(ends), list[int]()
+    n, heads, rest = loop.carries, sorted(ends), list[int]()
     while True:
-        made, bars = _backward_loop(turns, heads, rest)
+        made, bars = _backward_loop(loop, heads, rest)
         more = sorted({*heads, *[i for i in bars if i < n]}), sorted({i for i in bars if i >= n})
         if more == (heads, rest):
             break
@@ -114,25 +117,25 @@ def backward(turns: WhileLoop, ends: Sequence[int]) -> Back:
     kept = [i for i in range(n) if made.program.inputs[carried + i] in used]
     others = range(carried + n, len(made.program.inputs))
     places = [*range(carried), *[carried + i for i in kept], *others]
-    made = replace(made, program=keep_inputs(made.program, places), most=turns.most)
+    made = replace(made, program=keep_inputs(made.program, places), most=loop.most)
     return Back(made, heads, rest, kept)
 
 
 def _backward_loop(
-    turns: WhileLoop, heads: list[int], rest: list[int]
+    loop: WhileLoop, heads: list[int], rest: list[int]
 ) -> tuple[WhileLoop, set[int]]:
     """The loop with tapes of all carries; and the inputs at which cotangents arrive."""
-    n, t, start = turns.carries, tracer(), now()
-    inputs = turns.program.inputs
+    n, t, start = loop.carries, tracer(), now()
+    inputs = loop.program.inputs
     with recording(True):
         going, done, count = traced_input((), BOOL), traced_input((), I64), traced_input((), I64)
         bars = {i: placeholder(inputs[i].shape, inputs[i].dtype) for i in (*heads, *rest)}
-        tapes = [traced_input((turns.most, *x.shape), x.dtype) for x in inputs[:n]]
+        tapes = [traced_input((loop.most, *x.shape), x.dtype) for x in inputs[:n]]
         reads = [traced_input(x.shape, x.dtype) for x in inputs[n:]]
         at = count - 1 - done
         xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
-        arrived = _pull_back(turns, xs, {i: bars[i] for i in heads})
-        news = [_or_zeros(arrived.get(i), inputs[i]) for i in heads]
+        arrived = _pull_back(loop, xs, {i: bars[i] for i in heads})
+        news = [or_zeros(arrived.get(i), inputs[i]) for i in heads]
         news += [bars[i] + arrived[i] if i in arrived else bars[i] for i in rest]
         news = [at > 0, done + 1, *news]
     places = [going, done, *bars.values(), *tapes, *reads, count]
@@ -140,10 +143,10 @@ def _backward_loop(
     return made, set(arrived)
 
 
-def _pull_back(turns: WhileLoop, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
-    """The cotangents of the inputs `xs` of a turn, from those of carries after it."""
+def _pull_back(loop: WhileLoop, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
+    """The cotangents of the inputs `xs` of an iteration, from those of carries after it."""
     at = [alias(x) if x.dtype.kind in INEXACT else x for x in xs]
-    new = replay(turns.after(), dict(zip(turns.program.inputs, at, strict=True)), run)
+    new = replay(loop.after(), dict(zip(loop.program.inputs, at, strict=True)), run)
     seeds: dict[Node, Any] = {}
     for i, bar in bars.items():
         node = node_of(new[i])

@@ -1,8 +1,8 @@
-"""`while_loop` as one op of a compiled function: its turn is a program, traced once.
+"""`while_loop` as one op of a compiled function: its iteration is a program, traced once.
 
-The program is closed: whatever a turn reads from around it is an input. So its derivative along
-tangents is made by running the program once more, on placeholders; so is the same loop for many
-examples. Each is again such an op (`while_derivatives.py`).
+The program is closed: whatever an iteration reads from around it is an input. So its derivative
+along tangents is made by running the program once more, on placeholders; so is the same loop for
+many examples. Each is again such an op (`while_derivatives.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, depending, replay
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.runtime.backend import build_unchecked
-from chainrule.compile.trace.closures import close_over, node_of, now, run, traced_input
-from chainrule.compile.trace.loop_bodies import Before
+from chainrule.compile.trace.closures import close_over, now, run, traced_input
+from chainrule.compile.trace.loop_scope import Before
+from chainrule.compile.trace.to_program import node_of
 from chainrule.compile.trace.tracer import Tracer
-from chainrule.compile.trace.while_derivatives import backward, with_tangents, with_tapes
+from chainrule.compile.trace.while_derivatives import backward, or_zeros, with_tangents, with_tapes
 from chainrule.engine.graph import apply, recording, tracer, variable
 from chainrule.engine.op import Need, Op, Spec, new_op
 from chainrule.errors import TraceError, describe
@@ -32,7 +33,7 @@ from chainrule.ops.shapes.shaping import reshape
 
 
 class While(Op):
-    """All turns of a `while_loop`: the carries when it ends."""
+    """All iterations of a `while_loop`: the carries when it ends."""
 
     loop: WhileLoop
     many: ClassVar[bool] = True
@@ -44,7 +45,7 @@ class While(Op):
         return "while_loop"
 
     def eval(self, *xs: Any) -> Any:
-        """The last carries; each turn is a call."""
+        """The last carries; each iteration is a call."""
         arrays = [np.array(a, order="C") for a in xs]  # the program writes into these
         while arrays[0]:
             self.loop.run(build_unchecked, arrays)
@@ -59,18 +60,20 @@ class While(Op):
         return tuple(range(1, 1 + len(self.loop.program.inputs)))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The loop once more, keeping what each turn begins with, and one that goes back."""
+        """The loop once more, keeping what each iteration begins with, and one that goes back."""
         self._refuse_functions()
-        turns, n = self.loop, self.loop.carries
-        if turns.most is None:
+        loop, n = self.loop, self.loop.carries
+        if loop.most is None:
             raise TraceError(_ENDLESS)
-        back = backward(turns, [i for i, bar in enumerate(g) if bar is not None])
-        inputs = turns.program.inputs
-        tapes = [_zeros((turns.most, *inputs[i].shape), inputs[i].dtype) for i in back.saved_inputs]
-        ends = apply(new_op(While, with_tapes(turns, back.saved_inputs)), *xs[:n], *tapes, *xs[n:])
+        back = backward(loop, [i for i, bar in enumerate(g) if bar is not None])
+        inputs = loop.program.inputs
+        tapes = [
+            np.zeros((loop.most, *inputs[i].shape), inputs[i].dtype) for i in back.saved_inputs
+        ]
+        ends = apply(new_op(While, with_tapes(loop, back.saved_inputs)), *xs[:n], *tapes, *xs[n:])
         count, last = ends[COUNT], [*g, *[None] * (len(inputs) - n)]
         moved = [*back.heads, *back.rest]
-        bars = [_or_zeros(last[i], inputs[i]) for i in moved]
+        bars = [or_zeros(last[i], inputs[i]) for i in moved]
         kept = ends[n:]
         start = count > 0, np.zeros((), np.int64)
         found = apply(new_op(While, back.loop), *start, *bars, *kept, *xs[n:], count)
@@ -83,10 +86,10 @@ class While(Op):
         n, inputs = self.loop.carries, self.loop.program.inputs
         wide, moved = with_tangents(self.loop, [t is not None for t in ts])
         heads, rest = [i for i in moved if i < n], [i for i in moved if i >= n]
-        dots = [_or_zeros(ts[i], inputs[i]) for i in heads]
+        dots = [or_zeros(ts[i], inputs[i]) for i in heads]
         ends = apply(new_op(While, wide), *xs[:n], *dots, *xs[n:], *[ts[i] for i in rest])
         found = dict(zip(heads, ends[n:], strict=True))
-        still = [variable(_zeros(x.shape, x.dtype)) for x in inputs[:n]]
+        still = [variable(np.zeros(x.shape, x.dtype)) for x in inputs[:n]]
         return tuple([found.get(i, zero) for i, zero in enumerate(still)])
 
     def _refuse_functions(self) -> None:
@@ -106,52 +109,44 @@ _ENDLESS = (
 )
 
 
-def _zeros(shape: Any, dtype: Any) -> Any:
-    return np.zeros(shape, dtype)
-
-
-def _or_zeros(x: Any, like: Term) -> Any:
-    return _zeros(like.shape, like.dtype) if x is None else x
-
-
 def loop_op(
-    tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
+    tracer: Tracer, iteration: Iteration, going: Any, state: list[Any], most: int | None
 ) -> list[Any]:
-    """The last state of a loop of at most so many turns, as results of one op; `turn` gives whether
-    it goes on, and the new state."""
+    """The last state of a loop of at most so many iterations, as results of one op; `iteration`
+    gives whether it goes on, and the new state."""
     if most is not None:
-        going, turn = going & (most > 0), _counting(turn, most)
+        going, iteration = going & (most > 0), _counting(iteration, most)
         state = [variable(np.zeros((), np.int64)), *state]
-    ends = traced_loop(tracer, turn, going, state, most)
+    ends = traced_loop(tracer, iteration, going, state, most)
     return ends if most is None else ends[1:]
 
 
 def traced_loop(
-    tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
+    tracer: Tracer, iteration: Iteration, going: Any, state: list[Any], most: int | None
 ) -> list[Any]:
-    """The last state of a loop; if `most` is given, the first of the state counts turns."""
+    """The last state of a loop; if `most` is given, the first of the state counts iterations."""
     before = Before.of(tracer)
     start = now()
     given = [traced_input(s.shape, s.dtype) for s in (going, *state)]
     with recording(True):
-        more, new = turn(given[1:])
+        more, new = iteration(given[1:])
     _refuse_effects(tracer, before)
     news = [node_of(x) for x in (more, *new)]
     before.back(tracer)
-    turns, consts = close_over(tracer, start, [x.node for x in given], news)
+    loop, consts = close_over(tracer, start, [x.node for x in given], news)
     outside = [variable(Spec(n.shape, n.dtype), n) for n in consts]
-    ends = apply(new_op(While, replace(turns, most=most)), going, *state, *outside)
+    ends = apply(new_op(While, replace(loop, most=most)), going, *state, *outside)
     return list(ends[1:])
 
 
-Turn = Callable[[list[Any]], tuple[Any, list[Any]]]
+Iteration = Callable[[list[Any]], tuple[Any, list[Any]]]
 
 
-def _counting(turn: Turn, most: int) -> Turn:
-    """The turn with a carry in front that counts, and ends the loop."""
+def _counting(iteration: Iteration, most: int) -> Iteration:
+    """The iteration with a carry in front that counts, and ends the loop."""
 
     def count_iterations(given: list[Any]) -> tuple[Any, list[Any]]:
-        more, new = turn(given[1:])
+        more, new = iteration(given[1:])
         count = given[0] + 1
         return more & (count < most), [count, *new]
 
@@ -159,7 +154,7 @@ def _counting(turn: Turn, most: int) -> Turn:
 
 
 def _refuse_effects(tracer: Tracer, before: Before) -> None:
-    """An error for what a turn does besides giving a new state."""
+    """An error for what an iteration does besides giving a new state."""
     if len(tracer.draws) != before.draws:
         raise TraceError(
             "while_loop: a turn draws random numbers, and how many all turns draw is not known "
@@ -183,17 +178,17 @@ def _refuse_effects(tracer: Tracer, before: Before) -> None:
 def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     """One loop for all examples. Where they differ in how long they go on, it goes on while any
     does, and those that are done keep their state."""
-    turns = op.loop
-    flags, own = _spread(turns, batched)
+    loop = op.loop
+    flags, own = _spread(loop, batched)
     wide = [
         broadcast_to(x, (size, *x.shape)) if f and not b else x
         for x, f, b in zip(xs, flags, batched, strict=True)
     ]
     start, t = now(), tracer()
     places = [traced_input(x.shape, x.dtype) for x in wide]
-    known: dict[Term, Any] = dict(zip(turns.program.inputs, places, strict=True))
-    marked = {i for i, f in zip(turns.program.inputs, flags, strict=True) if f}
-    found = depending(turns.after(), marked)
+    known: dict[Term, Any] = dict(zip(loop.program.inputs, places, strict=True))
+    marked = {i for i, f in zip(loop.program.inputs, flags, strict=True) if f}
+    found = depending(loop.after(), marked)
 
     def each(t: Term, args: list[Any]) -> Any:
         if t not in found:
@@ -201,8 +196,8 @@ def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
         return batch(t.op, args, [a in found for a in t.args], size)
 
     with recording(True):
-        new = replay(turns.after(), known, each)
-        pairs = list(zip(turns.after(), new, flags, strict=False))
+        new = replay(loop.after(), known, each)
+        pairs = list(zip(loop.after(), new, flags, strict=False))
         new = [broadcast_to(x, (size, *x.shape)) if f and a not in found else x
                for a, x, f in pairs]  # fmt: skip
         if own:
@@ -210,9 +205,9 @@ def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
             wide = [apply(_ANY, wide[0]), *wide]
     nodes = [node_of(x) for x in new]
     made, _ = close_over(t, start, [p.node for p in places], nodes)
-    same = turns.extends if not any(flags[: _shared_carries(turns)]) else None
-    most = turns.most if turns.most is not None and not flags[COUNT] else None
-    made = replace(made, inlined=turns.inlined, extends=same, most=most)
+    same = loop.extends if not any(flags[: _shared_carries(loop)]) else None
+    most = loop.most if loop.most is not None and not flags[COUNT] else None
+    made = replace(made, inlined=loop.inlined, extends=same, most=most)
     ends = apply(new_op(While, made), *wide)[own:]
     return tuple(
         [y if f else broadcast_to(y, (size, *y.shape)) for y, f in zip(ends, flags, strict=False)]
@@ -229,9 +224,9 @@ def _(op: Keep, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     return reshape(apply(op, flat, at + first, row), tape.shape)
 
 
-def _shared_carries(turns: WhileLoop) -> int:
+def _shared_carries(loop: WhileLoop) -> int:
     """How many carries are those of the loop that this one extends."""
-    return turns.extends.carries if turns.extends is not None else 0
+    return loop.extends.carries if loop.extends is not None else 0
 
 
 _ANY = Found("any", (0,), False)
@@ -253,15 +248,16 @@ def _beside(going: Any, x: Any) -> Any:
     return reshape(going, (going.shape[0], *[1] * (len(x.shape) - 1)))
 
 
-def _spread(turns: WhileLoop, batched: Sequence[bool]) -> tuple[list[bool], bool]:
-    """Which inputs differ between examples in some turn, and whether the number of turns does."""
+def _spread(loop: WhileLoop, batched: Sequence[bool]) -> tuple[list[bool], bool]:
+    """Which inputs differ between examples in some iteration, and whether the number of iterations
+    does."""
     flags = list(batched)
     while True:
         if flags[0]:  # then each carry is what it was when its example ended
-            flags[: turns.carries] = [True] * turns.carries
-        marked = {t for t, f in zip(turns.program.inputs, flags, strict=True) if f}
-        found = depending(turns.after(), marked)
-        more = [f or t in found for f, t in zip(flags, turns.after(), strict=False)]
-        if more == flags[: turns.carries]:
+            flags[: loop.carries] = [True] * loop.carries
+        marked = {t for t, f in zip(loop.program.inputs, flags, strict=True) if f}
+        found = depending(loop.after(), marked)
+        more = [f or t in found for f, t in zip(flags, loop.after(), strict=False)]
+        if more == flags[: loop.carries]:
             return flags, flags[0]
-        flags[: turns.carries] = more
+        flags[: loop.carries] = more

@@ -216,9 +216,6 @@ def _relocations(r: Reader) -> Iterator[Relocation]:
 
 # --- LEB128: numbers in as many bytes as they need ------------------------------------------------
 
-PADDED = 5
-"""Bytes of a number that a relocation may change."""
-
 
 def leb128(n: int) -> bytes:
     """`n`, at least 0, in as few bytes as it takes."""

@@ -182,9 +182,9 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     return r.op(Sum((len(every.shape) - 1,), False), every)
 
 
-def _transpose_if(r: Rewriter, x: Term, turn: bool) -> Term:
+def _transpose_if(r: Rewriter, x: Term, swap: bool) -> Term:
     n = len(x.shape)
-    return r.op(Permute((*range(n - 2), n - 1, n - 2)), x) if turn else x
+    return r.op(Permute((*range(n - 2), n - 1, n - 2)), x) if swap else x
 
 
 # --- complex numbers that are real, and rows of the op table -------------------------------------

@@ -1,9 +1,10 @@
 """Discrete Fourier transforms as sums and products of arrays.
 
-A length n = r m is done by r transforms of length m at once, with the results in their order after
-each (Stockham's form). (P, r m, S) is seen as (P, r, m, S). Transforms of r points along the second
-axis, times powers of exp(-2 pi i / n), go to (P, m, r S). All axes behind are one, so that an inner
-axis is as good as the last. Lengths with a large prime factor are convolutions (Bluestein).
+A length n = r m is done by r transforms of length m at once. After each the results are in their
+order (Stockham's form). (P, r m, S) is seen as (P, r, m, S). Transforms of r points along the
+second axis, times powers of exp(-2 pi i / n), go to (P, m, r S). All axes behind are one, so that
+an inner axis is as good as the last. Lengths with a large prime factor are convolutions
+(Bluestein).
 
 Notation: `P` what stands before the axis, `S` what stands behind it, n its length, r a radix.
 """

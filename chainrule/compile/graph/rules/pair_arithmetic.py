@@ -64,44 +64,21 @@ class Num:
         """Of the term."""
         return self.term.dtype
 
-    def __add__(self, other: Num | float) -> Num:
-        return self.m.op(ew.add, self, other)
-
-    def __sub__(self, other: Num | float) -> Num:
-        return self.m.op(ew.sub, self, other)
-
-    def __rsub__(self, other: float) -> Num:
-        return self.m.op(ew.sub, other, self)
-
-    def __mul__(self, other: Num | float) -> Num:
-        return self.m.op(ew.mul, self, other)
-
-    def __truediv__(self, other: Num | float) -> Num:
-        return self.m.op(ew.div, self, other)
-
-    def __rtruediv__(self, other: float) -> Num:
-        return self.m.op(ew.div, other, self)
-
-    def __neg__(self) -> Num:
-        return self.m.op(ew.neg, self)
-
-    def __gt__(self, other: Num | float) -> Num:
-        return self.m.op(ew.greater, self, other)
-
-    def __lt__(self, other: Num | float) -> Num:
-        return self.m.op(ew.less, self, other)
-
-    def __ge__(self, other: Num | float) -> Num:
-        return self.m.op(ew.greater_equal, self, other)
-
-    def __and__(self, other: Num) -> Num:
-        return self.m.op(ew.logical_and, self, other)
-
-    def __or__(self, other: Num) -> Num:
-        return self.m.op(ew.logical_or, self, other)
-
-    def __invert__(self) -> Num:
-        return self.m.op(ew.logical_not, self)
+    # fmt: off
+    def __add__(self, x: Num | float) -> Num: return self.m.op(ew.add, self, x)
+    def __sub__(self, x: Num | float) -> Num: return self.m.op(ew.sub, self, x)
+    def __rsub__(self, x: float) -> Num: return self.m.op(ew.sub, x, self)
+    def __mul__(self, x: Num | float) -> Num: return self.m.op(ew.mul, self, x)
+    def __truediv__(self, x: Num | float) -> Num: return self.m.op(ew.div, self, x)
+    def __rtruediv__(self, x: float) -> Num: return self.m.op(ew.div, x, self)
+    def __neg__(self) -> Num: return self.m.op(ew.neg, self)
+    def __gt__(self, x: Num | float) -> Num: return self.m.op(ew.greater, self, x)
+    def __lt__(self, x: Num | float) -> Num: return self.m.op(ew.less, self, x)
+    def __ge__(self, x: Num | float) -> Num: return self.m.op(ew.greater_equal, self, x)
+    def __and__(self, x: Num) -> Num: return self.m.op(ew.logical_and, self, x)
+    def __or__(self, x: Num) -> Num: return self.m.op(ew.logical_or, self, x)
+    def __invert__(self) -> Num: return self.m.op(ew.logical_not, self)
+    # fmt: on
 
     def where(self, a: Num | float, b: Num | float) -> Num:
         """`a` where it holds, `b` elsewhere."""

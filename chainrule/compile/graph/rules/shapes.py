@@ -72,9 +72,9 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if a.dtype != b.dtype:
         dtype = np.result_type(a.dtype, b.dtype)
         return r.op(op, r.cast(a, dtype), r.cast(b, dtype))
-    if _is_turn(a):
+    if _is_transposed(a):
         return r.op(MatMul(not op.transpose_a, op.transpose_b), *a.args, b)
-    if _is_turn(b):
+    if _is_transposed(b):
         return r.op(MatMul(op.transpose_a, not op.transpose_b), a, *b.args)
     if len(b.shape) == 2 and len(a.shape) > 2 and not op.transpose_a:
         rows = 1
@@ -85,7 +85,7 @@ def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     return None
 
 
-def _is_turn(x: Term) -> bool:
+def _is_transposed(x: Term) -> bool:
     """Whether `x` is something with its last two axes exchanged."""
     if not isinstance(x.op, Permute):
         return False

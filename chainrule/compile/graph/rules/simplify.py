@@ -31,8 +31,8 @@ def simplify(program: Program, terms: Terms, whole: frozenset[int] = frozenset()
     real = widen_half_precision(complex_to_pairs(program, terms, whole), terms)
     made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
-        if (turns := while_loop_of(t)) is not None:
-            turns.simple(simplified_body)
+        if (loop := while_loop_of(t)) is not None:
+            loop.simple(simplified_body)
     return made
 
 

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.compile.graph.compiled_ops import ProgramOp
 from chainrule.compile.graph.rules.decompositions import is_top
 from chainrule.compile.graph.rules.elementwise_decompositions import where
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
-from chainrule.engine.op import Op, Spec
+from chainrule.engine.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo
@@ -39,7 +40,7 @@ from chainrule.ops.windows.windows import Windows
 I64 = np.dtype(np.int64)
 
 
-class SlidingWindows(Op):
+class SlidingWindows(ProgramOp):
     """What each window sees: (.., *size) -> (.., *kernel, *out); `fill` beyond the array's ends."""
 
     windows: Windows
@@ -63,12 +64,8 @@ class SlidingWindows(Op):
         (x,), w = xs, self.windows
         return Spec((*x.shape[: -w.ndim], *w.kernel, *w.out), x.dtype)
 
-    def reads(self, i: int) -> None:
-        """It stands in programs only, whose derivatives have been taken."""
-        return
 
-
-class Spaced(Op):
+class Spaced(ProgramOp):
     """Each kernel place's share of the array: (.., *kernel, *out) -> (.., *kernel, *size), 0 where
     the window that would see an element by that place does not exist.
     """
@@ -96,10 +93,6 @@ class Spaced(Op):
         """The shape above, and the input's dtype."""
         (x,), w = xs, self.windows
         return Spec((*x.shape[: -2 * w.ndim], *w.kernel, *w.size), x.dtype)
-
-    def reads(self, i: int) -> None:
-        """It stands in programs only, whose derivatives have been taken."""
-        return
 
 
 def _kernel_axes(w: Windows, ndim: int) -> Shape:

@@ -95,7 +95,7 @@ class _OffsetChecker:
         """Counters whose loops end where others decide, the innermost last."""
 
     def body(self, body: Sequence[Stmt]) -> None:
-        """Statements, but those of loops without a turn."""
+        """Statements, but those of loops without an iteration."""
         for s in body:
             self._statement(s)
 
@@ -168,9 +168,9 @@ class _OffsetChecker:
         for v, upto in reversed(self._ended):
             c = at.coefficient(v)
             if c:
-                at = at.plus(Affine(0, ((v, -c),)))
+                at += Affine(0, ((v, -c),))
                 if (self._size(c) > 0) == (sign > 0):
-                    at = at.plus(upto.plus(Affine(-1)).times(c))
+                    at += (upto - 1) * c
         return at
 
     def _box(self, at: Affine) -> Interval:

@@ -17,7 +17,6 @@ from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, broadcast_index, full_view
 from chainrule.compile.lower.algorithms.lapack_calls import I32, Factoring, entire
 from chainrule.compile.lower.builder import Builder
-from chainrule.compile.lower.index_arrays import BOOL
 from chainrule.compile.lower.plan import Plan
 
 _BLOCK = 64
@@ -32,11 +31,11 @@ def cholesky(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     f, (x,), n = Factoring(plan, builder, t, t.shape[:-2], t.dtype), t.args, t.shape[-1]
     e, a = builder.exprs, f.floats(n * n, "factor")
     (i, j), (row, col) = builder.counters((n, n))
-    inside = e.fn("less_equal", e.index(col), e.index(row), dtype=BOOL)
-    value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype), dtype=t.dtype)
-    lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
+    inside = e.fn("less_equal", e.index(col), e.index(row))
+    value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype))
+    lower = f.nested([i, j], [Store(a, row * n + col, value)])
     (p, q), (row, col) = builder.counters((n, n))
-    copied = builder.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
+    copied = builder.store(t, (*f.lead, row, col), e.load(a, row * n + col))
     call = f.call("potrf", "U", n, entire(a, "inout"), n)
     return f.or_eager([lower, call, f.nested([p, q], [copied])])
 
@@ -61,7 +60,7 @@ def inverse(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     left, right = f.floats(n * n, "factors"), f.floats(n * n, "solutions")
 
     def identity(at: Index) -> Expr:
-        same = e.fn("equal", e.index(at[0]), e.index(at[1]), dtype=BOOL)
+        same = e.fn("equal", e.index(at[0]), e.index(at[1]))
         return e.cast(same, t.dtype)
 
     return f.or_eager([
@@ -118,8 +117,8 @@ def det(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     f = Factoring(plan, builder, t, t.shape, t.dtype)
 
     def given(sign: Expr, log: Expr) -> list[Stmt]:
-        size = builder.exprs.fn("exp", log, dtype=t.dtype)
-        return [builder.store(t, f.lead, builder.exprs.fn("mul", sign, size, dtype=t.dtype))]
+        size = builder.exprs.fn("exp", log)
+        return [builder.store(t, f.lead, builder.exprs.fn("mul", sign, size))]
 
     return [_by_pivots(f, given)]
 
@@ -144,10 +143,10 @@ def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[
     i, sign, log, own = builder.var(n), builder.local(d), builder.local(d), builder.local(d)
     one, none = e.lit(1, d), e.lit(0, d)
     next_ = e.cast(e.index(Affine(1, ((i, 1),))), I32)
-    stays = e.fn("equal", e.load(pivots, Affine.of(i)), next_, dtype=BOOL)
-    turned = e.fn("where", stays, one, e.lit(-1, d), dtype=d)
-    size = e.fn("log", e.fn("abs", e.local(own), dtype=d), dtype=d)
-    signs = e.fn("mul", turned, e.fn("sign", e.local(own), dtype=d), dtype=d)
+    stays = e.fn("equal", e.load(pivots, Affine.of(i)), next_)
+    turned = e.fn("where", stays, one, e.lit(-1, d))
+    size = e.fn("log", e.fn("abs", e.local(own)))
+    signs = e.fn("mul", turned, e.fn("sign", e.local(own)))
     diagonal: list[Stmt] = [
         Let(own, e.load(a, Affine(0, ((i, n + 1),)))),
         Into(sign, "mul", signs),
@@ -161,8 +160,8 @@ def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[
         Let(log, none),
         For(i, tuple(diagonal)),
         *given(
-            e.fn("where", zero, none, e.local(sign), dtype=d),
-            e.fn("where", zero, e.lit(-np.inf, d), e.local(log), dtype=d),
+            e.fn("where", zero, none, e.local(sign)),
+            e.fn("where", zero, e.lit(-np.inf, d), e.local(log)),
         ),
     ])  # fmt: skip
 
@@ -179,9 +178,9 @@ def qr(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     a, tau = f.floats(m * max(n, cols), "factors"), f.floats(k, "reflections")  # type: ignore[type-var]
     work = f.floats(_BLOCK * max(n, cols), "for LAPACK")  # type: ignore[type-var]
     (i, j), (row, col) = builder.counters(r.shape[-2:])
-    above = e.fn("less_equal", e.index(row), e.index(col), dtype=BOOL)
-    value = e.load(a, row.plus(col.times(m)))
-    upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
+    above = e.fn("less_equal", e.index(row), e.index(col))
+    value = e.load(a, row + col * m)
+    upper = e.fn("where", above, value, e.lit(0, q.dtype))
     store = Store(r, full_view(r).at((*f.lead, row, col)), upper)
     lent = entire(work, "out"), work.size
     return f.or_eager([

@@ -13,7 +13,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from chainrule.compile.graph.compiled_ops import Otherwise
+from chainrule.compile.graph.compiled_ops import Fallback
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Buffer, Expr
@@ -65,13 +65,13 @@ class Factoring:
     def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:
         """Fill `b` with a matrix, column by column."""
         (i, j), (row, col) = self.builder.counters((rows, cols))
-        store = Store(b, row.plus(col.times(rows)), of((row, col)))
+        store = Store(b, row + col * rows, of((row, col)))
         return self.nested([j, i], [store])
 
     def back(self, y: View, b: Buffer, ld: Extent, rows: Extent, cols: Extent) -> Stmt:
         """Copy a matrix, whose columns are `ld` apart in `b`, to where `y` has it."""
         (i, j), (row, col) = self.builder.counters((rows, cols))
-        value = self.e.load(b, row.plus(col.times(ld)))
+        value = self.e.load(b, row + col * ld)
         return self.nested([i, j], [Store(y.buffer, y.at((*self.lead, row, col)), value)])
 
     def nested(self, axes: Sequence[Any], body: Sequence[Stmt]) -> Stmt:
@@ -86,7 +86,7 @@ class Factoring:
     def failed(self) -> Expr:
         """Whether the last call did not succeed."""
         said = self.e.load(self.info, ZERO)
-        return self.e.fn("not_equal", said, self.e.lit(0, I32), dtype=BOOL)
+        return self.e.fn("not_equal", said, self.e.lit(0, I32))
 
     def all(self, body: Sequence[Stmt]) -> list[Stmt]:
         """`body` for each matrix of the batch."""
@@ -104,7 +104,7 @@ class Factoring:
         assert isinstance(host, Host)
         first = Let(bad, e.lit(False, BOOL))
         outputs = (*host.outputs, Strided(flag, 0, (), ()))
-        return [[first, *tried, told], [Host(Otherwise(host.op), host.inputs, outputs, flag)]]
+        return [[first, *tried, told], [Host(Fallback(host.op), host.inputs, outputs, flag)]]
 
 
 def entire(b: Buffer, use: Literal["in", "out", "inout"]) -> Span:

@@ -15,7 +15,7 @@ from typing import Any, final
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr
 from chainrule.compile.loops.views import Index, broadcast_index
-from chainrule.compile.lower.index_arrays import BOOL, I64, Elements
+from chainrule.compile.lower.index_arrays import Elements
 from chainrule.ops.reductions.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
 
 
@@ -34,7 +34,7 @@ def _own(e: Elements, t: Term, at: Index) -> Expr:
 
 def _running(label: str) -> Scan:
     def step(e: Elements, t: Term, at: Index, before: Expr) -> Expr:
-        return e.exprs.fn(label, before, _own(e, t, at), dtype=t.dtype)
+        return e.exprs.fn(label, before, _own(e, t, at))
 
     return Scan(_own, step)
 
@@ -47,8 +47,8 @@ def _summand(e: Elements, t: Term, at: Index) -> Expr:
 def _recur(e: Elements, t: Term, at: Index, before: Expr) -> Expr:
     a = t.args[0]
     factor = e.exprs.cast(e.element(a, broadcast_index(at, a.shape)), t.dtype)
-    grown = e.exprs.fn("mul", factor, before, dtype=t.dtype)
-    return e.exprs.fn("add", grown, _summand(e, t, at), dtype=t.dtype)
+    grown = e.exprs.fn("mul", factor, before)
+    return e.exprs.fn("add", grown, _summand(e, t, at))
 
 
 def _place(e: Elements, t: Term, at: Index) -> Expr:
@@ -62,12 +62,12 @@ def _better(e: Elements, t: Term, at: Index, before: Expr) -> Expr:
     held = tuple([Affine.of(before) if a == axis else i for a, i in enumerate(at)])
     new, old = e.element(x, at), e.element(x, held)
     label = "greater" if op.largest else "less"  # type: ignore[union-attr]
-    better = ex.fn(label, new, old, dtype=BOOL)
+    better = ex.fn(label, new, old)
     if x.dtype.kind == "f":
-        known = ex.fn("logical_not", ex.fn("isnan", old, dtype=BOOL), dtype=BOOL)
-        nan = ex.fn("logical_and", ex.fn("isnan", new, dtype=BOOL), known, dtype=BOOL)
-        better = ex.fn("logical_or", better, nan, dtype=BOOL)
-    return ex.fn("where", better, ex.index(at[axis]), before, dtype=I64)
+        known = ex.fn("logical_not", ex.fn("isnan", old))
+        nan = ex.fn("logical_and", ex.fn("isnan", new), known)
+        better = ex.fn("logical_or", better, nan)
+    return ex.fn("where", better, ex.index(at[axis]), before)
 
 
 def _axis(t: Term) -> int:

@@ -16,7 +16,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.statements import For, Into, Let, Stmt
 from chainrule.compile.lower.builder import Builder
-from chainrule.compile.lower.index_arrays import BOOL, I64
+from chainrule.compile.lower.index_arrays import I64
 from chainrule.compile.lower.plan import Plan
 
 _MOST = 62
@@ -31,15 +31,15 @@ def search(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     first, digits = _digits(builder, n)
     axes, at = builder.counters(t.shape)
     place, step = builder.local(I64), builder.var(_MOST if first else digits.const)
-    high = digits.plus(Affine(-1)).plus(Affine.of(step).times(-1))
-    digit = e.fn("bitwise_left_shift", e.lit(1, I64), e.index(high), dtype=I64)
-    end = e.fn("add", e.local(place), digit, dtype=I64)
-    there = e.fn("less_equal", end, e.index(Affine(n)), dtype=BOOL)
-    last = e.cast(builder.element(x, (Affine.of(end).plus(Affine(-1)),), there), dtype)
+    high = digits - 1 - step
+    digit = e.fn("bitwise_left_shift", e.lit(1, I64), e.index(high))
+    end = e.fn("add", e.local(place), digit)
+    there = e.fn("less_equal", end, e.index(Affine(n)))
+    last = e.cast(builder.element(x, (Affine.of(end) - 1,), there), dtype)
     v = e.cast(builder.element(wanted, at), dtype)
     before = _before(e, last, v) if op.side == "left" else _not(e, _before(e, v, last))  # type: ignore[union-attr]
-    counts = e.fn("logical_and", there, before, dtype=BOOL)
-    more = Into(place, "add", e.fn("where", counts, digit, e.lit(0, I64), dtype=I64))
+    counts = e.fn("logical_and", there, before)
+    more = Into(place, "add", e.fn("where", counts, digit, e.lit(0, I64)))
     loop = For(step, (more,), upto=digits if first else None)
     body = [Let(place, e.lit(0, I64)), loop, builder.store(t, at, e.local(place))]
     return [[*first, *builder.nest(axes, body)]]
@@ -50,21 +50,20 @@ def _digits(builder: Builder, n: Extent) -> tuple[list[Stmt], Affine]:
     if isinstance(n, int):
         return [], Affine(n.bit_length())
     e, count, at = builder.exprs, builder.local(I64), builder.var(_MOST)
-    rest = e.fn("bitwise_right_shift", e.index(Affine(n)), e.index(Affine.of(at)), dtype=I64)
-    some = e.cast(e.fn("greater", rest, e.lit(0, I64), dtype=BOOL), I64)
-    known = e.fn("minimum", e.local(count), e.lit(_MOST, I64), dtype=I64)
+    rest = e.fn("bitwise_right_shift", e.index(Affine(n)), e.index(Affine.of(at)))
+    some = e.cast(e.fn("greater", rest, e.lit(0, I64)), I64)
+    known = e.fn("minimum", e.local(count), e.lit(_MOST, I64))
     return [Let(count, e.lit(0, I64)), For(at, (Into(count, "add", some),))], Affine.of(known)
 
 
 def _before(e: Exprs, a: Expr, b: Expr) -> Expr:
     """Whether `a` stands before `b` in a sorted array, in which NaNs are last."""
-    less = e.fn("less", a, b, dtype=BOOL)
+    less = e.fn("less", a, b)
     if a.dtype.kind != "f":
         return less
-    nan = e.fn("logical_and", _not(e, e.fn("isnan", a, dtype=BOOL)), e.fn("isnan", b, dtype=BOOL),
-               dtype=BOOL)  # fmt: skip
-    return e.fn("logical_or", less, nan, dtype=BOOL)
+    nan = e.fn("logical_and", _not(e, e.fn("isnan", a)), e.fn("isnan", b))
+    return e.fn("logical_or", less, nan)
 
 
 def _not(e: Exprs, x: Expr) -> Expr:
-    return e.fn("logical_not", x, dtype=BOOL)
+    return e.fn("logical_not", x)

@@ -24,7 +24,7 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs
 from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store
 from chainrule.compile.loops.views import Index
 from chainrule.compile.lower.builder import Builder
-from chainrule.compile.lower.index_arrays import BOOL, I64
+from chainrule.compile.lower.index_arrays import I64
 from chainrule.compile.lower.plan import Plan
 
 SHORT = 96
@@ -48,7 +48,7 @@ def order(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
 
     def key(i: Affine) -> Expr:
         made = _key(builder.exprs, builder.element(x, along(i)))
-        return builder.exprs.fn("bitwise_invert", made, dtype=made.dtype) if op.descending else made  # type: ignore[union-attr]
+        return builder.exprs.fn("bitwise_invert", made) if op.descending else made  # type: ignore[union-attr]
 
     short = isinstance(n, int) and n <= SHORT
     body = (_by_counting if short else _by_digits)(builder, t, n, along, key)
@@ -62,13 +62,13 @@ def _key(e: Exprs, x: Expr) -> Expr:
         return e.cast(x, dtype)
     top = e.lit(1 << (8 * dtype.itemsize - 1), dtype)
     if x.dtype.kind == "i":
-        return e.fn("bitwise_xor", e.cast(x, dtype), top, dtype=dtype)
-    plain = e.fn("bits", e.fn("add", x, e.lit(0, x.dtype), dtype=x.dtype), dtype=dtype)  # no -0
-    below = e.fn("greater_equal", plain, top, dtype=BOOL)
-    turned = e.fn("bitwise_invert", plain, dtype=dtype)
-    key = e.fn("where", below, turned, e.fn("bitwise_or", plain, top, dtype=dtype), dtype=dtype)
+        return e.fn("bitwise_xor", e.cast(x, dtype), top)
+    plain = e.fn("bits", e.fn("add", x, e.lit(0, x.dtype)))  # no -0
+    below = e.fn("greater_equal", plain, top)
+    turned = e.fn("bitwise_invert", plain)
+    key = e.fn("where", below, turned, e.fn("bitwise_or", plain, top))
     last = e.lit(np.iinfo(dtype).max, dtype)
-    return e.fn("where", e.fn("isnan", x, dtype=BOOL), last, key, dtype=dtype)
+    return e.fn("where", e.fn("isnan", x), last, key)
 
 
 # --- a short row ---------------------------------------------------------------------------------
@@ -83,10 +83,10 @@ def _by_counting(
     whole = np.dtype(f"i{max(keys.dtype.itemsize, 2)}")
     mine, place = builder.local(keys.dtype), builder.local(whole)
     other, own = e.load(keys, Affine.of(j)), e.local(mine)
-    first = e.fn("less", e.index(Affine.of(j)), e.index(Affine.of(i)), dtype=BOOL)
-    before = e.fn("less", other, own, dtype=BOOL)
-    equal = e.fn("logical_and", first, e.fn("equal", other, own, dtype=BOOL), dtype=BOOL)
-    counts = e.cast(e.fn("logical_or", before, equal, dtype=BOOL), whole)
+    first = e.fn("less", e.index(Affine.of(j)), e.index(Affine.of(i)))
+    before = e.fn("less", other, own)
+    equal = e.fn("logical_and", first, e.fn("equal", other, own))
+    counts = e.cast(e.fn("logical_or", before, equal), whole)
     body = [
         Let(mine, e.load(keys, Affine.of(i))),
         Let(place, e.lit(0, whole)),
@@ -130,7 +130,7 @@ def _by_digits(
         else:
             body += [Store(places[p % 2], goes, place), Store(spare[0], goes, e.local(k))]
             keys, spare = spare[0], [keys]
-        following = e.fn("add", e.local(to), e.lit(1, number), dtype=number)
+        following = e.fn("add", e.local(to), e.lit(1, number))
         out.append(For(i, (*body, Store(counts, digit, following))))
     return out
 
@@ -157,5 +157,5 @@ def _starts(builder: Builder, counts: Buffer, keys: Buffer, n: Extent, p: int) -
 
 def _digit(e: Exprs, key: Expr, p: int) -> Expr:
     dtype = key.dtype
-    moved = e.fn("bitwise_right_shift", key, e.lit(p * _BITS, dtype), dtype=dtype) if p else key
-    return e.cast(e.fn("bitwise_and", moved, e.lit((1 << _BITS) - 1, dtype), dtype=dtype), I64)
+    moved = e.fn("bitwise_right_shift", key, e.lit(p * _BITS, dtype)) if p else key
+    return e.cast(e.fn("bitwise_and", moved, e.lit((1 << _BITS) - 1, dtype)), I64)

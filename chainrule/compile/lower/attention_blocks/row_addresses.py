@@ -85,7 +85,7 @@ def _in_call(p: Call, x: Matrix, name: str) -> RowAddress | None:
     )  # fmt: skip
     column = Var("column", getattr(p.gemm, count))
     row = Var("row", getattr(p.gemm, p.axis))
-    at = x.at.plus(Affine(0, ((row, step), (column, other))))
+    at = x.at + Affine(0, ((row, step), (column, other)))
     return _in_row(at, p.leads, row)
 
 

@@ -110,7 +110,7 @@ class Triangle:
     ) -> tuple[list[Stmt], tuple[Stmt, ...]]:
         """In a block of `size` rows from `start` on: what comes before them, and the statements of
         a row."""
-        end = start.plus(Affine(size))
+        end = start + size
         if end == Affine(self.count):
             return [], p.body
         before, body = list[Stmt](), list[Stmt]()
@@ -134,12 +134,12 @@ class Triangle:
         buffer, at = w.memory(s.k, dtype)
         right = w.renaming(call.leads, Affine(), {}).matrix(s.right)
         k, j, total = w.var("row", s.k), w.var("column", self.count), w.local(dtype)
-        last = Affine(self.count - 1).plus(Affine.of(j).times(-1))
+        last = Affine(self.count - 1) - j
         place = right.element(Affine.of(k), last)
-        zero = e.fn("mul", e.lit(0, dtype), e.load(right.buffer, place), dtype=dtype)
-        left_over = Affine(self.count).plus(end.times(-1))
+        zero = e.fn("mul", e.lit(0, dtype), e.load(right.buffer, place))
+        left_over = Affine(self.count) - end
         sums = For(j, (Into(total, "add", zero),), upto=left_over)
-        store = Store(buffer, at.plus(Affine.of(k)), e.local(total))
+        store = Store(buffer, at + k, e.local(total))
         before = For(k, (Let(total, e.lit(0, dtype)), sums, store), "lanes")
         # the kernel of rows has its own names for the counters further out
         own = {b: Affine.of(a) for a, b in zip(p.leads, w.leads, strict=True)}
@@ -147,21 +147,21 @@ class Triangle:
         left = Renaming(there, exprs=e).matrix(s.left)
         c = w.var("row", s.k)
         x = e.load(left.buffer, left.element(Affine.of(p.row), Affine.of(c)))
-        z = e.load(buffer, Renaming(own, exprs=e).affine(at).plus(Affine.of(c)))
+        z = e.load(buffer, Renaming(own, exprs=e).affine(at) + c)
         return [before], [
-            For(c, (Into(local, "add", e.fn("mul", x, z, dtype=dtype)),), "lanes")
+            For(c, (Into(local, "add", e.fn("mul", x, z)),), "lanes")
         ]  # fmt: skip
 
     def call(
         self, w: Writer, p: Call, s: Gemm, start: Affine, size: int
     ) -> tuple[list[Stmt], Gemm, list[Stmt]]:
         """A call of BLAS for a block of rows, and what comes before and after it."""
-        end = start.plus(Affine(size))
+        end = start + size
         rest = end != Affine(self.count)
         if s.out.buffer in w.band.addresses:
             return [], replace(s, upto=("n", end)) if rest else s, []
         if p.axis == "m":
-            left = Affine(self.count).plus(end.times(-1))
+            left = Affine(self.count) - end
             last = Affine(self.count - 1)
             after = self._zeros(w, p, s, (last, -1, left), start, size, add=True) if rest else []
             return [], replace(s, upto=("k", end)) if rest else s, after
@@ -183,10 +183,10 @@ class Triangle:
         sums: list[Stmt] = [Let(total, e.lit(0, dtype))]
         if many != Affine():
             k = w.var("row", self.count)
-            source = first.plus(Affine.of(k).times(step))
+            source = first + Affine.of(k) * step
             value = e.load(right.buffer, right.element(source, Affine.of(j)))
-            zero = e.fn("mul", e.lit(0, dtype), value, dtype=dtype)
+            zero = e.fn("mul", e.lit(0, dtype), value)
             sums.append(For(k, (Into(total, "add", zero),), upto=many))
-        place = out.element(start.plus(Affine.of(i)), Affine.of(j))
+        place = out.element(start + i, Affine.of(j))
         store = Store(out.buffer, place, e.local(total), add=add)
         return [For(j, (*sums, For(i, (store,))), "lanes")]

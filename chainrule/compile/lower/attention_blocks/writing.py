@@ -9,15 +9,7 @@ from typing import final
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Kernel,
-    Let,
-    Stmt,
-    Store,
-    statements,
-)
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Let, Stmt, Store, statements
 from chainrule.compile.lower.attention_blocks import triangles
 from chainrule.compile.lower.attention_blocks.band_types import (
     Band,
@@ -28,7 +20,7 @@ from chainrule.compile.lower.attention_blocks.band_types import (
 )
 
 SLOTS = 64
-"""Of so many turns of the outermost loops each has memory of its own, so that cores can share
+"""Of so many iterations of the outermost loops each has memory of its own, so that cores can share
 them."""
 SMALL, LARGE = 64, 256
 """Rows in a block, at least and at most."""
@@ -60,11 +52,11 @@ class Writer:
         return even[0] if even else size // 16 * 16
 
     def _outer_leads(self) -> list[int]:
-        """Which of the outermost loops' turns have memory of their own."""
-        kept, turns = list[int](), 1
+        """Which of the outermost loops' iterations have memory of their own."""
+        kept, iterations = list[int](), 1
         for n, v in enumerate(self.leads):
-            turns *= typical(v.extent)
-            if n > 0 and turns > SLOTS:
+            iterations *= typical(v.extent)
+            if n > 0 and iterations > SLOTS:
                 break
             kept.append(n)
         return kept
@@ -75,10 +67,10 @@ class Writer:
         shape = (*[self.leads[n].extent for n in kept], self.size, place.row)
         moved = Affine()
         for v, c in zip(self.leads, place.leads, strict=True):
-            moved = moved.plus(Affine.of(v).times(c))
+            moved += Affine.of(v) * c
         inner: Extent = step
         for n in reversed(kept):
-            moved = moved.plus(Affine.of(self.leads[n]).times(inner).times(-1))
+            moved -= Affine.of(self.leads[n]) * inner
             inner = self.leads[n].extent * inner
         new = Buffer(b.name, b.dtype, shape, "scratch", None, f"{b.label}, a block of rows")
         return new, moved
@@ -89,7 +81,7 @@ class Writer:
         blocks, left = divmod(self.count, self.size)
         body = [s for p in band.calls for s in self._zero_sums(p)]
         counter = Var(f"{band.bodies[0].row.name}_block", blocks)
-        start = Affine.of(counter).times(self.size) if blocks > 1 else Affine()
+        start = Affine.of(counter) * self.size if blocks > 1 else Affine()
         each = self._block(start, self.size, "")
         body += [For(counter, tuple(each))] if blocks > 1 else each
         if left:
@@ -109,7 +101,7 @@ class Writer:
         self.more.append(new)
         at, inner = Affine(), count
         for n in reversed(kept):
-            at = at.plus(Affine.of(self.leads[n]).times(inner))
+            at += Affine.of(self.leads[n]) * inner
             inner = self.leads[n].extent * inner
         return new, at
 
@@ -139,8 +131,7 @@ class Writer:
         """From the names of a part, for the rows from `start` on, to those of the band."""
         new = {v: Affine.of(w) for v, w in zip(leads, self.leads, strict=True)}
         shifts = {
-            b: moved.plus(start.times(self.band.addresses[b].row))
-            for b, (_, moved) in self.own.items()
+            b: moved + start * self.band.addresses[b].row for b, (_, moved) in self.own.items()
         }
         buffers = {b: new for b, (new, _) in self.own.items()}
         return Renaming({**new, **more}, {}, buffers, shifts, self.exprs)
@@ -151,7 +142,7 @@ class Writer:
         for p in self.band.members:
             if isinstance(p, Rows):
                 row = Var(f"{p.row.name}{suffix}", size)
-                renaming = self.renaming(p.leads, start, {p.row: start.plus(Affine.of(row))})
+                renaming = self.renaming(p.leads, start, {p.row: start + row})
                 before, body = list[Stmt](), p.body
                 if self.triangle is not None:
                     before, body = self.triangle.trimmed(self, p, start, size)

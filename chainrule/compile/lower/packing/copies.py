@@ -1,5 +1,5 @@
-"""What products in panels are written with: memory of a turn, copies of parts of matrices, what is
-done with each element, in new names.
+"""What products in panels are written with: memory of an iteration, copies of parts of matrices,
+what is done with each element, in new names.
 
 A `Range` is so many values of a counter, from an offset on.
 """
@@ -29,23 +29,23 @@ class Memory:
 
     def at(self, row: Var, column: Affine) -> Affine:
         """Where an element is."""
-        return self.start.plus(Affine.of(row).times(self.width)).plus(column)
+        return self.start + Affine.of(row) * self.width + column
 
 
 def memory(
-    builder: Builder, p: Product, label: str, turn: Var, shape: tuple[Extent, int]
+    builder: Builder, p: Product, label: str, counter: Var, shape: tuple[Extent, int]
 ) -> Memory:
-    """New memory for each turn of a counter, in the dtype of the product's sums."""
+    """New memory for each iteration of a counter, in the dtype of the product's sums."""
     rows, width = shape
-    b = builder.memory(p.acc.dtype, (turn.extent, *shape), label)
-    return Memory(b, times(turn, rows * width), width)
+    b = builder.memory(p.acc.dtype, (counter.extent, *shape), label)
+    return Memory(b, times(counter, rows * width), width)
 
 
 def copy_block(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
     """A part of the right matrix, copied."""
     (k, start, count), (j, first, wide) = terms, columns
     row, column = builder.var(count), builder.var(wide)
-    here = {k: start.plus(Affine.of(row)), j: first.plus(Affine.of(column))}
+    here = {k: start + row, j: first + column}
     value = Renaming(here, exprs=builder.exprs).expr(p.right)
     store = Store(to.buffer, to.at(row, Affine.of(column)), value)
     inner = For(column, (store,), "lanes", independent=True)
@@ -79,10 +79,10 @@ def static_size(n: Extent) -> int:
 
 
 def times(v: Var, by: Extent) -> Affine:
-    """`by` for each turn of `v`, which has no counter if it has one turn."""
-    return Affine() if v.extent == 1 else Affine.of(v).times(by)
+    """`by` for each iteration of `v`, which has no counter if it has one iteration."""
+    return Affine() if v.extent == 1 else Affine.of(v) * by
 
 
 def loop(v: Var, body: list[Stmt], *, independent: bool = False) -> list[Stmt]:
-    """`body` for each turn of `v`."""
+    """`body` for each iteration of `v`."""
     return body if v.extent == 1 else [For(v, tuple(body), independent=independent)]

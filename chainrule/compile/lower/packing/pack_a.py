@@ -43,18 +43,20 @@ class Rows:
     each: Extent
     strips: Buffer | None = None
 
-    def row(self, turn: Var, i: Var) -> Affine:
+    def row(self, counter: Var, i: Var) -> Affine:
         """The number of a row."""
-        return Affine(self.start).plus(times(turn, self.each)).plus(Affine.of(i))
+        return Affine(self.start) + times(counter, self.each) + i
 
-    def left_element(self, builder: Builder, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
+    def left_element(
+        self, builder: Builder, p: Product, counter: Var, i: Var, term: Affine
+    ) -> Expr:
         """The left matrix there."""
         (k,) = p.k
         if self.strips is None:
-            return Renaming({p.i: self.row(turn, i), k: term}, exprs=builder.exprs).expr(p.left)
+            return Renaming({p.i: self.row(counter, i), k: term}, exprs=builder.exprs).expr(p.left)
         assert isinstance(self.each, int)
-        at = times(turn, static_size(k.extent) * self.each).plus(term.times(self.each))
-        return builder.exprs.load(self.strips, at.plus(Affine.of(i)))
+        at = times(counter, static_size(k.extent) * self.each) + term * self.each
+        return builder.exprs.load(self.strips, at + i)
 
 
 def rows(builder: Builder, p: Product, panels: int) -> Sequence[Rows]:
@@ -84,8 +86,8 @@ def _copy(builder: Builder, p: Product, to: Buffer) -> Stmt:
     """The rows of all strips."""
     count, terms, each = map(static_size, to.shape)
     term, strip, i = builder.var(terms), builder.var(count), builder.var(each)
-    row = times(strip, each).plus(Affine.of(i))
+    row = times(strip, each) + i
     value = Renaming({p.i: row, p.k[0]: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
-    at = times(strip, terms * each).plus(Affine.of(term).times(each)).plus(Affine.of(i))
+    at = times(strip, terms * each) + Affine.of(term) * each + i
     inner = For(i, (Store(to, at, value),), "lanes", independent=True)
     return For(term, (For(strip, (inner,), independent=True),), independent=True)

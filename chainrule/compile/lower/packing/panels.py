@@ -5,7 +5,7 @@ each other, stay in a core's own cache, and are read again for each tile of rows
 what lies across. A sum of many terms is a sum of blocks of terms. These are added up in memory that
 stays near, before anything is done with the result.
 
-    for t < 4:                                          turns, which cores can share
+    for t < 4:                                          iterations, which cores can share
       for c < 3:
         for k < 768:
           for j < 64 lanes: panel[49152*t + 64*k + j] = right(k, 192*t + 64*c + j)
@@ -42,7 +42,7 @@ from chainrule.compile.lower.packing.pack_a import Rows
 DEEP = 1024
 """Terms of a block of a sum, at most: so long a panel stays in the second cache, with the next."""
 TURNS = 8
-"""Of so many turns, about, each has memory of its own, so that cores can share them."""
+"""Of so many iterations, about, each has memory of its own, so that cores can share them."""
 
 
 def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
@@ -52,11 +52,11 @@ def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
     if tall_skinny.suits(p):
         out, rows = tall_skinny.in_rows(builder, p, width, count), [Rows(0, 1, p.i.extent)]
     else:
-        each, left = divmod(count, turns := _turns(count, p))
+        each, left = divmod(count, shares := _share_count(count, p))
         rows = pack_a.rows(builder, p, count)
-        out = _Columns(builder, p, rows, 0, turns, each, width).nest()
+        out = _Columns(builder, p, rows, 0, shares, each, width).nest()
         out += (
-            _Columns(builder, p, rows, turns * each * width, 1, left, width).nest() if left else []
+            _Columns(builder, p, rows, shares * each * width, 1, left, width).nest() if left else []
         )
     return out + (
         _Columns(builder, p, rows, count * width, 1, 1, n % width).nest() if n % width else []
@@ -66,7 +66,7 @@ def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
 @final
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns from `start` on: `iterations` turns of `each` panels of `width` columns."""
+    """Columns from `start` on: in each of the `iterations`, `each` panels of `width` columns."""
 
     builder: Builder
     p: Product
@@ -79,20 +79,20 @@ class _Columns:
     def nest(self) -> list[Stmt]:
         """The product for these columns."""
         builder, p, k = self.builder, self.p, self.k
-        turn, c, deep = builder.var(self.iterations), builder.var(self.each), _block(k)
-        first = Affine(self.start).plus(times(turn, self.each * self.width))
-        panel = memory(builder, p, "a panel", turn, (deep, self.width))
+        counter, c, deep = builder.var(self.iterations), builder.var(self.each), _block(k)
+        first = Affine(self.start) + times(counter, self.each * self.width)
+        panel = memory(builder, p, "a panel", counter, (deep, self.width))
         if deep < k:
             wide = self.each * self.width
-            sums = memory(builder, p, "sums", turn, (p.i.extent, wide))
-            return loop(turn, self._blocks(panel, sums, first), independent=True)
-        columns = first.plus(times(c, self.width))
+            sums = memory(builder, p, "sums", counter, (p.i.extent, wide))
+            return loop(counter, self._blocks(panel, sums, first), independent=True)
+        columns = first + times(c, self.width)
 
         def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            return epilogue(builder, p, i, columns.plus(Affine.of(j)), acc)
+            return epilogue(builder, p, i, columns + j, acc)
 
         each = loop(c, self._part(panel, columns, Affine(), k, body))
-        return loop(turn, each, independent=True)
+        return loop(counter, each, independent=True)
 
     @property
     def k(self) -> int:
@@ -100,7 +100,7 @@ class _Columns:
         return static_size(self.p.k[0].extent)
 
     def _blocks(self, panel: Memory, sums: Memory, first: Affine) -> list[Stmt]:
-        """A turn's sums, block by block of their terms, then what is done with them."""
+        """An iteration's sums, block by block of their terms, then what is done with them."""
         builder, p, deep = self.builder, self.p, _block(self.k)
         block, zero, total = (
             builder.var(self.k // deep),
@@ -113,7 +113,7 @@ class _Columns:
         out += self._add_block(panel, sums, first, Affine(self.k - left), left) if left else []
 
         def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
-            body = epilogue(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
+            body = epilogue(builder, p, Affine.of(i), first + j, total)
             return (Let(total, builder.exprs.load(sums.buffer, at)), *body)
 
         return [*out, *self._each(sums, last)]
@@ -121,15 +121,15 @@ class _Columns:
     def _add_block(
         self, panel: Memory, sums: Memory, first: Affine, start: Affine, terms: int
     ) -> list[Stmt]:
-        """A block of terms added to all sums of a turn."""
+        """A block of terms added to all sums of an iteration."""
         builder, c = self.builder, self.builder.var(self.each)
         own = times(c, self.width)
 
         def add(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            at = sums.start.plus(i.times(sums.width)).plus(own).plus(Affine.of(j))
+            at = sums.start + i * sums.width + own + j
             return (Store(sums.buffer, at, builder.exprs.local(acc), add=True),)
 
-        return loop(c, self._part(panel, first.plus(own), start, terms, add))
+        return loop(c, self._part(panel, first + own, start, terms, add))
 
     def _part(
         self, panel: Memory, columns: Affine, start: Affine, terms: int, body: Body
@@ -139,30 +139,30 @@ class _Columns:
         copy = copy_block(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
         out = [copy]
         for rows in self.rows:
-            turn, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
+            counter, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
             k, acc = builder.var(terms), builder.local(p.acc.dtype)
-            left = rows.left_element(builder, p, turn, i, start.plus(Affine.of(k)))
+            left = rows.left_element(builder, p, counter, i, start + k)
             right = builder.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
-            done = body(rows.row(turn, i), j, acc)
-            ahead = self._next(columns, start, terms, turn)
-            out += loop(turn, [Product(i, j, (k,), left, right, acc, done, ahead)])
+            done = body(rows.row(counter, i), j, acc)
+            ahead = self._next(columns, start, terms, counter)
+            out += loop(counter, [Product(i, j, (k,), left, right, acc, done, ahead)])
         return out
 
-    def _next(self, columns: Affine, start: Affine, terms: int, turn: Var) -> Prefetch | None:
-        """What the panel after this one is copied from: a share of it for each turn."""
+    def _next(self, columns: Affine, start: Affine, terms: int, counter: Var) -> Prefetch | None:
+        """What the panel after this one is copied from: a share of it for each iteration."""
         (k,), j = self.p.k, self.p.j
         if terms < self.k and self.each == 1:
-            start = start.plus(Affine(terms))
+            start += terms
         elif self.iterations * self.each > 1:
-            columns = columns.plus(Affine(self.width))
+            columns += self.width
         else:
             return None
-        share = -(-terms // static_size(turn.extent))
-        here = (k, start.plus(times(turn, share)), share)
+        share = -(-terms // static_size(counter.extent))
+        here = (k, start + times(counter, share), share)
         return soon(self.builder, self.p.right, (j, columns, self.width), here)
 
     def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:
-        """Something for each sum of a turn."""
+        """Something for each sum of an iteration."""
         i, j = self.builder.var(self.p.i.extent), self.builder.var(sums.width)
         inner = For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes", independent=True)
         return [For(i, (inner,), independent=True)]
@@ -172,9 +172,9 @@ Body = Callable[[Affine, Var, Local], tuple[Stmt, ...]]
 """What is done with the sum at (i, j)."""
 
 
-def _turns(count: int, p: Product) -> int:
-    """Among how many turns `count` panels are divided, evenly if that is possible. The left matrix
-    is read anew in each."""
+def _share_count(count: int, p: Product) -> int:
+    """Among how many iterations `count` panels are divided, evenly if that is possible. The left
+    matrix is read anew in each."""
     left = typical(p.i.extent) * typical(p.k[0].extent) * p.acc.dtype.itemsize
     wanted = TURNS if left <= tall_skinny.FAR else TURNS // 2
     even = [t for t in range(2 * wanted, wanted // 2, -1) if count % t == 0]

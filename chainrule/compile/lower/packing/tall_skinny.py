@@ -67,11 +67,11 @@ def _rows(
     """So many rows from one on, with all panels."""
     (k,), (start, rows), width = p.k, part, panels.width
     c, i, j, term = builder.var(count), builder.var(rows), builder.var(width), builder.var(k.extent)
-    acc, row = builder.local(p.acc.dtype), start.plus(Affine.of(i))
+    acc, row = builder.local(p.acc.dtype), start + i
     left = Renaming({p.i: row, k: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
     of_c = Memory(panels.buffer, times(c, k.extent * width), width)
     right = builder.exprs.load(panels.buffer, of_c.at(term, Affine.of(j)))
-    body = epilogue(builder, p, row, times(c, width).plus(Affine.of(j)), acc)
-    following = (p.i, start.plus(Affine(rows)), rows)
+    body = epilogue(builder, p, row, times(c, width) + j, acc)
+    following = (p.i, start + rows, rows)
     ahead = soon(builder, p.left, following, (k, Affine(), k.extent))
     return loop(c, [Product(i, j, (term,), left, right, acc, body, ahead)])

@@ -150,7 +150,8 @@ def _static(
 
 def runs_as_it_is(leaves: Iterable[Any]) -> bool:
     """Whether f is to be called as it is. That is so if somebody else's trace goes through an
-    argument, or if ops go to something (autocast, say) that may be another one at the next call."""
+    argument. It is so, too, if ops go to something (autocast, say) that may be another one at the
+    next call."""
     if any(isinstance(x, Tensor) and type(x.value) is Spec for x in leaves):
         return True
     outer = around.get()

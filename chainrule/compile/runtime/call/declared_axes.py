@@ -19,8 +19,8 @@ Axes = Mapping[int, str]
 def declared_axes(f: Callable[..., Any], dynamic: Any) -> dict[str | int, Axes]:
     """What `jit(dynamic=...)` says: by name and by place of an argument, its dynamic axes.
 
-    `dynamic` maps arguments to an axis (an int), to names of axes in order (None for one that is
-    not dynamic), or to a dict from axis to name. Sizes of the same name are equal.
+    `dynamic` maps arguments to an axis (an int), to a dict from axis to name, or to names of axes
+    in order. There None stands for an axis that is not dynamic. Sizes of the same name are equal.
     """
     if dynamic is None:
         return {}

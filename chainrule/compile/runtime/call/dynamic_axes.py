@@ -143,11 +143,7 @@ def _apart(name: str, traces: Sequence[Trace], now: Sample) -> TraceError:
 
 
 def _trace_at(
-    name: str,
-    leaves: Sequence[Any],
-    axes: Sequence[Axes],
-    sample: Sample,
-    call: Call,
+    name: str, leaves: Sequence[Any], axes: Sequence[Axes], sample: Sample, call: Call
 ) -> Trace:
     """What the function does at the sizes `sample`. What it raises there is raised."""
     kept: list[Program] = []

@@ -17,17 +17,17 @@ import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.graph.rules.index_checks import refuse
-from chainrule.compile.runtime.call.call_batches import Turns
 from chainrule.compile.runtime.call.declared_axes import Axes
 from chainrule.compile.runtime.call.gate import Gate, gate
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.many_runs import Moving, Parts
+from chainrule.compile.runtime.many_runs import ManyArguments, Moving, Parts
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared import Entered
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.trace.variant import MISFIT, HeldGrad, Variant
+from chainrule.compile.trace.held import HeldGrad
+from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor
 
@@ -155,16 +155,16 @@ class Steady:
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
         """What calls with `batches` return, up to the first that is not like the one before. The
         results' arrays, stacked (None if there was not one call); and that batch, if there is."""
-        turns = Turns(len(self.variant.args), len(self._reads))
+        calls = ManyArguments(len(self.variant.args), len(self._reads))
         rest, reads, recording = None, self._reads, self._recording
         # Each line of this loop is a noticeable part of a small program's time.
-        keep, sized, numbered = turns.arrays.extend, turns.sizes.append, turns.numbers.extend
+        keep, sized, numbered = calls.arrays.extend, calls.sizes.append, calls.numbers.extend
         again, told, arrays = self._again or _never, self._told, self._arrays
         asked = self._asked
         for batch in batches:
             sizes = told.get(again(batch)) if batch.__class__ is tuple else None
             if sizes is None or is_recording() is not recording:
-                sizes = self._turn(batch)
+                sizes = self._sizes_of(batch)
             elif asked and not all(map(call, asked)):
                 sizes = None
             if sizes is None:
@@ -173,12 +173,12 @@ class Steady:
             keep(arrays(batch))
             sized(sizes)
             numbered(map(call, reads))
-        if not turns.sizes:
+        if not calls.sizes:
             return None, rest
         self.variant.pause = self.variant.paused = 0
-        return self._turns(turns), rest
+        return self._run_all(calls), rest
 
-    def _turn(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
+    def _sizes_of(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes that a batch's dynamic axes have; None if it is not like the one before."""
         given = self._matching_arrays(batch)
         if given is None or not self._read.stays():
@@ -199,13 +199,13 @@ class Steady:
         pairs = list(zip(places, held, strict=True))
         return lambda batch: [batch[i].value if h else batch[i] for i, h in pairs]
 
-    def _turns(self, turns: Turns) -> list[Any]:
+    def _run_all(self, calls: ManyArguments) -> list[Any]:
         native = self._native
-        blocks = {s: native.block(s) for s in set(turns.sizes)}
-        every = [blocks[s] for s in turns.sizes]
+        blocks = {s: native.block(s) for s in set(calls.sizes)}
+        every = [blocks[s] for s in calls.sizes]
         outs = [np.empty((len(every), *shape), dtype) for shape, dtype in every[0].shapes]
-        given = turns.addresses()
-        kept = [Parts(x) for x in [*turns.settings(), *outs]]
+        given = calls.addresses()
+        kept = [Parts(x) for x in [*calls.settings(), *outs]]
         stay = dict(enumerate(self.seen.arrays, len(given)))
         Moving(native, stay)([*given, *[p.addresses for p in kept]], every)
         if native.checks:

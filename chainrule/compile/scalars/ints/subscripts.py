@@ -2,7 +2,7 @@
 
 A list asks an index for its number and tells nobody who asked. So while a function is recorded, its
 subscripts are calls of `item`: the source is compiled once more with these in their places. Where
-there is no source, or another one than that of the code, nothing is changed, and an index is a
+there is no source, or another one than that of the code, nothing is changed. Then an index is a
 number that has to stay.
 """
 

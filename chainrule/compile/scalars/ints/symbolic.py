@@ -54,6 +54,11 @@ class Steps:
             self._conditions.add(text)
             self._lines.append(f"if not {text}: return None")
 
+    def decide(self, text: str, holds: bool) -> bool:
+        """The answer to a question, which becomes a condition."""
+        self.require(text if holds else f"(not {text})")
+        return holds
+
     def table(self, entries: Sequence[int]) -> str:
         """The name of a table."""
         name = f"k{len(self._tables)}"
@@ -111,9 +116,7 @@ class SymbolicInt:
     __int__ = __trunc__ = __floor__ = __ceil__ = __index__
 
     def __bool__(self) -> bool:
-        holds = self.value != 0
-        self._steps.require(self.name if holds else f"(not {self.name})")
-        return holds
+        return self._steps.decide(self.name, self.value != 0)
 
     def __copy__(self) -> SymbolicInt:
         return self
@@ -129,7 +132,7 @@ class SymbolicInt:
 
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
-_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _AS_INTS = (
     "truediv", "pow", "divmod", "lshift", "rshift", "and", "or", "xor",
 )  # fmt: skip
@@ -153,59 +156,64 @@ def plain(x: Any) -> Any:
     return x.__index__() if type(x) is SymbolicInt else x
 
 
+def _add_arithmetic(name: str, sign: str) -> None:
+    """Operators that give another such int."""
+    of = getattr(int, f"__{name}__")
+
+    def forward(a: SymbolicInt, b: Any) -> Any:
+        text = _text(b)
+        if text is None:
+            return _operate(f"__{name}__", a, b)
+        y = of(a.value, b.value if type(b) is SymbolicInt else b)
+        return SymbolicInt(a.steps, a.steps.define(f"({a.name} {sign} {text})"), y)
+
+    def reflected(b: SymbolicInt, a: Any) -> Any:
+        text = _text(a)
+        if text is None:
+            return _operate(f"__r{name}__", b, a)
+        return SymbolicInt(
+            b.steps, b.steps.define(f"({text} {sign} {b.name})"), of(int(a), b.value)
+        )
+
+    setattr(SymbolicInt, f"__{name}__", forward)
+    setattr(SymbolicInt, f"__r{name}__", reflected)
+
+
+def _add_comparison(name: str, sign: str) -> None:
+    """An operator whose answer becomes a condition."""
+    of = getattr(int, f"__{name}__")
+
+    def compare(a: SymbolicInt, b: Any) -> Any:
+        text = _text(b)
+        if text is None:
+            return _operate(f"__{name}__", a, b) if isinstance(b, float) else NotImplemented
+        holds = of(a.value, b.value if type(b) is SymbolicInt else b)
+        return a.steps.decide(f"({a.name} {sign} {text})", holds)
+
+    setattr(SymbolicInt, f"__{name}__", compare)
+
+
+def _add_as_int(name: str) -> None:
+    """A method that works with the number that is there now."""
+
+    def operate(a: SymbolicInt, *rest: Any) -> Any:
+        return _operate(name, a, *rest)
+
+    setattr(SymbolicInt, name, operate)
+
+
 def _install() -> None:
-    def arithmetic(name: str, sign: str) -> None:
-        of = getattr(int, f"__{name}__")
-
-        def forward(a: SymbolicInt, b: Any) -> Any:
-            text = _text(b)
-            if text is None:
-                return _operate(f"__{name}__", a, b)
-            y = of(a.value, b.value if type(b) is SymbolicInt else b)
-            return SymbolicInt(a.steps, a.steps.define(f"({a.name} {sign} {text})"), y)
-
-        def reflected(b: SymbolicInt, a: Any) -> Any:
-            text = _text(a)
-            if text is None:
-                return _operate(f"__r{name}__", b, a)
-            return SymbolicInt(
-                b.steps, b.steps.define(f"({text} {sign} {b.name})"), of(int(a), b.value)
-            )
-
-        setattr(SymbolicInt, f"__{name}__", forward)
-        setattr(SymbolicInt, f"__r{name}__", reflected)
-
-    def comparison(name: str, sign: str) -> None:
-        of = getattr(int, f"__{name}__")
-
-        def compare(a: SymbolicInt, b: Any) -> Any:
-            text = _text(b)
-            if text is None:
-                return _operate(f"__{name}__", a, b) if isinstance(b, float) else NotImplemented
-            holds = of(a.value, b.value if type(b) is SymbolicInt else b)
-            condition = f"({a.name} {sign} {text})"
-            a.steps.require(condition if holds else f"(not {condition})")
-            return holds
-
-        setattr(SymbolicInt, f"__{name}__", compare)
-
-    def as_int(name: str) -> None:
-        def operate(a: SymbolicInt, *rest: Any) -> Any:
-            return _operate(name, a, *rest)
-
-        setattr(SymbolicInt, name, operate)
-
     for name, sign in _ARITHMETIC.items():
-        arithmetic(name, sign)
-    for name, sign in _COMPARISONS.items():
-        comparison(name, sign)
+        _add_arithmetic(name, sign)
+    for name, sign in COMPARISONS.items():
+        _add_comparison(name, sign)
     for name in _AS_INTS:
-        as_int(f"__{name}__")
-        as_int(f"__r{name}__")
+        _add_as_int(f"__{name}__")
+        _add_as_int(f"__r{name}__")
     for name in _UNARY:
-        as_int(f"__{name}__")
+        _add_as_int(f"__{name}__")
     for name in ("bit_length", "bit_count", "to_bytes", "as_integer_ratio", "conjugate"):
-        as_int(name)
+        _add_as_int(name)
     for name in ("real", "imag", "numerator", "denominator"):
         setattr(SymbolicInt, name, property(lambda a, name=name: getattr(plain(a), name)))
     stand_ins[SymbolicInt] = SymbolicInt.__index__

@@ -1,6 +1,6 @@
 """The backward kernels: what each operand of a family gets of the family's gradient.
 
-Where an operand is shared along some of the loops (a weight by all positions), and the others can
+An operand can be shared along some of the loops (a weight by all positions). If the others can
 stand outside, its contributions are added up in a register first, and memory is written once.
 Otherwise they are added to memory one after the other. Derivatives are the op table's.
 

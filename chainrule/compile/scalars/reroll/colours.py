@@ -1,10 +1,10 @@
 """Families: units that are alike as far down as one can see.
 
-A unit's colour is its op and the colours of its operands; units of one colour are a family. A
-sum's colour forgets how often its terms repeat, so that sums that differ only in length are one
-family (position 0 of a sequence and all later ones). A constant has no colour, a leaf that of the
-container it stands in. Since a colour is made of earlier ones, families have an order in which
-each needs only those before it.
+A unit's colour is its op and the colours of its operands; units of one colour are a family. A sum's
+colour forgets how often its terms repeat. So sums that differ only in length are one family
+(position 0 of a sequence and all later ones). A constant has no colour, a leaf that of the
+container it stands in. Since a colour is made of earlier ones, families have an order in which each
+needs only those before it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `weights["w1"][i][j]` and `model.layers[l].neurons[j].w[i]` are found by walking what the function
 refers to. What is a list or a tuple on the way gives an index, what is a name or a key names the
-array, so that all the Values of one matrix have one name. A Value that several paths lead to stands
+array. So all the Values of one matrix have one name. A Value that several paths lead to stands
 where most indices do: in its matrix rather than in a list of all parameters.
 """
 

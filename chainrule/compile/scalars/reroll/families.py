@@ -19,22 +19,8 @@ import numpy as np
 from chainrule.compile.scalars.gathers import Choice
 from chainrule.compile.scalars.reroll.colours import CONSTANT, Members, families_of
 from chainrule.compile.scalars.reroll.coordinates import Nest, nest_of, ranked
-from chainrule.compile.scalars.reroll.family import (
-    CONSTANTS,
-    LEAVES,
-    Families,
-    Family,
-    Run,
-    Slot,
-)
-from chainrule.compile.scalars.reroll.index_maps import (
-    Ints,
-    Map,
-    Table,
-    affine,
-    fitted,
-    refitted,
-)
+from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families, Family, Run, Slot
+from chainrule.compile.scalars.reroll.index_maps import Ints, Map, Table, affine, fitted, refitted
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, Recorded, Unit, units_of
 
 ROOM = 4

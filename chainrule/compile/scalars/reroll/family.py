@@ -57,7 +57,7 @@ class Family:
 @final
 @dataclass(slots=True)
 class Families:
-    """The families of a tape, in an order in which each needs only those before it, and of each
+    """The families of a tape, in an order in which each needs only those before it. And of each
     result of the tape the source and the place in its memory."""
 
     families: list[Family]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from math import inf
 
-from chainrule.compile.loops.expressions import Affine, Local, Var
+from chainrule.compile.loops.expressions import Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
 from chainrule.compile.scalars.formulas import computed
 from chainrule.compile.scalars.reroll.family import LEAVES, Family, Slot
@@ -36,10 +36,7 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
 
 
 def write_together(
-    w: Writer,
-    members: Sequence[int],
-    families: Sequence[Family],
-    stored: Container[int],
+    w: Writer, members: Sequence[int], families: Sequence[Family], stored: Container[int]
 ) -> None:
     """The kernel of families that are computed in one loop, of which some are `stored`; some of
     these in the place of leaves, once all are computed."""
@@ -69,7 +66,7 @@ def write_together(
             body.append(Store(w.values[number], p.own(family), w.make.local(total)))
     for number in members:
         if number in w.homes:
-            at = p.own(families[number]).plus(Affine(w.homes[number]))
+            at = p.own(families[number]) + w.homes[number]
             body.append(Store(w.values[LEAVES], at, w.make.local(here[number])))
     ops = ", ".join(dict.fromkeys(families[i].op for i in members))
     w.kernel(f"f{members[0]}", nested(loops, body, lanes), f"{ops} of {p.loops[0].extent}")

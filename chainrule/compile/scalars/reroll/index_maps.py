@@ -52,11 +52,6 @@ class Map:
         table = self.table and (len(self.table.values), self.table.steps)
         return self.const, self.coefficients, table
 
-    def depends_on(self, axis: int) -> bool:
-        """Whether it differs along a coordinate."""
-        by_table = self.table is not None and self.table.steps[axis] != 0
-        return by_table or self.coefficients[axis] != 0
-
 
 def fitted(columns: Sequence[Ints], y: Ints) -> Map | None:
     """`y` as a function of the columns; None if a table would be too large."""

@@ -44,14 +44,14 @@ class Point:
         """The same within one more loop, whose coordinate goes from `low` to below low + `end`."""
         var = Var(name, extent)
         loop = Loop(var, extent, end if end.terms else None, _counters(end))
-        place = low.plus(Affine.of(var)) if extent > 1 else low
+        place = low + var if extent > 1 else low
         return Point([*self.loops, loop], [*self.at, place])
 
     def own(self, family: Family) -> Affine:
         """Where the family's own number lies."""
         at = Affine()
         for c, stride in zip(self.at, family.strides, strict=False):
-            at = at.plus(c.times(stride))
+            at += c * stride
         return at
 
 
@@ -92,12 +92,12 @@ class Writer:
         """A map of coordinates that stand there."""
         at = Affine(m.const)
         for c, x in zip(m.coefficients, coordinates, strict=False):
-            at = at.plus(x.times(c))
+            at += x * c
         if m.table is not None:
             where = Affine()
             for c, x in zip(m.table.steps, coordinates, strict=False):
-                where = where.plus(x.times(c))
-            at = at.plus(Affine.of(self.make.load(self.tables[id(m.table)], where)))
+                where += x * c
+            at += self.make.load(self.tables[id(m.table)], where)
         return at
 
     def point(self, family: Family) -> Point:
@@ -105,7 +105,7 @@ class Writer:
         p = Point([], [])
         for i, axis in enumerate(family.nest.axes):
             low = self.offset(axis.low, p.at)
-            p = p.plus(f"i{i}", axis.extent, low, self.offset(axis.high, p.at).plus(low.times(-1)))
+            p = p.plus(f"i{i}", axis.extent, low, self.offset(axis.high, p.at) - low)
         return p
 
     def repeated(self, p: Point, run: Run) -> Point:
@@ -119,7 +119,7 @@ class Writer:
         at = self.offset(slot.at, p.at)
         home = self.homes.get(slot.source)
         if home is not None:
-            return self.load_at(self.values[LEAVES], at.plus(Affine(home)))
+            return self.load_at(self.values[LEAVES], at + home)
         return self.load_at(self.values[slot.source], at)
 
     def load_at(self, memory: Buffer, at: Affine) -> Written:
@@ -128,7 +128,7 @@ class Writer:
 
     def product(self, a: Written, b: Written, name: str = "mul") -> Written:
         """a times b, by a function of that name."""
-        return Written(self.make, self.make.fn(name, a.e, b.e, dtype=F64))
+        return Written(self.make, self.make.fn(name, a.e, b.e))
 
     def number(self, x: float) -> Written:
         """A literal."""

@@ -1,7 +1,7 @@
 """Packing: operands copied into the order in which lanes read them.
 
-Lanes read neighbours at once and anything else number by number. An operand that is used several
-times along other loops, as a matrix is by every position, is first copied so that its elements
+Lanes read neighbours at once and anything else number by number. An operand may be used several
+times along other loops, as a matrix is by every position. It is first copied, so that its elements
 along the lanes are neighbours.
 """
 
@@ -47,7 +47,7 @@ class Packing:
         copy = w.buffer(f"p{len(w.buffers)}", prod(sizes), "scratch")
         to = Affine()
         for i, y in enumerate([*loops, *mine]):
-            to = to.plus(Affine.of(y.var).times(prod(sizes[i + 1 :])))
+            to += Affine.of(y.var) * prod(sizes[i + 1 :])
         body = nested([*loops, *mine], [Store(copy, to, x.e)])
         w.kernel(f"pack_{self._name}", body, f"{buffer} as {self._name} reads it")
         return Written(w.make, w.make.load(copy, to))

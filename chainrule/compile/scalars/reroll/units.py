@@ -1,7 +1,7 @@
 """From a tape's instructions to units: sums as wholes, everything else as it is.
 
-An addition whose only use is as the left operand of another one is no unit but a step of that sum,
-and a product whose only use is to be added is written into the sum. So a dot product is one unit,
+An addition whose only use is as the left operand of another one is no unit but a step of that sum.
+A product whose only use is to be added is written into the sum. So a dot product is one unit,
 whatever its length, in the order in which it was added up.
 
 A place is where a tape keeps a number: leaves first, then constants, then results of instructions.

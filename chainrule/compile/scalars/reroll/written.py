@@ -35,7 +35,7 @@ class Written(Number):
         return x.e if isinstance(x, Written) else self.make.lit(float(x), F64)
 
     def _fn(self, name: str, *xs: Any) -> Written:
-        return Written(self.make, self.make.fn(name, *map(self._of, xs), dtype=F64))
+        return Written(self.make, self.make.fn(name, *map(self._of, xs)))
 
     def arithmetic(self, name: str, a: Any, b: Any) -> Written:
         """One operation."""
@@ -47,15 +47,15 @@ class Written(Number):
 
     def is_(self, sign: str, x: Any) -> Expr:
         """A comparison."""
-        return self.make.fn(_COMPARISONS[sign], self.e, self._of(x), dtype=BOOL)
+        return self.make.fn(_COMPARISONS[sign], self.e, self._of(x))
 
     def either(self, bit: Any, other: Any) -> Expr:
         """Whether one of two holds."""
-        return self.make.fn("logical_or", bit, other, dtype=BOOL)
+        return self.make.fn("logical_or", bit, other)
 
     def select(self, bit: Any, a: Any, b: Any) -> Written:
         """a where the bit is set, else b."""
-        e = self.make.fn("where", bit, self._of(a), self._of(b), dtype=F64)
+        e = self.make.fn("where", bit, self._of(a), self._of(b))
         return Written(self.make, e)
 
     def call(self, name: str, *xs: Any) -> Written:

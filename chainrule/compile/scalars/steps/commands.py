@@ -24,126 +24,96 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from chainrule.compile.cpu.dict_guards import LOOKUP, OF_DICTS, add_dict_guard
+from chainrule.compile.cpu.dict_guards import OF_DICTS, add_dict_guard
+from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter, int64
+from chainrule.compile.cpu.symbols import ERROR
 from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
-from chainrule.compile.llvm.host_target import target
-from chainrule.compile.llvm.serial_loops import count_up
+from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.runtime.machine_code import compile_object
+from chainrule.compile.runtime.placing import placed
 from chainrule.compile.scalars import slots
 
 WATCH, COPY, RUN, SAME, PUT, CHOOSE, COUNT = range(7)
 WORDS = 8
-_I64, _F64, _PTR = ir.IntType(64), ir.DoubleType(), ir.PointerType()
-_ERROR = "PyErr_Occurred"
 
 
 @final
-class _Player:
-    """The function as it is being written; `end` is the block to which a command that failed
-    goes."""
+class _Command:
+    """A command as it is being written: number `i`, whose words lie at `row`."""
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        f = ir.Function(module, ir.FunctionType(_I64, [_PTR, _I64]), "play")
-        self.f = f
-        rows, count = f.args
-        b = self.b = ir.IRBuilder(f.append_basic_block())
-        with count_up(b, count) as i:
-            self.i = i
-            self.row = b.gep(rows, [b.mul(i, ir.Constant(_I64, WORDS))], source_etype=_I64)
-            following = f.append_basic_block("following")
-            choice = b.switch(self._word(0), following)
-            for number, write in enumerate((_watch, _copy, _run, _same, _put, _choose, _count)):
-                block = f.append_basic_block(write.__name__)
-                choice.add_case(ir.Constant(_I64, number), block)
-                b.position_at_end(block)
-                write(self)
-                b.branch(following)
-            b.position_at_end(following)
-        b.ret(count)
+    def __init__(self, s: FunctionWriter, row: Any, i: Any) -> None:
+        self.s, self.b, self._row, self._i = s, s.b, row, i
 
-    def _word(self, n: int) -> Any:
-        at = self.b.gep(self.row, [ir.Constant(_I64, n)], source_etype=_I64)
-        return self.b.load(at, typ=_I64)
-
-    def words(self, n: int) -> list[Any]:
-        """The words after a command's number."""
-        return [self._word(1 + k) for k in range(n)]
-
-    def pointer(self, word: Any) -> Any:
-        """A word as an address."""
-        return self.b.inttoptr(word, _PTR)
-
-    def element(self, array: Any, i: Any, kind: Any = _I64) -> Any:
-        """The address of an element."""
-        return self.b.gep(self.pointer(array), [i], source_etype=kind)
-
-    def at(self, array: Any, i: Any) -> Any:
-        """A word of an array."""
-        return self.b.load(self.element(array, i), typ=_I64)
+    def words(self, kinds: str) -> list[Any]:
+        """The words after a command's number: an address for each `p`, a number for each `i`."""
+        words = [self.s.load(self._row, 1 + k) for k in range(len(kinds))]
+        return [self.s.pointer(x) if k == "p" else x for x, k in zip(words, kinds, strict=True)]
 
     def fail_if(self, bit: Any) -> None:
         """End here where the bit is set."""
-        with self.b.if_then(bit, likely=False):
-            self.b.ret(self.i)
+        self.s.return_if(bit, self._i)
 
-    def function(self, name: str, kind: Any, arguments: list[Any]) -> Any:
-        """A function of this module or elsewhere."""
-        known = self.module.globals.get(name)
-        return known or ir.Function(self.module, ir.FunctionType(kind, arguments), name)
+    def need(self, name: str, *args: Any) -> None:
+        """Call a function of this module; end here if it gives 0."""
+        self.fail_if(self.s.equal(self.s.call(name, I64, *args), 0))
 
 
-def _watch(s: _Player) -> None:
-    rows, count, groups = s.words(3)
-    f = s.module.globals[OF_ROWS]
-    found = s.b.call(f, [s.pointer(rows), count])
-    s.fail_if(s.b.icmp_unsigned("==", found, ir.Constant(_I64, 0)))
-    found = s.b.call(s.module.globals[OF_DICTS], [s.pointer(groups)])
-    s.fail_if(s.b.icmp_unsigned("==", found, ir.Constant(_I64, 0)))
+def _watch(c: _Command) -> None:
+    rows, count, groups = c.words("pip")
+    c.need(OF_ROWS, rows, count)
+    c.need(OF_DICTS, groups)
 
 
-def _copy(s: _Player) -> None:
-    to, source, count = s.words(3)
-    intrinsic = s.module.declare_intrinsic("llvm.memcpy", [_PTR, _PTR, _I64])
-    no = ir.Constant(ir.IntType(1), 0)
-    s.b.call(intrinsic, [s.pointer(to), s.pointer(source), count, no])
+def _copy(c: _Command) -> None:
+    to, source, count = c.words("ppi")
+    intrinsic = c.s.module.declare_intrinsic("llvm.memcpy", [PTR, PTR, I64])
+    c.b.call(intrinsic, [to, source, count, ir.Constant(ir.IntType(1), 0)])
 
 
-def _run(s: _Player) -> None:
-    entry, *rest = s.words(4)
-    kind = ir.FunctionType(ir.VoidType(), [_PTR] * 5).as_pointer()
-    nothing = ir.Constant(_PTR, None)
-    s.b.call(s.b.inttoptr(entry, kind), [*map(s.pointer, rest), nothing, nothing])
-    raised = s.b.call(s.function(_ERROR, _PTR, []), [])
-    s.fail_if(s.b.icmp_unsigned("!=", raised, nothing))
+def _run(c: _Command) -> None:
+    entry, *rest = c.words("ippp")
+    kind = ir.FunctionType(VOID, [PTR] * 5).as_pointer()
+    nothing = ir.Constant(PTR, None)
+    c.b.call(c.b.inttoptr(entry, kind), [*rest, nothing, nothing])
+    c.fail_if(c.b.icmp_unsigned("!=", c.s.call(ERROR, PTR), nothing))
 
 
-def _same(s: _Player) -> None:
-    thing, items, count = s.words(3)
-    f = s.function("same", _I64, [_PTR, _PTR, _I64])
-    found = s.b.call(f, [s.pointer(thing), s.pointer(items), count])
-    s.fail_if(s.b.icmp_unsigned("==", found, ir.Constant(_I64, 0)))
+def _same(c: _Command) -> None:
+    c.need("same", *c.words("ppi"))
 
 
-def _put(s: _Player) -> None:
-    thing, items, count, numbers, made = s.words(5)
-    f = s.function("put", _I64, [_PTR, _PTR, _I64, _PTR])
-    args = [s.pointer(thing), s.pointer(items), count, s.pointer(numbers)]
-    s.b.store(s.b.call(f, args), s.pointer(made))
+def _put(c: _Command) -> None:
+    *args, made = c.words("ppipp")
+    c.s.store(c.s.call("put", I64, *args), made, 0)
 
 
-def _choose(s: _Player) -> None:
-    to, places, source, starts, index, chosen, count = s.words(7)
-    with count_up(s.b, count) as i:
-        place = s.b.add(s.at(starts, i), s.at(chosen, s.at(index, i)))
-        s.b.store(s.at(source, place), s.element(to, s.at(places, i)))
+def _choose(c: _Command) -> None:
+    s, (to, places, source, starts, index, chosen, count) = c.s, c.words("ppppppi")
+    with s.count_up(count) as i:
+        place = c.b.add(s.load(starts, i), s.load(chosen, s.load(index, i)))
+        s.store(s.load(source, place), to, s.load(places, i))
 
 
-def _count(s: _Player) -> None:
-    to, chosen, index, count = s.words(4)
-    with count_up(s.b, count) as i:
-        x = s.b.sitofp(s.at(chosen, s.at(index, i)), _F64)
-        s.b.store(x, s.element(to, i, _F64))
+def _count(c: _Command) -> None:
+    s, (to, chosen, index, count) = c.s, c.words("pppi")
+    with s.count_up(count) as i:
+        s.store(c.b.sitofp(s.load(chosen, s.load(index, i)), F64), to, i)
+
+
+def _write_play(s: FunctionWriter) -> None:
+    (rows, count), b = s.args, s.b
+    with s.count_up(count) as i:
+        row = s.element(rows, b.mul(i, int64(WORDS)))
+        following = b.append_basic_block("following")
+        choice = b.switch(s.load(row, 0), following)
+        for number, write in enumerate((_watch, _copy, _run, _same, _put, _choose, _count)):
+            block = b.append_basic_block(write.__name__)
+            choice.add_case(int64(number), block)
+            b.position_at_end(block)
+            write(_Command(s, row, i))
+            b.branch(following)
+        b.position_at_end(following)
+    s.return_(count)
 
 
 @cache
@@ -156,12 +126,10 @@ def player() -> Any:
     slots.add_lists(module)
     add_row_guard(module)
     add_dict_guard(module)
-    _Player(module)
-    slots.link(_ERROR, LOOKUP)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(compile_object(str(module))))
-    engine.finalize_object()
-    play = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-    function: Any = play(engine.get_function_address("play"))
-    function.engine = engine
-    return function
+    _write_play(FunctionWriter(module, "play", [PTR, I64]))
+    code = placed(compile_object(str(module)))
+    play: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(
+        code.address("play")
+    )
+    play.code = code  # as long as it is there
+    return play

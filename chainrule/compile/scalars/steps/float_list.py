@@ -18,12 +18,7 @@ from chainrule.compile.cpu.object_layout import holders, word
 from chainrule.compile.scalars.slots import code
 from chainrule.compile.scalars.steps.effects import Places, index
 from chainrule.compile.scalars.steps.hollow import Leaves
-from chainrule.compile.scalars.steps.hollow_list import (
-    HollowList,
-    can_be_hollow,
-    empty,
-    fill,
-)
+from chainrule.compile.scalars.steps.hollow_list import HollowList, can_be_hollow, empty, fill
 from chainrule.compile.scalars.steps.memory import LIST, Memory
 from chainrule.engine.op import Array
 

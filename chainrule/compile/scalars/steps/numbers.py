@@ -1,7 +1,7 @@
 """Floats that write down what is done to them, as nodes of a graph without derivatives.
 
-The same operation on the same nodes is one node, so that what a loop over parameters computes in
-each iteration anew (`1 - b ** step`) is computed once.
+The same operation on the same nodes is one node. So what a loop over parameters computes in each
+iteration anew (`1 - b ** step`) is computed once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any, final
 
 from chainrule.compile.scalars.formulas import LIBM
-from chainrule.compile.scalars.ints.symbolic import Steps, SymbolicInt
+from chainrule.compile.scalars.ints.symbolic import COMPARISONS, Steps, SymbolicInt
 from chainrule.engine.provenance import location, user_line
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
@@ -162,90 +162,89 @@ def _binary(label: str, compute: Callable[..., Any], a: Any, b: Any) -> Any:
         if isinstance(x, Value):
             if mine.leaf is None:
                 raise TraceError(
-                    f"jit: a number that is computed from data or gradients meets a Value at "
-                    f"{_line()}: in one step Values are computed before backward, numbers after it"
+                    "jit: a number that is computed from data or gradients meets a Value at "
+                    f"{location(*user_line())}: in one step Values are computed before backward, "
+                    "numbers after it"
                 )
             return compute(*[y.leaf if y is mine else y for y in (a, b)])
     return mine.nodes.apply(label, compute, a, b)
 
 
-def _line() -> str:
-    return location(*user_line())
-
-
 def _refuse(x: Any, *rest: Any) -> Any:
     raise TraceError(
-        f"jit: the step looks at a number at {_line()} (a comparison, int(), a function that is "
-        "not math's): what it does next would be the same at every call. Compute it with "
-        "+ - * / **, min, max and functions of math, or do that outside"
+        f"jit: the step looks at a number at {location(*user_line())} (a comparison, int(), a "
+        "function that is not math's): what it does next would be the same at every call. Compute "
+        "it with + - * / **, min, max and functions of math, or do that outside"
     )
 
 
+def _add_arithmetic(name: str, label: str, sign: str) -> None:
+    """Operators that give another such number."""
+    compute = getattr(operator, name)
+
+    def forward(a: TracedNumber, b: Any) -> Any:
+        nodes, kind = a.nodes, b.__class__
+        if kind is TracedNumber:
+            n = nodes.node(label, a.node, b.node)
+            y = TracedNumber(nodes, n, compute(a.value, b.value))
+            return y if a.source is None or b.source is None else _sourced(y, a, sign, b)
+        if kind is float or kind is int:
+            n = nodes.node(label, a.node, nodes.constant(b))
+            y = TracedNumber(nodes, n, compute(a.value, b))
+            return y if a.source is None else _sourced(y, a, sign, b)
+        return _binary(label, compute, a, b)
+
+    def reflected(b: TracedNumber, a: Any) -> Any:
+        kind = a.__class__
+        if kind is float or kind is int:
+            nodes = b.nodes
+            n = nodes.node(label, nodes.constant(a), b.node)
+            y = TracedNumber(nodes, n, compute(a, b.value))
+            return y if b.source is None else _sourced(y, a, sign, b)
+        return _binary(label, compute, a, b)
+
+    setattr(TracedNumber, f"__{name}__", forward)
+    setattr(TracedNumber, f"__r{name}__", reflected)
+
+
+def _add_comparison(name: str, sign: str) -> None:
+    """An operator whose answer becomes a condition."""
+    compute = getattr(operator, name)
+
+    def compare(a: TracedNumber, b: Any) -> Any:
+        texts = _text(a), _text(b)
+        if a.source is None or None in texts:
+            return _refuse(a)
+        return a.source[0].decide(f"({texts[0]} {sign} {texts[1]})", compute(a.value, number_of(b)))
+
+    setattr(TracedNumber, f"__{name}__", compare)
+
+
+def _add_plain(name: str) -> None:
+    """A method that works with the float that is there now."""
+
+    def ask(a: TracedNumber, *rest: Any) -> Any:
+        if a.source is None:
+            return _refuse(a)
+        steps, text = a.source
+        steps.require(f"({text} == {a.value!r})")
+        return getattr(float, f"__{name}__")(a.value, *map(number_of, rest))
+
+    setattr(TracedNumber, f"__{name}__", ask)
+
+
 def _install() -> None:
-    def pair(name: str, label: str, sign: str) -> None:
-        compute = getattr(operator, name)
-
-        def forward(a: TracedNumber, b: Any) -> Any:
-            nodes, kind = a.nodes, b.__class__
-            if kind is TracedNumber:
-                n = nodes.node(label, a.node, b.node)
-                y = TracedNumber(nodes, n, compute(a.value, b.value))
-                return y if a.source is None or b.source is None else _sourced(y, a, sign, b)
-            if kind is float or kind is int:
-                n = nodes.node(label, a.node, nodes.constant(b))
-                y = TracedNumber(nodes, n, compute(a.value, b))
-                return y if a.source is None else _sourced(y, a, sign, b)
-            return _binary(label, compute, a, b)
-
-        def reflected(b: TracedNumber, a: Any) -> Any:
-            kind = a.__class__
-            if kind is float or kind is int:
-                nodes = b.nodes
-                n = nodes.node(label, nodes.constant(a), b.node)
-                y = TracedNumber(nodes, n, compute(a, b.value))
-                return y if b.source is None else _sourced(y, a, sign, b)
-            return _binary(label, compute, a, b)
-
-        setattr(TracedNumber, f"__{name}__", forward)
-        setattr(TracedNumber, f"__r{name}__", reflected)
-
-    def comparison(name: str, sign: str) -> None:
-        compute = getattr(operator, name)
-
-        def compare(a: TracedNumber, b: Any) -> Any:
-            texts = _text(a), _text(b)
-            if a.source is None or None in texts:
-                return _refuse(a)
-            holds = compute(a.value, number_of(b))
-            condition = f"({texts[0]} {sign} {texts[1]})"
-            a.source[0].require(condition if holds else f"(not {condition})")
-            return holds
-
-        setattr(TracedNumber, f"__{name}__", compare)
-
-    def plain(name: str) -> None:
-        def ask(a: TracedNumber, *rest: Any) -> Any:
-            if a.source is None:
-                return _refuse(a)
-            steps, text = a.source
-            steps.require(f"({text} == {a.value!r})")
-            return getattr(float, f"__{name}__")(a.value, *map(number_of, rest))
-
-        setattr(TracedNumber, f"__{name}__", ask)
-
     for name, label, sign in (
         ("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("truediv", "quotient", "/"),
     ):  # fmt: skip
-        pair(name, label, sign)
-    for name, sign in (
-        ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!="),
-    ):  # fmt: skip
-        comparison(name, sign)
+        _add_arithmetic(name, label, sign)
+    for name, sign in COMPARISONS.items():
+        _add_comparison(name, sign)
     for name in (
         "bool", "int", "float", "round", "trunc", "floor", "ceil", "floordiv", "rfloordiv", "mod",
         "rmod", "divmod", "rdivmod",
     ):  # fmt: skip
-        plain(name)
+        _add_plain(name)
 
 
 _install()

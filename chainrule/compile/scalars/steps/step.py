@@ -19,14 +19,7 @@ from chainrule.compile.scalars.steps.effects import Effects, Fill, Outputs, Plac
 from chainrule.compile.scalars.steps.hollow import LOCK
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
-from chainrule.compile.scalars.steps.outcome import (
-    FLOAT,
-    INT,
-    RESULT,
-    SLOPE,
-    Outcome,
-    RecordedStep,
-)
+from chainrule.compile.scalars.steps.outcome import FLOAT, INT, RESULT, SLOPE, Outcome, RecordedStep
 from chainrule.compile.scalars.steps.steady import Steady, steady
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates

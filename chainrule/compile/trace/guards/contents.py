@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.compile.trace.guards.lookup import instance_dict
 from chainrule.compile.trace.guards.notes import Notes
-from chainrule.compile.trace.guards.places import ABSENT, Names, Reading
+from chainrule.compile.trace.guards.places import ABSENT, Reading
 from chainrule.compile.trace.guards.values import is_value, keep_weakly
 from chainrule.engine.node import Variable
 
@@ -50,10 +50,7 @@ def _whole_names(notes: Notes, x: dict[Any, Any], text: str, deep: bool) -> None
     for key, value in list(x.items()):
         notes.entry(x, key, f"{text}[{key!r}]")
         contents(notes, value, deep=deep)
-    if (names := notes.names_at.get(id(x))) is None:
-        names = notes.names_at[id(x)] = Names(x)
-        notes.guards.sources.append(names)
-    names.key_order = list(x), Reading(text, notes.line)
+    notes.names_of(x).key_order = list(x), Reading(text, notes.line)
 
 
 def _whole_object(notes: Notes, x: Any, deep: bool) -> None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 import sys
 from collections.abc import Callable
@@ -14,70 +13,25 @@ from types import CodeType
 from typing import Any
 
 from chainrule.compile.trace.guards.calls import call, super_of
-from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.contents import contents
 from chainrule.compile.trace.guards.lookup import UNKNOWN
 from chainrule.compile.trace.guards.stack import NULL, Derived, Frame
+from chainrule.compile.trace.guards.variables import (
+    load_const,
+    load_deref,
+    load_fast,
+    load_from_class,
+    load_global,
+    store_deref,
+    store_fast,
+    store_fast_load_fast,
+    store_global,
+)
 from chainrule.engine.node import Variable
 
 
 def _nothing(f: Frame, i: Any) -> None:
     """A part of a call, which its last instruction stands for."""
-
-
-def _load_const(f: Frame, i: Any) -> None:
-    f.push(i.argval)
-
-
-def _load_fast(f: Frame, i: Any) -> None:
-    names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
-    local = f.frame.f_locals
-    for name in names:
-        f.push(local.get(name, UNKNOWN))
-
-
-def _store_fast_load_fast(f: Frame, i: Any) -> None:
-    f.pop()
-    f.push(UNKNOWN)
-    f.loaded = i.argval[1]
-
-
-def _load_global(f: Frame, i: Any) -> None:
-    names, notes = f.frame.f_globals, f.observer.notes
-    if i.opname != "LOAD_GLOBAL" and i.argval in f.frame.f_locals:  # in a class body
-        value = f.frame.f_locals[i.argval]
-    else:
-        notes.entry(names, i.argval, i.argval)
-        value = names.get(i.argval, getattr(builtins, i.argval, UNKNOWN))
-    f.observer.learn(value)
-    if i.opname == "LOAD_GLOBAL" and i.arg & 1:
-        f.push(NULL)
-    f.push(value)
-
-
-def _load_deref(f: Frame, i: Any) -> None:
-    name = i.argval
-    value = f.frame.f_locals.get(name, UNKNOWN)
-    if name in f.frame.f_code.co_freevars:
-        cell = f.cells().get(name)
-        if value is UNKNOWN and cell is not None:  # in a class body
-            value = content(cell)
-        if value is not UNKNOWN:
-            f.observer.notes.cell(cell, name, value)
-            f.observer.learn(value)
-    f.push(value)
-
-
-def _load_from_class(f: Frame, i: Any) -> None:
-    """A name in a class body: its own, which is on top, or one from outside."""
-    f.pop()
-    (_load_deref if i.opname.endswith("DEREF") else _load_global)(f, i)
-
-
-def _store_deref(f: Frame, i: Any) -> None:
-    f.pop()
-    if i.argval in f.frame.f_code.co_freevars and (cell := f.cells().get(i.argval)) is not None:
-        f.observer.notes.write(cell, None, i.argval)
 
 
 def _make_function(f: Frame, i: Any) -> None:
@@ -176,12 +130,6 @@ def _store_item(f: Frame, i: Any) -> None:
         contents(notes, x)
 
 
-def _store_global(f: Frame, i: Any) -> None:
-    if i.opname.startswith("STORE"):
-        f.pop()
-    f.observer.notes.write(f.frame.f_globals, i.argval, i.argval)
-
-
 def _call(f: Frame, i: Any) -> None:
     if i.opname == "CALL_KW":
         f.pop()
@@ -244,10 +192,6 @@ def _drop(f: Frame, i: Any) -> None:
     f.pop()
 
 
-def _store_fast(f: Frame, i: Any) -> None:
-    f.take(len(i.argval) if isinstance(i.argval, tuple) else 1)
-
-
 def _push_null(f: Frame, i: Any) -> None:
     f.push(NULL)
 
@@ -292,27 +236,27 @@ _INTEGERS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 """What indices are computed by."""
 RULES: dict[str, Any] = {
-    "LOAD_CONST": _load_const, "LOAD_SMALL_INT": _load_const,
-    "LOAD_FAST": _load_fast, "LOAD_FAST_CHECK": _load_fast, "LOAD_FAST_BORROW": _load_fast,
-    "LOAD_FAST_LOAD_FAST": _load_fast, "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _load_fast,
-    "LOAD_FAST_AND_CLEAR": _load_fast,
-    "STORE_FAST": _store_fast, "STORE_FAST_STORE_FAST": _store_fast,
-    "STORE_FAST_LOAD_FAST": _store_fast_load_fast,
-    "LOAD_GLOBAL": _load_global, "LOAD_NAME": _load_global,
-    "LOAD_DEREF": _load_deref, "STORE_DEREF": _store_deref,
+    "LOAD_CONST": load_const, "LOAD_SMALL_INT": load_const,
+    "LOAD_FAST": load_fast, "LOAD_FAST_CHECK": load_fast, "LOAD_FAST_BORROW": load_fast,
+    "LOAD_FAST_LOAD_FAST": load_fast, "LOAD_FAST_BORROW_LOAD_FAST_BORROW": load_fast,
+    "LOAD_FAST_AND_CLEAR": load_fast,
+    "STORE_FAST": store_fast, "STORE_FAST_STORE_FAST": store_fast,
+    "STORE_FAST_LOAD_FAST": store_fast_load_fast,
+    "LOAD_GLOBAL": load_global, "LOAD_NAME": load_global,
+    "LOAD_DEREF": load_deref, "STORE_DEREF": store_deref,
     "LOAD_ATTR": _load_attr, "LOAD_METHOD": _load_attr,
     "BINARY_SUBSCR": _subscript, "BINARY_OP": _binary_op, "CONTAINS_OP": _contains,
     "STORE_ATTR": _store, "DELETE_ATTR": _store,
     "STORE_SUBSCR": _store_item, "DELETE_SUBSCR": _store_item,
-    "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _store_global,
+    "STORE_GLOBAL": store_global, "DELETE_GLOBAL": store_global,
     "MAKE_FUNCTION": _make_function, "PUSH_NULL": _push_null, "POP_TOP": _drop,
     "KW_NAMES": _nothing, "PRECALL": _nothing, "CALL": _call, "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_spread, "COPY": _copy, "SWAP": _swap, "BUILD_TUPLE": _build_tuple,
     "BUILD_LIST": _build, "BUILD_SET": _build, "BUILD_MAP": _build, "RETURN_VALUE": _drop,
     "LIST_EXTEND": _extend, "SET_UPDATE": _extend, "DICT_UPDATE": _extend, "DICT_MERGE": _extend,
     "IS_OP": _is, "BUILD_CONST_KEY_MAP": _build, "STORE_NAME": _drop,
-    "LOAD_CLASSDEREF": _load_deref, "LOAD_FROM_DICT_OR_DEREF": _load_from_class,
-    "LOAD_FROM_DICT_OR_GLOBALS": _load_from_class, "LOAD_SUPER_ATTR": _load_super_attr,
+    "LOAD_CLASSDEREF": load_deref, "LOAD_FROM_DICT_OR_DEREF": load_from_class,
+    "LOAD_FROM_DICT_OR_GLOBALS": load_from_class, "LOAD_SUPER_ATTR": _load_super_attr,
     "IMPORT_NAME": _import_name, "IMPORT_FROM": _import_from, "MATCH_CLASS": _match_class,
     "SET_FUNCTION_ATTRIBUTE": _set_function_attribute,
 }  # fmt: skip

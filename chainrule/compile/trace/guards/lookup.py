@@ -7,14 +7,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from sys import modules
 from types import (
     FunctionType,
     GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
+    MethodType,
     ModuleType,
 )
 from typing import Any, final
@@ -144,3 +146,19 @@ def _unbind(value: Any, found: Attribute) -> None:
         found.method = value
     elif value is not ABSENT and not hasattr(type(value), "__get__"):
         found.value = value
+
+
+def bound_objects(f: Any) -> Iterable[Any]:
+    """What a callable brings along: the objects to which its arguments are bound, its defaults."""
+    todo, seen = [f], set[int]()
+    for x in todo:
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        yield x
+        if isinstance(x, MethodType):
+            todo += [x.__self__, x.__func__]
+        elif isinstance(x, FunctionType):
+            todo += [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+        elif isinstance(x, partial):
+            todo += [x.func, *x.args, *x.keywords.values()]

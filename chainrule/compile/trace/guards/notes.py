@@ -10,14 +10,13 @@ read it from an outer one. What it makes by itself it would make again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.lookup import (
     UNKNOWN,
@@ -31,14 +30,15 @@ from chainrule.compile.trace.guards.places import (
     Answer,
     Closure,
     Elements,
+    Expected,
     Items,
     Names,
     Reading,
-    Source,
     expected,
 )
 from chainrule.compile.trace.guards.random_state import random_state
 from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
+from chainrule.compile.trace.guards.written import Written
 from chainrule.engine.node import Variable
 from chainrule.engine.provenance import location
 from chainrule.errors import TraceError, describe
@@ -68,11 +68,11 @@ class Notes:
         self._inner = inner
         self._outer: dict[int, Any] = {}
         self._text: dict[int, str] = {}
-        self.names_at: dict[int, Names] = {}
+        self._names: dict[int, Names] = {}
         self._items: dict[int, Items] = {}
         self._cells: dict[int, CellType] = {}
         self.whole: set[tuple[int, Any]] = set()
-        self._written: dict[tuple[int, Any], tuple[Any, Reading]] = {}
+        self._written = Written()
         self._slots: dict[int, list[Any]] = {}
         self.inspected: dict[int, Reading] = {}
         self._random: list[tuple[Any, Any, Reading]] = []
@@ -123,22 +123,28 @@ class Notes:
 
     def entry(self, holder: dict[Any, Any], key: Any, name: str) -> None:
         """`holder[key]` is read; `name` is what the user calls it."""
-        if (id(holder), key) in self._written:
-            return
         value = holder.get(key, ABSENT)
-        if not self._can_change(value):
+        if self._written.has(holder, key) or not self._can_change(value):
             return
-        names = self.names_at.get(id(holder))
-        if names is None:
-            names = self.names_at[id(holder)] = Names(holder)
-            self.guards.sources.append(names)
+        names = self.names_of(holder)
         if key not in names.entries:
-            names.entries[key] = e = expected(
-                value, Reading(name, self.line), self.guards.invalidate
-            )
-            self._slots.setdefault(id(value), []).append(e)
+            names.entries[key] = self._expect(value, Reading(name, self.line))
         if value is not ABSENT:
             self.add(value, name)
+
+    def names_of(self, holder: dict[Any, Any]) -> Names:
+        """The place for what is read of a dictionary."""
+        names = self._names.get(id(holder))
+        if names is None:
+            names = self._names[id(holder)] = Names(holder)
+            self.guards.sources.append(names)
+        return names
+
+    def _expect(self, value: Any, reading: Reading) -> Expected:
+        """What is expected of a value that was read."""
+        e = expected(value, reading, self.guards.invalidate)
+        self._slots.setdefault(id(value), []).append(e)
+        return e
 
     def _can_change(self, value: Any) -> bool:
         """Whether a value is one to be compared: a tensor that the function made is not."""
@@ -148,13 +154,11 @@ class Notes:
         """`holder[index]` of a list is read."""
         items = self.items_of(holder)
         i = index % len(holder) if holder else 0
-        if i in items.entries or (id(holder), i) in self._written or i >= len(holder):
+        if i in items.entries or self._written.has(holder, i) or i >= len(holder):
             return
         value = holder[i]
         if self._can_change(value):
-            e = expected(value, self.reading(holder, f"[{index}]"), self.guards.invalidate)
-            items.entries[i] = e
-            self._slots.setdefault(id(value), []).append(e)
+            e = items.entries[i] = self._expect(value, self.reading(holder, f"[{index}]"))
             self.add(value, e.reading.name)
 
     def items_of(self, holder: list[Any]) -> Items:
@@ -172,12 +176,10 @@ class Notes:
 
     def forget(self, holder: dict[Any, Any] | None, key: Any, cell: CellType | None) -> None:
         """What is in a dictionary under a key, or in a cell, is looked at anew at each call."""
-        names = self.names_at.get(id(holder))
+        names = self._names.get(id(holder))
         if names is not None and holder is not None:
             names.entries.pop(key, None)
-            if (
-                names.key_order is not None
-            ):  # of a dictionary that changes machine code knows no keys
+            if names.key_order is not None:  # machine code knows no keys of what changes
                 keys, reading = names.key_order
                 names.key_order = None
                 self.ask(lambda: list(holder), keys, reading)
@@ -188,11 +190,10 @@ class Notes:
         """A variable of an enclosing function is read."""
         if holder is None:
             return
-        if id(holder) not in self._cells and (id(holder), None) not in self._written:
+        if id(holder) not in self._cells and not self._written.has(holder, None):
             self._cells[id(holder)] = holder
             if self._can_change(value):
-                e = expected(value, Reading(name, self.line), self.guards.invalidate)
-                self._slots.setdefault(id(value), []).append(e)
+                e = self._expect(value, Reading(name, self.line))
                 self.guards.sources.append(Closure(holder, e))
         if value is not ABSENT:
             self.add(value, name)
@@ -227,7 +228,7 @@ class Notes:
     def write(self, holder: Any, key: Any, name: str) -> None:
         """`holder[key]`, or with the key None what a cell holds, is about to be written. A later
         call must find there what is there at the end, or do it again."""
-        self._written.setdefault((id(holder), key), (holder, Reading(name, self.line)))
+        self._written.add(holder, key, Reading(name, self.line))
 
     def write_attribute(self, x: Any, name: str) -> None:
         """`x.name` is about to be written."""
@@ -235,7 +236,7 @@ class Notes:
         found = attribute(x, name)
         names = names_of(x) if isinstance(x, type) else instance_dict(x)
         if found.slot or names is None:
-            self._written.setdefault((id(x), name), (x, Reading(text, self.line)))
+            self._written.add(x, name, Reading(text, self.line))
         else:
             self.write(names, name, text)
 
@@ -267,8 +268,8 @@ class Notes:
                     "from a chainrule Generator, or draw outside and give it as an argument"
                 )
         self._finish_arrays()
-        for (_, key), (holder, reading) in self._written.items():
-            self._after(holder, key, reading)
+        written = self._written.sources(self._can_change, self._expect)
+        self.guards.sources += list(written)
         return self.guards
 
     def _finish_arrays(self) -> None:
@@ -287,31 +288,6 @@ class Notes:
             if tensor is not None and len(slots) == 1 and address not in self.inspected:
                 slots[0].array = tensor
 
-    def _after(self, holder: Any, key: Any, reading: Reading) -> None:
-        """Guard what a write left."""
-        place: Source
-        if isinstance(holder, CellType):
-            value = content(holder)
-        elif isinstance(holder, dict):
-            value: Any = holder.get(key, ABSENT)
-        elif isinstance(holder, list):
-            value = holder[key] if key < len(holder) else ABSENT
-        else:
-            value = getattr(holder, key, ABSENT)
-        if not self._can_change(value):
-            return
-        e = expected(value, reading, self.guards.invalidate)
-        if isinstance(holder, CellType):
-            place = Closure(holder, e)
-        elif isinstance(holder, dict):
-            place = Names(holder, {key: e})
-        elif isinstance(holder, list):
-            n = len(holder)
-            place = Items(holder, n, reading, {key % n: e} if n else {})
-        else:
-            place = Answer(lambda: getattr(holder, key, ABSENT), value, reading)
-        self.guards.sources.append(place)
-
 
 def _name(x: Any) -> str:
     return getattr(x, "__name__", type(x).__name__)
@@ -319,19 +295,3 @@ def _name(x: Any) -> str:
 
 def _same_state(a: Any, b: Any) -> bool:
     return repr(a) == repr(b)
-
-
-def bound_objects(f: Any) -> Iterable[Any]:
-    """What a callable brings along: the objects to which its arguments are bound, its defaults."""
-    todo, seen = [f], set[int]()
-    for x in todo:
-        if id(x) in seen:
-            continue
-        seen.add(id(x))
-        yield x
-        if isinstance(x, MethodType):
-            todo += [x.__self__, x.__func__]
-        elif isinstance(x, FunctionType):
-            todo += [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-        elif isinstance(x, partial):
-            todo += [x.func, *x.args, *x.keywords.values()]

@@ -19,7 +19,8 @@ from chainrule.compile.trace.guards.cells import Cells
 from chainrule.compile.trace.guards.following import report_to
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.instructions import RULES
-from chainrule.compile.trace.guards.notes import Notes, bound_objects
+from chainrule.compile.trace.guards.lookup import bound_objects
+from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.stack import Code, Frame
 from chainrule.errors import TraceError
 

@@ -16,13 +16,7 @@ import dis
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import (
-    CellType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    ModuleType,
-)
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chainrule.compile.runtime.cache_folder import folder
-from chainrule.compile.runtime.surroundings import digest_of, here, surroundings
+from chainrule.compile.runtime.cache.folder import folder
+from chainrule.compile.runtime.cache.surroundings import digest_of, here, surroundings
 
 
 def kept_object(name: str, make: Callable[[], bytes]) -> bytes:

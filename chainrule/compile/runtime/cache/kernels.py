@@ -1,8 +1,8 @@
 """Entries of the cache for kernels that are known by name: nothing is traced to find one.
 
 An entry says which program a function has become, and where that gets its inputs and sizes from.
-The program has an entry of its own (see `cache.py`). The name of a function, with the sources that
-`surroundings.py` reads, determines its trace: it is a function of this package.
+The program has an entry of its own (see `programs.py`). A function of this package is determined by
+its name and the sources that `surroundings.py` reads, and so is its trace.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from typing import Any, final
 
-from chainrule.compile.runtime import cache_entry
-from chainrule.compile.runtime.cache_entry import MalformedError, number, record, sequence, word
-from chainrule.compile.runtime.cache_folder import folder
+from chainrule.compile.runtime.cache import entry as entry_form
+from chainrule.compile.runtime.cache.checked import MalformedError, number, record, sequence, word
+from chainrule.compile.runtime.cache.folder import folder
+from chainrule.compile.runtime.cache.surroundings import digest_of, here, surroundings
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.surroundings import digest_of, here, surroundings
 
 
 @final
@@ -42,7 +42,7 @@ class KernelEntry:
         if body is None:
             return None
         try:
-            made = cache_entry.read(body, None, (self.program, digest_of(surroundings(here()))))
+            made = entry_form.read(body, None, (self.program, digest_of(surroundings(here()))))
         except MalformedError:
             return None
         return Loaded(made, self.checks)
@@ -61,7 +61,7 @@ def get(name: str) -> KernelEntry | None:
 def put(name: str, entry: KernelEntry, kernel: Loaded) -> None:
     """Keep it, unless its results are not what their memory says, or ops of it run in Python."""
     home, layout = folder(), kernel.layout
-    plain = not kernel.hosts and cache_entry.results_of(layout.objects) == layout.results
+    plain = not kernel.hosts and entry_form.results_of(layout.objects) == layout.results
     if home is not None and plain:
         home.put(_file(name), json.dumps(asdict(entry)).encode())
 

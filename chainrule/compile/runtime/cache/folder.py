@@ -3,7 +3,7 @@
     entry := magic mac body          8 bytes, 24 bytes, the rest
 
 `mac` is a keyed digest of the entry's name and its body, under a key that only this user can read
-(see `cache_key.py`). So an entry that somebody else wrote, or that was moved to another name, cut
+(see `key.py`). So an entry that somebody else wrote, or that was moved to another name, cut
 or changed, is none. It is read as bytes and thrown away. Nothing is loaded before the digest
 agrees.
 """
@@ -21,7 +21,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import final
 
-from chainrule.compile.runtime.cache_key import ForeignError, key, refuse_foreign
+from chainrule.compile.runtime.cache.key import ForeignError, key, refuse_foreign
 from chainrule.errors import CacheWarning
 from chainrule.files.regular_files import NO_LINK, open_regular
 

@@ -8,7 +8,7 @@ large.
 
 The folder is $CHAINRULE_CACHE_DIR, else `chainrule` in $XDG_CACHE_HOME or ~/.cache; where the first
 of these is set to nothing, there is no cache. An entry is data and an object file (see
-`cache_entry.py`), signed with a key that only this user can read (see `cache_folder.py`).
+`entry.py`), signed with a key that only this user can read (see `folder.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.graph.terms import Program, in_order
-from chainrule.compile.runtime import cache_entry
-from chainrule.compile.runtime.cache_entry import MalformedError, UnwritableError
-from chainrule.compile.runtime.cache_folder import folder
+from chainrule.compile.runtime.cache import entry
+from chainrule.compile.runtime.cache.checked import MalformedError
+from chainrule.compile.runtime.cache.entry import UnwritableError
+from chainrule.compile.runtime.cache.folder import folder
+from chainrule.compile.runtime.cache.surroundings import digest_of, surroundings
 from chainrule.compile.runtime.scratch import Made
-from chainrule.compile.runtime.surroundings import digest_of, surroundings
 from chainrule.compile.target import Target
 from chainrule.engine.op import Op
 
@@ -120,7 +121,7 @@ class Entry:
             return None
         body = self._folder.get(self.name)
         try:
-            return None if body is None else cache_entry.read(body, self._program, self._label)
+            return None if body is None else entry.read(body, self._program, self._label)
         except MalformedError:
             return None
 
@@ -129,7 +130,7 @@ class Entry:
         if self._folder is None or self.name is None:
             return
         try:
-            body = cache_entry.write(made, self._program, self._label)
+            body = entry.write(made, self._program, self._label)
         except UnwritableError:
             return  # an op that the schedule brought in
         self._folder.put(self.name, body)

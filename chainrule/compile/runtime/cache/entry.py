@@ -15,12 +15,20 @@ import json
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.runtime.cache.checked import (
+    MOST,
+    MalformedError,
+    number,
+    record,
+    sequence,
+    word,
+)
 from chainrule.compile.runtime.scratch import Layout, Made
 from chainrule.engine import dtypes
 from chainrule.engine.op import Op, Spec
@@ -31,19 +39,12 @@ if TYPE_CHECKING:  # what is of ops that run in Python is loaded where there are
     from chainrule.compile.loops.statements import Host, Strided
 
 _SIZES = struct.Struct("<QQQ")
-_MOST = 1 << 48
-"""No size, offset, stride or array in memory is larger: addresses have 48 bits."""
 _DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 _ROLES = ("input", "state", "result", "scratch", "constant")
 _T = TypeVar("_T")
-
-
-@final
-class MalformedError(ValueError):
-    """Bytes that are no entry of this program."""
 
 
 @final
@@ -127,23 +128,19 @@ class _Writer:
         return [b.name, b.dtype.name, _extents(b.shape), b.role, b.label, value]
 
     def _host(self, h: Host) -> list[Any]:
-        from chainrule.compile.graph.compiled_ops import Otherwise
+        from chainrule.compile.graph.compiled_ops import Fallback
 
-        last_resort = isinstance(h.op, Otherwise)
-        place = self._ops.get(h.op.op if last_resort else h.op)
+        is_fallback = isinstance(h.op, Fallback)
+        place = self._ops.get(h.op.op if is_fallback else h.op)
         if place is None:
             raise UnwritableError(str(h.op))
         when = None if h.when is None else self._place(h.when)
         ins, outs = ([self._strided_view(x) for x in xs] for xs in (h.inputs, h.outputs))
-        return [place, last_resort, ins, outs, when]
+        return [place, is_fallback, ins, outs, when]
 
     def _strided_view(self, x: Strided) -> list[Any]:
-        return [
-            self._place(x.buffer),
-            *_extents([x.offset]),
-            _extents(x.shape),
-            _extents(x.strides),
-        ]
+        sizes = _extents(x.shape), _extents(x.strides)
+        return [self._place(x.buffer), *_extents([x.offset]), *sizes]
 
 
 def _extents(sizes: Sequence[Extent]) -> list[Any]:
@@ -211,7 +208,7 @@ class _Reader:
         if role not in _ROLES:
             raise MalformedError("a role that there is not")
         fixed = [n for n in sizes if isinstance(n, int)]
-        if min(fixed, default=0) < 0 or math.prod(fixed) > _MOST:
+        if min(fixed, default=0) < 0 or math.prod(fixed) > MOST:
             raise MalformedError("a buffer that no memory holds")
         constant = None if value is None else _item(self._arrays, value)
         return Buffer(word(name), _dtype(dtype), sizes, role, constant, word(label))
@@ -220,39 +217,35 @@ class _Reader:
         return _item(self._buffers, x)
 
     def _host(self, x: Any) -> Host:
-        from chainrule.compile.graph.compiled_ops import Otherwise
+        from chainrule.compile.graph.compiled_ops import Fallback
         from chainrule.compile.loops.statements import Host
 
-        place, last_resort, inputs, outputs, when = sequence(x, 5)
+        place, is_fallback, inputs, outputs, when = sequence(x, 5)
         op = _item(self._ops, place)
-        if last_resort not in (True, False):
-            raise MalformedError("neither the op nor its last resort")
+        if is_fallback not in (True, False):
+            raise MalformedError("neither the op nor its eager form")
         ins, outs = ([self._strided_view(s) for s in sequence(xs)] for xs in (inputs, outputs))
         flag = None if when is None else self._at(when)
-        return Host(Otherwise(op) if last_resort else op, tuple(ins), tuple(outs), flag)
+        return Host(Fallback(op) if is_fallback else op, tuple(ins), tuple(outs), flag)
 
     def _strided_view(self, x: Any) -> Strided:
         from chainrule.compile.loops.statements import Strided
 
         buffer, offset, shape, strides = sequence(x, 4)
-        (start,), sizes, steps = (
-            self._extents([offset]),
-            self._extents(shape),
-            self._extents(strides),
-        )
+        (start,), sizes, steps = map(self._extents, ([offset], shape, strides))
         if len(sizes) != len(steps):
             raise MalformedError("an axis without a stride")
         return Strided(self._at(buffer), start, sizes, steps)
 
     def _extents(self, x: Any) -> tuple[Extent, ...]:
         return tuple(
-            [n if type(n) is int and -_MOST <= n <= _MOST else self._size(n) for n in sequence(x)]
+            [n if type(n) is int and -MOST <= n <= MOST else self._size(n) for n in sequence(x)]
         )
 
     def _size(self, x: Any) -> Size:
         terms = [sequence(term, 2) for term in sequence(x)]
         for symbols, coefficient in terms:
-            number(coefficient, -_MOST)
+            number(coefficient, -MOST)
             if not all(s in self._symbols for s in sequence(symbols)):
                 raise MalformedError("a symbol that is none of the program's")
         return Size(tuple([(tuple(symbols), c) for symbols, c in terms]))
@@ -261,34 +254,6 @@ class _Reader:
 def results_of(objects: Sequence[Buffer]) -> list[Spec]:
     """Shapes and dtypes of those objects that are results, as their memory has them."""
     return [Spec(b.shape, b.dtype) for b in objects if b.role == "result"]  # type: ignore[arg-type]
-
-
-def record(x: Any, names: Sequence[str]) -> dict[str, Any]:
-    """`x`, a dictionary with exactly these keys."""
-    if not isinstance(x, dict) or set(cast("dict[str, Any]", x)) != set(names):
-        raise MalformedError("other fields")
-    return cast("dict[str, Any]", x)
-
-
-def sequence(x: Any, count: int | None = None) -> list[Any]:
-    """`x`, a list, of `count` things if that is said."""
-    if not isinstance(x, list) or (count is not None and len(cast("list[Any]", x)) != count):
-        raise MalformedError("no list of that length")
-    return cast("list[Any]", x)
-
-
-def word(x: Any) -> str:
-    """`x`, a text."""
-    if not isinstance(x, str):
-        raise MalformedError("no text")
-    return x
-
-
-def number(x: Any, least: int = 0) -> int:
-    """`x`, an integer that is no less."""
-    if type(x) is not int or not least <= x <= _MOST:
-        raise MalformedError("no number, or a mad one")
-    return x
 
 
 def _item(xs: Sequence[_T], place: Any) -> _T:

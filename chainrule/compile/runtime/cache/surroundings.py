@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.runtime.cache_folder import folder
+from chainrule.compile.runtime.cache.folder import folder
 from chainrule.compile.target import Target
 
 _DIGEST = 32
-_ROOT = str(Path(__file__).parents[2])
+_ROOT = str(Path(__file__).parents[3])
 FOLDERS = ("compile", "engine", "interop", "ops", "transforms")
 """All that is imported where something is traced and compiled, beside files of the package itself.
 """

@@ -2,7 +2,7 @@
 
 It lies outside of the cache, in `$XDG_CONFIG_HOME/chainrule` or `~/.config/chainrule`, readable by
 its owner alone. A folder of entries that was copied, unpacked or cloned from elsewhere was signed
-with another key, and holds nothing, even if it now belongs to this user.
+with another key. It holds nothing, even if it now belongs to this user.
 """
 
 from __future__ import annotations
