@@ -338,6 +338,7 @@ class recording:  # noqa: N801
 
     def __call__(self, f: Callable[_P, _R]) -> Callable[_P, _R]:
         """`f`, run within it."""
+
         @wraps(f)
         def within(*args: _P.args, **kwargs: _P.kwargs) -> _R:
             with recording(self._on):
