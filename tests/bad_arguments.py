@@ -247,7 +247,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.jvp": _call(_square_sum, (X,), (X,)),
     "cr.hvp": _call(_square_sum, (X,), (X,)),
     "cr.vmap": _call(_square_sum, in_axes=0, out_axes=0),
-    "cr.jit": _call(_square_sum, static_argnums=(), static_argnames=()),
+    "cr.jit": _call(_square_sum, static_argnums=(), static_argnames=(), reassociate=False),
     "cr.checkpoint": _call(_square_sum),
     "cr.record": _call(_whatever, max_elements=9),
     "cr.scan": _call(_carried, cr.tensor(1.5), cr.tensor([0.5, 0.7])),

@@ -22,6 +22,7 @@ def jit(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
     dynamic: Any = None,
+    reassociate: bool = False,
 ) -> Any:
     """The function f, compiled: the first call traces it, further calls are one native call.
 
@@ -54,7 +55,10 @@ def jit(
     itself, to loops (docs/scalar_speed.md). Numbers taken from their `data` inside f stay what they
     were when it was traced, but for the largest of several. So f is tried with other numbers as
     well. If its results depend on such a number (a branch, say), it runs as it is, and `explain`
-    says why. f may call `backward`, and change data, gradients and lists of floats.
+    says why. f may call `backward`, and change data, gradients and lists of floats. With
+    `reassociate`, its loops round otherwise than the program: products are fused with sums,
+    quotients are products with reciprocals, functions are chainrule's own; so values agree to
+    rounding, and not to the bit. It says nothing about functions of tensors.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
@@ -65,8 +69,12 @@ def jit(
     """
     if f is None:
         return partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            dynamic=dynamic,
+            reassociate=reassociate,
         )
     if not callable(f):
         raise ConfigError(f"jit compiles functions, not {type(f).__name__}")
-    return Jitted(f, (static_argnums, static_argnames, dynamic))
+    return Jitted(f, (static_argnums, static_argnames, dynamic), reassociate)

@@ -46,10 +46,13 @@ class Jitted:
     function is found under its own, and f with its settings elsewhere.
     """
 
-    def __init__(self, f: Callable[..., Any], settings: tuple[Any, Any, Any]) -> None:
+    def __init__(
+        self, f: Callable[..., Any], settings: tuple[Any, Any, Any], reassociate: bool = False
+    ) -> None:
         update_wrapper(self, f, updated=())
         self._f = f
         self._settings = settings
+        self._reassociate = reassociate
         self._name = name = getattr(f, "__qualname__", None) or type(f).__name__
         self._arguments = Arguments(f, name, *settings)
         self._variants = Traces(f, name)
@@ -63,17 +66,17 @@ class Jitted:
         return self if owner is None else MethodType(self, owner)
 
     def __copy__(self) -> Jitted:
-        return Jitted(self._f, self._settings)
+        return Jitted(self._f, self._settings, self._reassociate)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
-        return Jitted(deepcopy(self._f, memo), self._settings)
+        return Jitted(deepcopy(self._f, memo), self._settings, self._reassociate)
 
     def __reduce__(self) -> Any:
         f: Any = self._f
         found: Any = modules.get(getattr(f, "__module__", None) or "")
         for name in getattr(f, "__qualname__", "").split("."):
             found = getattr(found, name, None)
-        return f.__qualname__ if found is self else (Jitted, (f, self._settings))
+        return f.__qualname__ if found is self else (Jitted, (f, self._settings, self._reassociate))
 
     def __repr__(self) -> str:
         return f"<jit {self._name}: {self.traces} traces>"
@@ -155,7 +158,9 @@ class Jitted:
         """The value of a function of `Value`s; see `scalars`."""
         from chainrule.compile.scalars.call import Scalars
 
-        self._numbers = self._numbers or Scalars(self._f, self._name, self._retraces)
+        if self._numbers is None:
+            of = self._f, self._name, self._retraces
+            self._numbers = Scalars(*of, any_order=self._reassociate)
         with without_gc():
             result, fresh = self._numbers(args, kwargs)
         self.traces += fresh

@@ -32,6 +32,8 @@ class Target:
     """Whether there are BLAS and LAPACK."""
     library_functions: bool = False
     """Whether functions are the C library's, number by number: the bits of Python's `math`."""
+    contract: bool = False
+    """Whether a product and the sum that it goes into may be one instruction, rounded once."""
 
     def lanes(self, itemsize: int) -> int:
         """How many numbers of that size fit into a register."""

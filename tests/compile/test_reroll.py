@@ -155,3 +155,21 @@ def test_a_choice_by_numbers_runs_as_it_is_and_says_why() -> None:
     compiled = trained(f, leaves, 4)
     assert "runs as it is" in compiled.explain()
     assert "looks at the data of Values" in compiled.explain()
+
+
+@sampled(one_in=50)
+@pytest.mark.parametrize("seed", range(500))
+def test_random_programs_in_any_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `reassociate` values and gradients are the program's to rounding."""
+    for module, name, least in ((runs, "CALLS", 1), (runs, "LEAST", 0), (families, "EACH", 0)):
+        monkeypatch.setattr(module, name, least)
+    f, leaves = scalar_loops.program(seed)
+    compiled = cr.jit(f, reassociate=True)
+    for _ in range(2):
+        y, z = f(), compiled()
+        assert z.data == pytest.approx(y.data, rel=1e-10, abs=1e-12, nan_ok=True)
+        want, got = gradients(y, leaves), gradients(z, leaves)
+        near = 1e-10 * np.abs([g for g in want if math.isfinite(g)]).max(initial=1e-3)
+        assert got == pytest.approx(want, rel=1e-9, abs=near, nan_ok=True)
+    (form,) = forms(compiled)
+    assert form.loops is not None, form.why

@@ -34,6 +34,7 @@ from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.loops.transposed_copy import is_transposed_copy
 from chainrule.compile.target import Target
 
+_CONTRACTED = ("add", "sub", "mul")
 _COMPARISONS = frozenset(
     ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 )  # fmt: skip
@@ -171,7 +172,10 @@ class Emitter:
             value = self.derived.splat(value, lanes.width)
         old = b.load(slot, typ=slot.allocated_type)
         value = self.derived.splat(value, nums.lanes_of(old))
-        new = fn.call(b, s.fold, s.local.dtype, [old, value])
+        if self.target.contract and s.fold == "add" and s.local.dtype.kind == "f":
+            new = self._contracted(s.fold, [old, value])
+        else:
+            new = fn.call(b, s.fold, s.local.dtype, [old, value])
         if lanes is not None and lanes.mask is not None and nums.lanes_of(new):
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
@@ -221,9 +225,15 @@ class Emitter:
         if name in self._called and is_mathematics(e):
             return call(self.b, name, xs)
         dtype = args[0].dtype
+        if self.target.contract and name in _CONTRACTED and dtype.kind == "f":
+            return self._contracted(name, xs)
         if not lanes and e.dtype.kind == "b" and dtype.kind in "bi":
             return self.derived.condition(xs, (name, dtype), lambda b: fn.call(b, name, dtype, xs))
         return fn.call(self.b, name, dtype, xs, self.known)
+
+    def _contracted(self, name: str, xs: Sequence[Value]) -> Value:
+        """A sum, difference or product of floats, which may be one instruction with another."""
+        return getattr(self.b, f"f{name}")(*xs, flags=("contract",))
 
     # --- places, sizes, slots
 

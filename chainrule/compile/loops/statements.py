@@ -294,6 +294,8 @@ def exprs_of(s: Stmt) -> list[Expr]:
             return [s.value]
         case Store():
             return [s.value, *in_offset(s.at)]
+        case For() if s.upto is not None:
+            return in_offset(s.upto)
         case Product():
             return [s.left, s.right]
         case _:

@@ -18,11 +18,12 @@ from chainrule.compile.scalars.ints.failures import OnSymbolsError
 from chainrule.compile.scalars.keys import kind_of, short_key
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.proof import proven, proven_step
-from chainrule.compile.scalars.record import DependsOnDataError, Recorder, indices
+from chainrule.compile.scalars.record import DependsOnDataError, Recorder, Recording, indices
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.runs import Runs
-from chainrule.compile.scalars.steps.record import StepRecorder
+from chainrule.compile.scalars.steps.record import StepRecorder, counting_backward
+from chainrule.compile.scalars.steps.state import State
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
@@ -46,18 +47,22 @@ come twice to be recorded: that takes as long as many runs of the program."""
 class Scalars:
     """The compiled forms of a function `f` of Values, by structure and static arguments."""
 
-    def __init__(self, f: Callable[..., Any], name: str, retraces: Any) -> None:
+    def __init__(
+        self, f: Callable[..., Any], name: str, retraces: Any, *, any_order: bool = False
+    ) -> None:
         self._f = f
         self._name = name
         self._kinds: dict[Any, Kind] = {}
         self._retraces = retraces
-        self._known = Known()
-        self._updates = Updates()
+        self._known = Known(any_order=any_order)
+        self._updates = Updates(any_order=any_order)
         self._storages = Storages()
         self._latest: Variant | None = None
         self._why = ""
         """Why the latest call ran as it is, if it did."""
         self._recorded = 0
+        self._calls_backward: bool | None = None
+        """Whether it did when it was recorded last."""
         self._met: set[Any] = set()
         """What came once, and was not recorded."""
         self._key: Any = None
@@ -216,9 +221,15 @@ class Scalars:
         notes = recorder.reach()
         found = step = None
         if any("backward" in names_in(f.__code__) for f in notes.functions):
-            found = StepRecorder(self._f, self._name, leaves, structure, symbolic).record(notes)
+            if self._calls_backward is False:
+                found = self._without_backward(recorder, symbolic)
+            if found is None:
+                of = self._f, self._name, leaves, structure, symbolic
+                found = StepRecorder(*of).record(notes)
+                self._calls_backward = found is not None
         if found is None:
-            found = recorder.record(symbolic=symbolic)
+            found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+        if isinstance(found, Recording):
             runs = Runs(found.tape, self._known)
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
         else:
@@ -235,6 +246,21 @@ class Scalars:
         proven = not counts and (len(found.fixed) == len(ints) or not symbolic)
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
+
+    def _without_backward(self, recorder: Recorder, symbolic: bool) -> Recording | None:
+        """What f does, if it calls no `backward`, as in the calls before; else all is as it was."""
+        put_back = State([self._f]).saved()
+        with counting_backward() as calls:
+            try:
+                found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+            except Exception:
+                if not calls:
+                    raise
+                found = None
+        if calls:
+            put_back()
+            recorder.reach()
+        return None if calls else found
 
 
 def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:

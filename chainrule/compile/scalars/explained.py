@@ -27,6 +27,10 @@ def _explained(name: str, runs: Runs | Update) -> str:
         return f"{name}: a tape of {n:,} operations, one after the other: {runs.why}"
     families = runs.loops.families.families
     head = f"{name}: {n:,} operations on single numbers, as loops over {len(families)} families"
+    if runs.loops.families.sizes is not None:
+        head += ", compiled for several lengths"
+    elif isinstance(runs, Runs) and runs.alone:
+        head += f", compiled for this length: {runs.alone}"
     return "\n".join([head, *_lines(families, runs.tape.files)])
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, final
 
@@ -86,6 +86,12 @@ def address_of(name: str) -> int:
     """Where the C library has a function."""
     f = getattr(ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None), name)
     return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
+
+
+def library_value(name: str, xs: Sequence[float]) -> float:
+    """What a function of the C library gives."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * len(xs))
+    return float(kind(address_of(name))(*xs))
 
 
 # --- The loops -----------------------------------------------------------------------------------

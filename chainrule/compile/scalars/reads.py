@@ -155,12 +155,14 @@ def ordered(
     stack: list[Value] = list(reversed(results))
     while stack:
         v = stack[-1]
-        if id(v) in state:
-            stack.pop()
-            if not state[id(v)]:
-                state[id(v)] = True
-                out.append(v)
+        done = state.get(id(v))
+        if done is None and v._made is not None:
+            state[id(v)] = False
+            found = v._chain[: v._at : 2] if v._made is SUMMED else below(v, maxima or {})
+            stack += [x for x in reversed(found) if x is not None and id(x) not in state]
             continue
-        state[id(v)] = False
-        stack += [x for x in reversed(below(v, maxima or {})) if id(x) not in state]
+        stack.pop()
+        if not done:
+            state[id(v)] = True
+            out.append(v)
     return out

@@ -99,15 +99,16 @@ class Recorder:
         self._ints = [x for x in leaves if type(x) is int]
         self._notes: Notes | None = None
 
-    def record(self, *, symbolic: bool) -> Recording:
+    def record(self, *, symbolic: bool, lines: bool = True) -> Recording:
         """Run f on Values of its own in place of those that it is given, and of floats; on symbols
-        in place of ints, if these are `symbolic`."""
+        in place of ints, if these are `symbolic`. `lines` of the program are noted, which takes
+        longer than the run."""
         symbolic = symbolic and bool(self._ints)
         notes = self._notes or self.reach()
         self._notes = None
         with seeing(notes.functions) if symbolic else nullcontext():
             with note_random_state() as chance:
-                run = self._run(None, symbolic=symbolic)
+                run = self._run(None, symbolic=symbolic, noting=lines)
             refuse_draws(chance)
             guards = notes.finish()
             _, shape = flatten(run.found)
@@ -132,9 +133,11 @@ class Recorder:
                     self._agrees(each, chosen, other)
         return Recording(tape, shape, guards, check, frozenset(run.steps.fixed))
 
-    def _run(self, numbers: Sequence[float] | None, *, symbolic: bool) -> _Run:
+    def _run(
+        self, numbers: Sequence[float] | None, *, symbolic: bool, noting: bool = False
+    ) -> _Run:
         """f for these numbers, or for those of its arguments."""
-        steps, first = Steps(), numbers is None
+        steps = Steps()
         numbers = numbers if numbers is not None else self.numbers()
         left, given = iter(numbers), list[Any]()
         number = count()
@@ -148,7 +151,7 @@ class Recorder:
                 given.append(x)
         args, kwargs = self._structure.unflatten(given)
         lines: Lines = {}
-        with on_symbols(symbolic), noting_lines(lines) if first else nullcontext():
+        with on_symbols(symbolic), noting_lines(lines) if noting else nullcontext():
             found = self._f(*args, **kwargs)
         return _Run(given, numbers, found, steps, lines)
 

@@ -54,12 +54,16 @@ class Tape:
         self.state = sorted(state, key=lambda v: order_of(where.get(id(v), apart)))
         leaves = [*given, *self.state]
         self.arrays: list[Stand] = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(leaves)]
-        self.leaves = len(leaves)
-        self.spots, self.room = _spots(len(given), self.state, where)
+        self.leaves, self.given = len(leaves), len(given)
+        whole = self.whole, self.whole_room = _spots(len(given), self.state, where)
+        few = self.whole_room - len(given) <= SPARSE * len(state)
+        self.spots, self.room = whole if few else (np.arange(len(leaves)), len(leaves))
         self.made = len(made)
         self._at: dict[Any, Any] = {id(v): i for i, v in enumerate(leaves)}
         self._at |= {id(v): (n + 1) * 1j for n, v in enumerate(made)}
         self._maxima = maxima
+        self._sums: dict[int, list[Any]] = {}
+        """Of each sum the places of its parts, in the order in which it grew."""
         self._constants: dict[str, int] = {}
         self._numbers = [float(v.data) for v in made]
         self._lines: list[tuple[int, Any, Any]] = []
@@ -140,19 +144,22 @@ class Tape:
 
     def _sum(self, v: Value) -> Any:
         """The instructions of a sum, from the largest part of it that is there already on."""
-        s, end = v._chain, v._at
-        at = next((n for n in range(end, 0, -4) if (id(s), n) in self._at), 0)
-        total = self._at[id(s), at] if at else None if s.start is None else self._place(s.start)
-        for n in range(at, end, 4):
-            a, _, b, _ = s[n : n + 4]
-            x = (
-                self._at[id(a)]
-                if b is None
-                else self._emit("mul", self._at[id(a)], self._at[id(b)])
-            )
-            total = x if total is None else self._emit("add", total, x)
-            self._at[id(s), n + 4] = total
-        return total
+        s, end, at, lines = v._chain, v._at, self._at, self._lines
+        totals = self._sums.setdefault(id(s), [])
+        add, mul = codes()["add"], codes()["mul"]
+        total = totals[-1] if totals else None if s.start is None else self._place(s.start)
+        for n in range(4 * len(totals), end, 4):
+            x = at[id(s[n])]
+            if s[n + 2] is not None:
+                lines.append((mul, x, at[id(s[n + 2])]))
+                x = -len(lines)
+            if total is None:
+                total = x
+            else:
+                lines.append((add, total, x))
+                total = -len(lines)
+            totals.append(total)
+        return totals[end // 4 - 1] if end else total
 
     def _finish(self, results: Sequence[Any]) -> None:
         """The arrays: leaves, then constants, then what instructions compute."""
@@ -185,7 +192,7 @@ class Tape:
         self.need[self.gathers.lines] = 1
         self.constant_data = np.array(self._numbers, np.float64)
         del self._at, self._constants, self._numbers, self._lines, self._apart, self._tops
-        del self._gathered
+        del self._gathered, self._sums
 
     def run(self, numbers: Array, chosen: Chosen = NONE) -> tuple[Array, Array]:
         """The results for the numbers of all leaves, and of each its derivatives with respect to
@@ -231,8 +238,6 @@ def _spots(
     names = {where[id(v)][0] for v in state if id(v) in where}
     order_of = ranked(where)
     there = sorted([(order_of(s), i) for i, s in where.items() if s[0] in names])
-    if len(there) > SPARSE * len(state):
-        return np.arange(given + len(state)), given + len(state)
     spot = {i: given + n for n, (_, i) in enumerate(there)}
     spots = list(range(given))
     room = given + len(there)

@@ -27,6 +27,7 @@ from chainrule.compile.scalars.reroll.loops import (
     over_lanes,
     varies,
 )
+from chainrule.compile.scalars.reroll.split import split
 from chainrule.compile.scalars.reroll.units import GATHER, SUM
 from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.ops.families import rows
@@ -46,14 +47,15 @@ class Backward:
         """All kernels: results start with what `seeds` says."""
         w = self._w
         self._clear(w.adjoints[-1], -1)
-        for i, (source, place) in enumerate(self._made.results):
+        for i, (source, _) in enumerate(self._made.results):
             if source == CONSTANTS:
                 continue
             target = w.adjoints[source]
             if source not in self._begun:
                 self._clear(target, source)
             seed = w.make.load(seeds, Affine(i))
-            w.kernel(f"seed{i}", [Store(target, Affine(place), seed, add=True)], "the start")
+            at = w.result(self._made, i)
+            w.kernel(f"seed{i}", [Store(target, at, seed, add=True)], "the start")
         for number in reversed(range(len(self._made.families))):
             if number in self._begun:  # the others have no gradient
                 self._family(number, self._made.families[number])
@@ -67,18 +69,23 @@ class Backward:
         self._w.kernel(f"zero_{target}", body, "no contributions yet")
 
     def _family(self, number: int, family: Family) -> None:
-        w = self._w
-        p = w.point(family)
         for r, run in enumerate(family.runs):
-            inner = w.repeated(p, run)
             for q, slots in enumerate(run.terms):
                 for s, slot in enumerate(slots):
-                    if not slot.needed:
-                        continue
-                    g = w.load_at(w.adjoints[number], p.own(family))
-                    more = self._contribution(family, number, inner, slots, s, g)
-                    name = f"b{number}_{r}_{q}_{s}"
-                    self._add(name, f"{family.op}: operand {s}", inner, slot, more.e)
+                    if slot.needed:
+                        self._operand(number, split(family, slot), (r, q, s))
+
+    def _operand(self, number: int, family: Family, at: tuple[int, int, int]) -> None:
+        """The kernel for an operand of a family: run, term, and which of the term."""
+        w, (r, q, s) = self._w, at
+        run = family.runs[r]
+        slots = run.terms[q]
+        p = w.point(family)
+        inner = w.repeated(p, run)
+        g = w.load_at(w.adjoints[number], p.own(family))
+        more = self._contribution(family, number, inner, slots, s, g)
+        name = f"b{number}_{r}_{q}_{s}"
+        self._add(name, f"{family.op}: operand {s}", inner, slots[s], more.e)
 
     def _contribution(
         self, family: Family, number: int, p: Point, slots: Sequence[Slot], s: int, g: Written

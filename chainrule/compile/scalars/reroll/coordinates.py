@@ -6,7 +6,7 @@ values are just those that a nest of loops with affine bounds counts through: bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import final
@@ -30,17 +30,25 @@ class Axis:
     low: Map
     high: Map
     extent: int
+    room: int = 0
+    """How often it runs at most for other sizes, where these are of a run."""
+
+    @property
+    def most(self) -> int:
+        """How often it runs at most for any sizes."""
+        return self.room or self.extent
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Nest:
     """Coordinates of a family, outermost loop first: columns, the loops that count them, and which
-    of the candidates they were, if they were any."""
+    of the candidates they were, if they were any, divided by which `steps`."""
 
     columns: tuple[Ints, ...]
     axes: tuple[Axis, ...]
     chosen: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 def nest_of(candidates: Sequence[Ints], n: int, like: Nest | None = None) -> Nest:
@@ -53,7 +61,9 @@ def nest_of(candidates: Sequence[Ints], n: int, like: Nest | None = None) -> Nes
     columns = _distinct(candidates)[:CANDIDATES]
     for k in range(1, min(MOST, len(columns)) + 1):
         for chosen in combinations(columns, k):
-            if _tell_apart([c for _, c in chosen]) and (found := _nest(chosen)) is not None:
+            if not tell_apart([c for _, c in chosen]):
+                continue
+            if (found := _nest(chosen, candidates)) is not None:
                 return found
     return ranked(n)
 
@@ -64,9 +74,9 @@ def _same(candidates: Sequence[Ints], like: Nest) -> Nest | None:
         return None
     columns = [_plain(candidates[i]) for i in like.chosen]
     found = tuple([c for c in columns if c is not None])
-    if len(found) < len(columns) or not _tell_apart(found) or _axes(found) != like.axes:
+    if len(found) < len(columns) or not tell_apart(found) or _axes(found) != like.axes:
         return None
-    return Nest(found, like.axes, like.chosen)
+    return Nest(found, like.axes, like.chosen, like.steps)
 
 
 def ranked(n: int) -> Nest:
@@ -86,12 +96,16 @@ def _distinct(candidates: Sequence[Ints]) -> list[tuple[int, Ints]]:
 
 def _plain(c: Ints) -> Ints | None:
     """A column from 0 on in the smallest steps, if it varies."""
-    c = c - c.min()
-    step = np.gcd.reduce(c)
-    return c // step if step else None
+    step = _step(c)
+    return (c - c.min()) // step if step else None
 
 
-def _tell_apart(columns: Sequence[Ints]) -> bool:
+def _step(c: Ints) -> int:
+    return int(np.gcd.reduce(c - c.min()))
+
+
+def tell_apart(columns: Sequence[Ints]) -> bool:
+    """Whether no two rows are equal."""
     key = _key(columns)
     return len(np.unique(key)) == len(key)
 
@@ -104,20 +118,31 @@ def _key(columns: Sequence[Ints]) -> Ints:
     return key
 
 
-def _nest(chosen: Sequence[tuple[int, Ints]]) -> Nest | None:
+def _nest(chosen: Sequence[tuple[int, Ints]], candidates: Sequence[Ints]) -> Nest | None:
     """The loops that count through these columns, the longest innermost where that can be."""
     for order in permutations(sorted(chosen, key=lambda x: int(x[1].max()))):
         ordered = tuple([c for _, c in order])
         axes = _axes(ordered)
         if axes is not None:
-            return Nest(ordered, axes, tuple([i for i, _ in order]))
+            picks = tuple([i for i, _ in order])
+            return Nest(ordered, axes, picks, tuple([_step(candidates[i]) for i in picks]))
     return None
 
 
 def _axes(columns: Sequence[Ints]) -> tuple[Axis, ...] | None:
-    """The loops in this order, if they count exactly the rows: from the innermost outwards, each
-    must be full between affine bounds."""
+    """The loops in this order, if they count exactly the rows."""
     out: list[Axis] = []
+    for heads, low, high in spans(columns):
+        bounds = affine(heads, low), affine(heads, high)
+        if bounds[0] is None or bounds[1] is None:
+            return None
+        out.append(Axis(bounds[0], bounds[1], int((high - low).max())))
+    return tuple(reversed(out)) if len(out) == len(columns) else None
+
+
+def spans(columns: Sequence[Ints]) -> Iterator[tuple[list[Ints], Ints, Ints]]:
+    """From the innermost loop outwards: the coordinates around it, and from where to where it goes
+    there; it ends at a loop that is not full."""
     rows = list(columns)
     while rows:
         last, around = rows[-1], rows[:-1]
@@ -133,10 +158,6 @@ def _axes(columns: Sequence[Ints]) -> tuple[Axis, ...] | None:
         high = np.zeros(len(first), np.int64)
         np.maximum.at(high, group, last + 1)
         if (high - low).sum() != len(last):
-            return None
-        bounds = affine(heads, low), affine(heads, high)
-        if bounds[0] is None or bounds[1] is None:
-            return None
-        out.append(Axis(bounds[0], bounds[1], int((high - low).max())))
+            return
+        yield heads, low, high
         rows = heads
-    return tuple(reversed(out))

@@ -9,8 +9,9 @@ from chainrule.compile.scalars.gathers import Choice
 from chainrule.compile.scalars.reroll.coordinates import Nest
 from chainrule.compile.scalars.reroll.index_maps import Ints, Map, Table
 
-LEAVES, CONSTANTS = -1, -2
-"""What stands for a family's number where an operand is none."""
+LEAVES, CONSTANTS, PARAMETERS = -1, -2, -3
+"""What stands for a family's number where an operand is none. Parameters are constants that are
+others for other sizes."""
 
 
 @final
@@ -37,6 +38,13 @@ class Run:
     terms: tuple[tuple[Slot, ...], ...]
     count: Map
     extent: int
+    room: int = 0
+    """How often it repeats at most for other sizes, where these are of a run."""
+
+    @property
+    def most(self) -> int:
+        """How often it repeats at most for any sizes."""
+        return self.room or self.extent
 
 
 @final
@@ -55,6 +63,21 @@ class Family:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the code of several sizes is given: a number for each size, at most `most`; for each
+    parameter; for which results their places are sizes, by number. `constants` there is room for,
+    and `first` numbers of arguments."""
+
+    numbers: tuple[int, ...]
+    most: tuple[int, ...]
+    parameters: tuple[float, ...]
+    results: tuple[int, ...]
+    constants: int
+    first: int
+
+
+@final
 @dataclass(slots=True)
 class Families:
     """The families of a tape, in an order in which each needs only those before it. And of each
@@ -62,10 +85,15 @@ class Families:
 
     families: list[Family]
     results: list[tuple[int, int]]
+    spots: Ints
+    """Where leaves lie among `room` ones."""
+    room: int
     apart: frozenset[int] = frozenset()
     """The instructions that end sums that were taken apart."""
     chosen: dict[int, tuple[Ints, Choice]] = field(default_factory=dict[int, "tuple[Ints, Choice]"])
     """By table, by `id`, which of its entries a call fills by its ints, and with what."""
+    sizes: Sizes | None = None
+    """The sizes of the run, where its code is for several."""
 
     def tables(self) -> list[Table]:
         """All tables, in the order of the operands that they are for."""

@@ -8,7 +8,6 @@ from math import inf
 
 from chainrule.compile.loops.expressions import Local, Var
 from chainrule.compile.loops.statements import Into, Let, Stmt, Store
-from chainrule.compile.scalars.formulas import computed
 from chainrule.compile.scalars.reroll.family import LEAVES, Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
@@ -30,7 +29,7 @@ def write_forward(w: Writer, number: int, family: Family) -> None:
         y = w.make.local(total)
     else:
         (slots,) = family.runs[0].terms
-        body, y = [], computed(family.op, [read[0](s) for s in slots]).e
+        body, y = [], w.computed(family.op, [read[0](s) for s in slots]).e
     body = nested(loops, [*body, Store(w.values[number], at, y)], lanes)
     w.kernel(f"f{number}", body, f"{family.op}, {family.units} times")
 
@@ -60,7 +59,7 @@ def write_together(
             body += _fold(w, family, points, list(map(reader, points)), total)
         else:
             (slots,) = family.runs[0].terms
-            y = computed(family.op, list(map(reader(points[0]), slots)))
+            y = w.computed(family.op, list(map(reader(points[0]), slots)))
             body.append(Let(total, y.e))
         if number in stored and number not in w.homes:
             body.append(Store(w.values[number], p.own(family), w.make.local(total)))

@@ -25,11 +25,32 @@ Ints = NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """`start` and `step` times `i // each`."""
+
+    start: int
+    step: int
+    each: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Table:
     """Numbers at the place that `steps`, a coefficient for each coordinate, lead to."""
 
     values: Ints
     steps: tuple[int, ...]
+
+    @property
+    def rule(self) -> Rule | None:
+        """What all its numbers follow, if there is a rule for them."""
+        others = np.flatnonzero(self.values != self.values[0])
+        if len(others) == 0 or others[0] == 1:
+            return None
+        start, each = int(self.values[0]), int(others[0])
+        step = int(self.values[each]) - start
+        follow = start + step * (np.arange(len(self.values)) // each)
+        return Rule(start, step, each) if np.array_equal(follow, self.values) else None
 
 
 @final
@@ -40,28 +61,33 @@ class Map:
     const: int
     coefficients: tuple[int, ...]
     table: Table | None = None
+    size: int | None = None
+    """The number of a size of the run that is added, where there is one; see `sizes`."""
 
     @property
     def fixed(self) -> bool:
-        """Whether it is the same everywhere."""
-        return self.table is None and not any(self.coefficients)
+        """Whether it is the same everywhere, in all runs."""
+        return self.table is None and self.size is None and not any(self.coefficients)
 
     @property
     def form(self) -> Any:
-        """All but what a table holds."""
-        table = self.table and (len(self.table.values), self.table.steps)
+        """All but what a table holds that has no rule."""
+        table = self.table and (len(self.table.values), self.table.steps, self.table.rule)
         return self.const, self.coefficients, table
 
 
-def fitted(columns: Sequence[Ints], y: Ints) -> Map | None:
-    """`y` as a function of the columns; None if a table would be too large."""
-    found = affine(columns, y)
-    if found is not None:
-        return found
+def fitted(columns: Sequence[Ints], y: Ints, sides: Sequence[int] = ()) -> Map | None:
+    """`y` as a function of the columns; None if a table would be too large. Tables have room for
+    columns below `sides`, where these are given."""
+    return affine(columns, y) or tabulated(columns, y, sides)
+
+
+def tabulated(columns: Sequence[Ints], y: Ints, sides: Sequence[int] = ()) -> Map | None:
+    """`y` as a table of some of the columns plus an affine function of the others."""
     k = len(columns)
     for n in (1, 2, k):
         for chosen in combinations(range(k), min(n, k)):
-            found = _by_table(columns, chosen, y)
+            found = _by_table(columns, chosen, y, sides)
             if found is not None:
                 return found
     return None
@@ -69,10 +95,10 @@ def fitted(columns: Sequence[Ints], y: Ints) -> Map | None:
 
 def refitted(known: Map, columns: Sequence[Ints], y: Ints) -> Map | None:
     """`y` as a function of the columns that is of the form of a known one, if it is one."""
-    rest = y - known.const - _weighted(known.coefficients, columns, len(y))
+    rest = y - known.const - weighted(known.coefficients, columns, len(y))
     if known.table is None:
         return None if rest.any() else known
-    where = _weighted(known.table.steps, columns, len(y))
+    where = weighted(known.table.steps, columns, len(y))
     size = len(known.table.values)
     if where.min() < 0 or where.max() >= size:
         return None
@@ -83,7 +109,7 @@ def refitted(known: Map, columns: Sequence[Ints], y: Ints) -> Map | None:
     return Map(known.const, known.coefficients, Table(values, known.table.steps))
 
 
-def _weighted(weights: Sequence[int], columns: Sequence[Ints], n: int) -> Ints:
+def weighted(weights: Sequence[int], columns: Sequence[Ints], n: int) -> Ints:
     """The sum of weight times column."""
     pairs = zip(weights, columns, strict=True)
     return sum((w * c for w, c in pairs if w), np.zeros(n, np.int64))
@@ -109,11 +135,15 @@ def _coefficients(columns: Sequence[Ints], y: Ints) -> tuple[int, ...] | None:
     return tuple(whole.tolist()) if np.array_equal(x @ whole, y) else None
 
 
-def _by_table(columns: Sequence[Ints], chosen: Sequence[int], y: Ints) -> Map | None:
+def _by_table(
+    columns: Sequence[Ints], chosen: Sequence[int], y: Ints, sides: Sequence[int]
+) -> Map | None:
     """`y` as a table of the chosen columns plus an affine function of the others."""
     sizes = [int(columns[c].max()) + 1 for c in chosen]
     if np.prod(sizes, dtype=float) > SPARSE * len(y):
         return None
+    if sides:
+        sizes = [sides[c] for c in chosen]
     steps = [0] * len(columns)
     where = np.zeros(len(y), np.int64)
     step = 1

@@ -11,9 +11,10 @@ from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.compile.loops.statements import For, Kernel, Stmt
-from chainrule.compile.scalars.reroll.family import LEAVES, Family, Run, Slot
+from chainrule.compile.scalars.formulas import computed
+from chainrule.compile.scalars.reroll.family import LEAVES, Families, Family, Run, Slot
 from chainrule.compile.scalars.reroll.index_maps import Map
-from chainrule.compile.scalars.reroll.written import F64, Written
+from chainrule.compile.scalars.reroll.written import F64, INT, Written
 
 SHORT = 3
 """So few iterations are no loop over lanes."""
@@ -74,9 +75,14 @@ class Writer:
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     make: Exprs = field(default_factory=Exprs)
     tables: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
-    """The memory of each table, by `id`."""
+    """The memory of each table, by the `id` of its numbers."""
     homes: Mapping[int, int] = field(default_factory=dict[int, int])
     """The families that lie among the leaves, with where these begin there."""
+    sizes: Buffer | None = None
+    """The memory of the sizes of a run, each at `most` so large."""
+    most: Sequence[int] = ()
+    any_order: bool = False
+    """Whether sums may be added up in any order, and quotients rounded otherwise."""
 
     def buffer(self, name: str, size: int, role: Any, dtype: Any = F64) -> Buffer:
         """New memory."""
@@ -97,20 +103,32 @@ class Writer:
             where = Affine()
             for c, x in zip(m.table.steps, coordinates, strict=False):
                 where += x * c
-            at += self.make.load(self.tables[id(m.table)], where)
-        return at
+            at += self.make.load(self.tables[id(m.table.values)], where)
+        return at if m.size is None else at + self.size(m.size)
+
+    def size(self, number: int) -> Affine:
+        """A size of the run."""
+        assert self.sizes is not None, "only code of several sizes has some"
+        found = self.make.load(self.sizes, Affine(number))
+        most = self.make.lit(self.most[number], INT)
+        return Affine.of(self.make.fn("minimum", found, most, dtype=INT))
+
+    def result(self, made: Families, i: int) -> Affine:
+        """Where a result lies."""
+        end = -1 if made.sizes is None else made.sizes.results[i]
+        return Affine(made.results[i][1]) if end < 0 else self.size(end)
 
     def point(self, family: Family) -> Point:
         """The loops over a family's coordinates."""
         p = Point([], [])
         for i, axis in enumerate(family.nest.axes):
             low = self.offset(axis.low, p.at)
-            p = p.plus(f"i{i}", axis.extent, low, self.offset(axis.high, p.at) - low)
+            p = p.plus(f"i{i}", axis.most, low, self.offset(axis.high, p.at) - low)
         return p
 
     def repeated(self, p: Point, run: Run) -> Point:
         """The loops of a family, and in them the repetitions of a run."""
-        return p.plus("k", run.extent, Affine(), self.offset(run.count, p.at))
+        return p.plus("k", run.most, Affine(), self.offset(run.count, p.at))
 
     def load(self, slot: Slot, p: Point) -> Written:
         """The number of an operand."""
@@ -129,6 +147,17 @@ class Writer:
     def product(self, a: Written, b: Written, name: str = "mul") -> Written:
         """a times b, by a function of that name."""
         return Written(self.make, self.make.fn(name, a.e, b.e))
+
+    def computed(self, op: str, xs: Sequence[Written]) -> Written:
+        """What an op gives."""
+        if self.any_order and op in ("div", "quotient"):
+            once = xs[1].e.kind == "load" and not xs[1].e.free  # the same in all iterations
+            if once:
+                return self.product(xs[0], self.product(self.number(1.0), xs[1], "div"))
+            return self.product(xs[0], xs[1], "div")
+        if self.any_order and op == "pow" and xs[1].e.kind == "lit" and xs[1].e.of == -1:
+            return self.product(self.number(1.0), xs[0], "div")
+        return computed(op, xs)
 
     def number(self, x: float) -> Written:
         """A literal."""

@@ -27,11 +27,12 @@ from chainrule.compile.scalars.formulas import LIBM
 from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.machine import address_of
 from chainrule.compile.scalars.reroll.backward import Backward
-from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families
+from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, PARAMETERS, Families
 from chainrule.compile.scalars.reroll.forward import write_forward, write_together
 from chainrule.compile.scalars.reroll.fusion import Groups
 from chainrule.compile.scalars.reroll.loops import Writer
 from chainrule.compile.scalars.reroll.units import Recorded
+from chainrule.compile.scalars.reroll.written import INT
 from chainrule.engine.op import Array
 
 llvm: Any = llvmlite.binding
@@ -41,7 +42,7 @@ llvm: Any = llvmlite.binding
 class Code:
     """Machine code for families, whatever their tables and constants hold."""
 
-    def __init__(self, written: tuple[Loops, list[Any]]) -> None:
+    def __init__(self, written: tuple[Loops, list[Any]], *, any_order: bool = False) -> None:
         self.loops, objects = written
         if build.CHECKING:
             from chainrule.compile.loops.check.checker import check
@@ -50,7 +51,8 @@ class Code:
         scratch = [b for b in self.loops.buffers if b.role == "scratch"]
         lives = memory.lifetimes(self.loops, scratch)
         scratch = [b for b in scratch if b in lives]
-        target = replace(host(), library_functions=True, threads=False, libraries=False)
+        exact = replace(host(), threads=False, libraries=False)
+        target = replace(exact, library_functions=not any_order, contract=any_order)
         module = emit(self.loops, objects, scratch, target)
         _link_library()
         self._program = load(compile_object(str(module.ir)))
@@ -82,10 +84,15 @@ class Rolled:
     def __init__(self, tape: Recorded, made: Families, code: Code) -> None:
         self.families = made
         self.code = code
-        self._spots = tape.spots
+        self.spots = made.spots
+        self.first = tape.given if made.sizes is None else made.sizes.first
+        """Where the numbers of the state begin."""
         self._arrays = code.arrays()
-        constants, *tables = self._arrays[_CONSTANTS:]
+        constants, parameters, sizes, *tables = self._arrays[_CONSTANTS:]
         constants[: len(tape.constant_data)] = tape.constant_data
+        if made.sizes is not None:
+            parameters[: len(made.sizes.parameters)] = made.sizes.parameters
+            sizes[: len(made.sizes.numbers)] = made.sizes.numbers
         for array, table in zip(tables, made.tables(), strict=True):
             array[:] = table.values
         self.numbers, self.seeds, self.out, self.slopes = self._arrays[:_CONSTANTS]
@@ -108,23 +115,23 @@ class Rolled:
         n, count = len(numbers), len(self.families.results)
         derivatives = np.empty((count, n))
         with self.code.lock:
-            x[self._spots] = numbers
+            x[self.spots] = numbers
             for table, at, choice in self.choices:
                 table[at] = choice.addresses(chosen)
             for i in range(count):
                 seeds[:] = 0.0
                 seeds[i] = 1.0
                 self.code.run(self.addresses)
-                derivatives[i] = slopes[self._spots]
+                derivatives[i] = slopes[self.spots]
             return out[:count].copy(), derivatives
 
     def once(self, floats: Sequence[float], state: Array, chosen: Chosen) -> tuple[float, Array]:
         """The result, the only one, and its derivatives with respect to all there is room for but
         `floats`, the first; `state` are the numbers of the others, room by room."""
         x, seeds, out, slopes = self.numbers, self.seeds, self.out, self.slopes
-        first = len(floats)
+        first = self.first
         with self.code.lock:
-            x[:first] = floats
+            x[: len(floats)] = floats
             x[first:] = state
             for table, at, choice in self.choices:
                 table[at] = choice.addresses(chosen)
@@ -208,15 +215,17 @@ def _in_a_row(places: list[int]) -> Any:
 
 
 def written_straight(
-    tape: Recorded, made: Families, homes: Mapping[int, int]
+    tape: Recorded, made: Families, homes: Mapping[int, int], *, any_order: bool = False
 ) -> tuple[Loops, list[Any]]:
     """The kernels of a tape without derivatives, and the buffers that a caller has: numbers of the
     leaves, constants, tables; the numbers of families with results, but for those with `homes`."""
-    w = Writer({}, {}, tape.constant_data, homes=homes)
+    w = Writer({}, {}, tape.constant_data, homes=homes, any_order=any_order)
     w.values[LEAVES] = w.buffer("x", tape.room, "state" if homes else "input")
     w.values[CONSTANTS] = w.buffer("c", len(tape.constant_data), "input")
     for i, table in enumerate(made.tables()):
-        w.tables[id(table)] = w.buffer(f"t{i}", len(table.values), "input", table.values.dtype)
+        w.tables[id(table.values)] = w.buffer(
+            f"t{i}", len(table.values), "input", table.values.dtype
+        )
     for i in [i for i in _sources(made) if i not in homes]:
         w.values[i] = w.buffer(f"v{i}", made.families[i].size, "result")
     objects = list(w.buffers)
@@ -233,31 +242,44 @@ def written_straight(
 
 
 _NUMBERS, _SLOPES, _CONSTANTS = 0, 3, 4
-"""Places among the arrays; from the last on they stay as they are: constants, then tables."""
+"""Places among the arrays; from the last on they stay as they are: constants, parameters, sizes,
+then tables."""
 
 
-def written(tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
+def written(tape: Recorded, made: Families, *, any_order: bool = False) -> tuple[Loops, list[Any]]:
     """The kernels, and the buffers that a caller has: numbers of the leaves, what gradients of the
-    results start with; results, gradients of the leaves; constants and tables."""
-    w = Writer({}, {}, tape.constant_data)
-    w.values[LEAVES] = w.buffer("x", tape.room, "input")
+    results start with; results, gradients of the leaves; constants, parameters, sizes, tables.
+    Sums are added up in `any_order`, or in that of the program."""
+    w = Writer({}, {}, tape.constant_data, any_order=any_order)
+    w.values[LEAVES] = w.buffer("x", made.room, "input")
     seeds = w.buffer("seeds", len(made.results), "input")
     out = w.buffer("y", len(made.results), "result")
-    w.adjoints[LEAVES] = w.buffer("dx", tape.room, "result")
-    w.values[CONSTANTS] = w.buffer("c", len(tape.constant_data), "input")
+    w.adjoints[LEAVES] = w.buffer("dx", made.room, "result")
+    _take_constants(w, len(tape.constant_data), made)
     for i, table in enumerate(made.tables()):
-        w.tables[id(table)] = w.buffer(f"t{i}", len(table.values), "input", table.values.dtype)
+        w.tables[id(table.values)] = w.buffer(
+            f"t{i}", len(table.values), "input", table.values.dtype
+        )
     objects = list(w.buffers)
     for i, family in enumerate(made.families):
         w.values[i] = w.buffer(f"v{i}", family.size, "scratch")
         w.adjoints[i] = w.buffer(f"g{i}", family.size, "scratch")
     for i, family in enumerate(made.families):
         write_forward(w, i, family)
-    for i, (source, place) in enumerate(made.results):
-        value = w.make.load(w.values[source], Affine(place))
+    for i, (source, _) in enumerate(made.results):
+        value = w.make.load(w.values[source], w.result(made, i))
         w.kernel(f"y{i}", [Store(out, Affine(i), value)], "a result")
     Backward(w, made).write(seeds)
     return Loops(w.buffers, w.kernels), objects
+
+
+def _take_constants(w: Writer, constants: int, made: Families) -> None:
+    """Memory of constants, and of what runs of other sizes have others of."""
+    sizes = made.sizes
+    w.values[CONSTANTS] = w.buffer("c", sizes.constants if sizes else constants, "input")
+    w.values[PARAMETERS] = w.buffer("p", len(sizes.parameters) if sizes else 0, "input")
+    w.most = sizes.most if sizes else ()
+    w.sizes = w.buffer("n", len(w.most), "input", INT)
 
 
 @cache

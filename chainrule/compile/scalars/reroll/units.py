@@ -33,11 +33,16 @@ class Recorded(Protocol):
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     leaves: int
+    given: int
+    """How many of the leaves, the first, are arguments."""
     arrays: list[Stand]
     """Of each leaf the name of its container and its indices there."""
     spots: NDArray[np.int64]
-    """Where leaves lie among `room` ones: all of their containers."""
+    """Where leaves lie among `room` ones: all of their containers, if not too few are read."""
     room: int
+    whole: NDArray[np.int64]
+    """Where they lie among `whole_room` ones, however few of their containers are read."""
+    whole_room: int
     base: int
     size: int
     results: list[int]

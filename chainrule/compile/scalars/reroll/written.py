@@ -9,8 +9,9 @@ import numpy as np
 from chainrule.compile.loops.expressions import Expr, Exprs
 from chainrule.compile.loops.functions import is_function
 from chainrule.compile.scalars.formulas import Number
+from chainrule.compile.scalars.machine import library_value
 
-F64, BOOL = np.dtype(np.float64), np.dtype(bool)
+F64, INT, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 _COMPARISONS = {
     "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal",
@@ -63,4 +64,7 @@ class Written(Number):
         label = "abs" if name == "fabs" else name
         if not is_function(label, F64):
             raise TypeError(f"{name} is no function of the loop language")
+        es = list(map(self._of, xs))
+        if all(e.kind == "lit" for e in es):  # as it would be computed in each run
+            return self.plain(library_value(name, [e.of for e in es]))
         return self._fn(label, *xs)

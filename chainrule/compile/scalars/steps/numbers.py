@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import reduce
+from threading import get_ident
 from typing import Any, final
 
 from chainrule.compile.scalars.formulas import LIBM
@@ -257,8 +258,10 @@ _FUNCTIONS = {
 def _chosen(nodes: Arithmetic, label: str, function: Any) -> Any:
     """`min` or `max` that computes which of several numbers it is, where that depends on data."""
 
+    mine = get_ident()
+
     def choose(*xs: Any, **how: Any) -> Any:
-        if how:
+        if how or get_ident() != mine:  # other threads find what they know
             return function(*xs, **how)
         given: list[Any] = list(xs) if len(xs) > 1 else list(*xs)
         if not any(type(x) is TracedNumber and x.source is None for x in given):

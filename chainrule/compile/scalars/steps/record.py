@@ -294,3 +294,16 @@ def _backward(run: Callable[[Value, Callable[[Value], None]], None]) -> Generato
         yield
     finally:
         Value.backward = own  # type: ignore[method-assign]
+
+
+@contextmanager
+def counting_backward() -> Generator[list[Value]]:
+    """Gives a list of the Values whose `backward` is called within it."""
+    calls: list[Value] = []
+
+    def noted(root: Value, own: Callable[[Value], None]) -> None:
+        calls.append(root)
+        own(root)
+
+    with _backward(noted):
+        yield calls

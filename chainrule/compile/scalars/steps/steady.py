@@ -122,7 +122,7 @@ class Steady:
 
     def _graph(self) -> None:
         """The numbers of the leaves, what ints choose, and the program of the graph."""
-        loops, first = self._loops, self._floats
+        loops, first = self._loops, self._loops.first
         self._copy(loops.numbers[first:], self._storage.numbers((DATA,))[: self._room])
         loops.seeds[0] = 1.0
         for table, at, choice in loops.choices:
@@ -143,7 +143,7 @@ class Steady:
             if kind == (SLOPE,):
                 if not in_order or len(places) > self._room:
                     raise _UnsteadyError
-                self._copy(to, loops.slopes[self._floats :][: len(places)])
+                self._copy(to, loops.slopes[loops.first :][: len(places)])
             elif kind == (RESULT,):
                 self._copy(to, loops.out[:1])
             elif kind == (INT,):
@@ -184,7 +184,7 @@ class Steady:
     @property
     def slopes(self) -> Array:
         """The derivatives of the latest run, which the next one writes over."""
-        return self._loops.slopes[self._floats :]
+        return self._loops.slopes[self._loops.first :]
 
     def run(self, floats: Sequence[float], chosen: Chosen, watched: bool) -> float | None:
         """The result, if everything is in its place, and if what is `watched` is as it was: then

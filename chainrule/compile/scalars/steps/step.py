@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.results import Slopes, result_of_state
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.effects import Effects, Fill, Outputs, Places, Write, index
@@ -56,7 +57,8 @@ class Step:
         self._floats = len(first.leaves)
         self._scalars = len(first.steps.scalars)
         self._counts = slice(len(first.steps.indices), len(first.steps.indices) + len(first.counts))
-        self._room = self._room_in_order()
+        self._room = 0
+        self._room_of: Rolled | None = None
         outputs: list[int] = []
         each = [self._effects_of(first, kind, left, outputs) for kind, left in _left(first)]
         effects = Effects([w for p in each for w in p.writes], [f for p in each for f in p.fills])
@@ -69,14 +71,19 @@ class Step:
         self._steady: Steady | None = None
         self._zeros = np.zeros(len(state.values))
 
-    def _room_in_order(self) -> int:
+    def _room_in_order(self, loops: Rolled) -> int:
         """How many numbers of Values the loops have room for, if those are the first of the state,
         in its order; else 0."""
-        tape, first = self.runs.tape, self._floats
-        room = tape.room - first
-        in_order = np.array_equal(tape.spots[first:] - first, self._places)
-        one = len(tape.results) == 1 and np.array_equal(tape.spots[:first], np.arange(first))
-        return room if in_order and one and room <= len(self.state.values) else 0
+        if self._room_of is not loops:
+            self._room_of = loops
+            given, first = self._floats, loops.first
+            room = len(loops.numbers) - first
+            in_order = np.array_equal(loops.spots[given:] - first, self._places)
+            one = len(loops.families.results) == 1
+            one = one and np.array_equal(loops.spots[:given], np.arange(given))
+            fits = in_order and one and room <= len(self.state.values)
+            self._room = room if fits else 0
+        return self._room
 
     def _effects_of(
         self, first: Outcome, kind: Any, left: Sequence[Any], outputs: list[int]
@@ -142,13 +149,16 @@ class Step:
     def _commands(self, chosen: Chosen) -> Steady | None:
         """The step as commands, if it can be said by them."""
         loops, straight = self.runs.loops, self.update.loops
-        if loops is None or straight is None or not self._room:
+        if loops is None or straight is None:
+            return None
+        room = self._room_in_order(loops)
+        if not room:
             return None
         if not self._moved:
             self._move()
         if not self._storage.leaves.hollow:
             return None
-        sizes = self._floats, self._room, self._scalars
+        sizes = self._floats, room, self._scalars
         of = (self.update.tape, straight), sizes, chosen, self._stays
         return steady(self._storage, self._effects, loops, *of)
 
@@ -176,7 +186,8 @@ class Step:
         self, data: Array, floats: Sequence[float], chosen: Chosen
     ) -> tuple[Sequence[float], Sequence[Slopes], Array]:
         """The results; the derivatives of each; those of the first by the places of the state."""
-        loops, room, first = self.runs.loops, self._room, self._floats
+        loops, first = self.runs.loops, self._floats
+        room = 0 if loops is None else self._room_in_order(loops)
         if loops is not None and room:
             result, found = loops.once(floats, data[:room], chosen)
             return [result], [Slopes(found, self._places)], self._widened(found)

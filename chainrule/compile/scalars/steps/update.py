@@ -22,6 +22,7 @@ from chainrule.compile.scalars.reroll.program import Straight
 from chainrule.compile.scalars.results import Slopes
 from chainrule.compile.scalars.steps.effects import NO_PLACES, Effects, Outputs, Write
 from chainrule.compile.scalars.steps.numbers import Arithmetic, Input
+from chainrule.compile.scalars.steps.outcome import FLOAT
 from chainrule.engine.op import Array
 
 Kind = tuple[Any, ...]
@@ -42,12 +43,13 @@ class UpdateTape:
         rest = [n for n in used if nodes.nodes[n][0] not in ("input", "constant")]
         order = [*inputs, *constants, *rest]
         at = {n: i for i, n in enumerate(order)}
-        self.leaves = len(inputs)
+        self.leaves, self.given = len(inputs), 0
         self.base = self.leaves + len(constants)
         self.size = len(order)
         self.arrays: list[Stand] = [((*k[:-1], 1), (k[-1],)) for k in keys]
         self.spots = np.arange(self.leaves)
         self.room = self.leaves
+        self.whole, self.whole_room = self.spots, self.room
         self.constant_data = np.array([float(nodes.nodes[n][1]) for n in constants], np.float64)
         self.made = 0
         codes = all_codes()
@@ -99,6 +101,18 @@ def _below(nodes: Arithmetic, outputs: Sequence[int]) -> list[int]:
         if n in wanted and label not in ("input", "constant"):
             wanted.update(operands)
     return sorted(wanted)
+
+
+def _used(nodes: Arithmetic, outputs: Sequence[int]) -> tuple[Arithmetic, list[int]]:
+    """The nodes below outputs alone: arguments that an update does not read make no other one."""
+    order = _below(nodes, outputs)
+    at = {n: i for i, n in enumerate(order)}
+    out = Arithmetic()
+    for n in order:
+        label, *operands = nodes.nodes[n]
+        leaf = label in ("input", "constant")
+        out.nodes.append((label, *operands) if leaf else (label, *[at[x] for x in operands]))
+    return out, [at[n] for n in outputs]
 
 
 CALLS, LEAST = 3, 512
@@ -173,7 +187,7 @@ class Update:
         n = len(self.tape.results)
         for fill in fills:
             made.run(fill)
-            if not _agree(made.results(0, n), self.tape.run(fill)):
+            if not _agree(made.results(0, n), self.tape.run(fill), self._known.any_order):
                 break
         else:
             self.loops = made
@@ -186,12 +200,14 @@ class Updates:
     """The updates of a function, mostly one: what it does to its parameters does not depend on what
     they are trained with."""
 
-    def __init__(self) -> None:
-        self._known = Known()
+    def __init__(self, *, any_order: bool = False) -> None:
+        self._known = Known(any_order=any_order)
         self._made: list[tuple[Any, Any, Effects, Update]] = []
 
     def update(self, nodes: Arithmetic, outputs: Sequence[int], effects: Effects) -> Update:
         """The one that computes these nodes, for a step with these effects."""
+        if any(node[0] == "input" and node[1][0] == FLOAT for node in nodes.nodes):
+            nodes, outputs = _used(nodes, outputs)
         for same, wanted, to, update in self._made:
             if wanted == outputs and to is effects and same == nodes.nodes:
                 return update
@@ -214,5 +230,6 @@ def _homes(tape: UpdateTape, writes: Sequence[Write]) -> list[Home]:
     return homes
 
 
-def _agree(a: Array, b: Array) -> bool:
-    return bool(np.allclose(a, b, rtol=1e-12, atol=0, equal_nan=True))
+def _agree(a: Array, b: Array, any_order: bool) -> bool:
+    near = 1e-12 if any_order else 0  # what is left of larger numbers
+    return bool(np.allclose(a, b, rtol=1e-12, atol=near, equal_nan=True))
