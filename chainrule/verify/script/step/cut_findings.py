@@ -18,6 +18,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
 from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.idle_terms import Idle, idle_finding
+from chainrule.verify.script.step.loss_factors import Factors, factor_finding
 from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
 from chainrule.verify.script.step.rerun import Lost
 from chainrule.verify.training.facts.names import join_names
@@ -89,6 +91,10 @@ class Step:
         default_factory=list[tuple[Place, str, float, float]]
     )
     """Numbers in the loss that were tensors with a graph (see `added_numbers`)."""
+    idle: dict[Idle, None] = field(default_factory=dict[Idle, None])
+    """Where the gradient of terms of the loss ends."""
+    factors: Factors = field(default_factory=Factors)
+    """Products in losses."""
     used: set[int] = field(default_factory=set[int])
     """Slots whose graph has been used by a backward pass."""
     turn: int = 0
@@ -161,7 +167,12 @@ _INSTEAD = {
 def cut_findings(step: Step) -> list[Finding]:
     """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
     numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
-    return [*[f for seen in step.costs for f in _finding(seen, step)], *numbers]
+    idle = [idle_finding(row) for row in step.idle]
+    for factor in step.factors.settle():
+        known = step.parameters_of(factor.turn)
+        if not (factor.roots and known) or factor.roots & known:
+            idle.append(factor_finding(factor))
+    return [*[f for seen in step.costs for f in _finding(seen, step)], *numbers, *idle]
 
 
 def _number(place: Place, how: str, value: float, factor: float) -> Finding:
@@ -180,6 +191,8 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
 def _finding(seen: CutCost, step: Step) -> list[Finding]:
     known = step.parameters_of(seen.turn)
     told = step.flat
+    if seen.where == "reversed":
+        told = set[int]()
     trained = [r for r in seen.roots if r.ident not in told and (not known or r.ident in known)]
     hurt = [r for r in trained if r.share > seen.allowed]
     if not hurt:
@@ -195,7 +208,7 @@ def _finding(seen: CutCost, step: Step) -> list[Finding]:
     rivals = [_rival(other) for other in step.costs if orphans and _is_rival(seen, other)]
     names = join_names(dict.fromkeys([r.name for r in named]))
     code = "detached" if orphans else "partly_detached"
-    if seen.where == "step":
+    if seen.where in ("step", "reversed"):
         code = "straight_through"
     return [
         Finding(
@@ -270,6 +283,8 @@ def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
     means = {
         "step": "a step function lies before the cut, or the value meets there what it was cut "
         "from: its gradient is made up on purpose",
+        "reversed": "what is smooth gives the value, and a step the gradient: it is meant to be "
+        "the other way round",
         "added": "the value is only added to the loss: this term changes no gradient",
         "bare": "a parameter itself is cut off: this use of it trains nothing",
         "inside": "behind the cut the value meets connected ones, and parameters act on both",
@@ -309,4 +324,6 @@ def _line_without(place: Place, piece: str, instead: str = "") -> tuple[str, str
 
 
 def _advice(seen: CutCost) -> str:
+    if seen.where == "reversed":
+        return "the other way round: soft + (hard - soft).detach()"
     return f"{_INSTEAD.get(seen.kind, 'keep the graph')}; if it is meant, nothing is to be done"

@@ -13,6 +13,9 @@ from chainrule.verify.script.step.tape import GRAD, NUMBER, Entry, Tape
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames, is_library, users_line
 
+STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
+"""Calls whose float result is flat almost everywhere."""
+
 
 @dataclass(eq=False)
 class Cut:
@@ -112,6 +115,20 @@ class Slice:
         ]  # fmt: skip
         return {*live, *entry.connected} & set(self.tape.roots)
 
+    def upstream(self, slots: set[int]) -> list[Entry]:
+        """Entries that slots come from by ways with a graph."""
+        need, found = set(slots), list[Entry]()
+        for entry in reversed(self.entries):
+            if entry.is_live and not need.isdisjoint(entry.outputs):
+                need.update(entry.connected)
+                found.append(entry)
+        return found
+
+    def live_roots_of(self, slot: int) -> set[int]:
+        """Roots that a slot comes from by ways with a graph."""
+        live = {s for e in self.upstream({slot}) for s in e.connected}
+        return live & set(self.tape.roots)
+
     def roots_of(self, slot: int) -> set[int]:
         """Roots that a slot comes from."""
         need = {slot}
@@ -120,6 +137,16 @@ class Slice:
             if need.intersection(entry.outputs):
                 need.update(entry.inputs)
         return need & set(self.tape.roots)
+
+    def has_steps(self, slot: int) -> bool:
+        """Whether a slot comes from a step function, or from whole numbers that were chosen."""
+        need = {slot}
+        for entry in reversed(self.entries):
+            if not need.isdisjoint(entry.outputs):
+                if entry.name in STEPS or need.intersection(entry.whole):
+                    return True
+                need.update(entry.inputs)
+        return False
 
     def acts(self, entry: Entry, reached: set[int]) -> bool:
         """Whether a parameter goes into an entry beside what is followed."""

@@ -84,6 +84,7 @@ class NativeTape(Tape, PassesOn):
     def _new(self, x: Any) -> int:
         slot = self.anonymous()
         self.hold(x.value.nbytes)
+        self.shapes[slot] = tuple(x.value.shape)
         if _is_linked(x):
             self._nodes[x.node] = slot
         else:

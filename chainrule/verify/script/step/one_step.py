@@ -23,10 +23,12 @@ from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.idle_terms import idle_terms
 from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
 from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
+from chainrule.verify.script.step.unused import Unused, unused_derivatives, unused_finding
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 
@@ -113,6 +115,9 @@ class OneStep(Part):
         self._unfit = ""
         """Why a step cannot be recorded."""
         self._parts: Parts = ()
+        self._slices: list[Slice] = []
+        """Of all losses of the step."""
+        self._unused: list[Unused] = []
         self._is_paused = False
         """Whether a backward pass or an optimizer is running."""
         self._derived: dict[int, weakref.ref[Any]] = {}
@@ -156,6 +161,9 @@ class OneStep(Part):
             return
         self._seconds_of_step = perf_counter() - self._since
         self.recorder.end()
+        if self._step.stepped and self._trial is None:
+            self._unused = unused_derivatives(tape, self._slices, tape.consumed)
+        self._slices.clear()
         self._parts, self._is_paused, tape.active = (), False, False
         if tape.broken:
             self._skipped.append(tape.broken)
@@ -220,6 +228,10 @@ class OneStep(Part):
     def _differentiated(self, e: events.Given) -> None:
         self._derived |= {id(x): weakref.ref(x) for x in e.inputs if x.is_leaf}
 
+    @on(events.Zeroed)
+    def _zeroed(self, e: events.Zeroed) -> None:
+        self._step.factors.reset(e.ids)
+
     @on(events.Compiles)
     def _compiles(self, e: events.Compiles) -> None:
         self._unfit = "compiled code cannot be recorded without changing what it computes"
@@ -227,6 +239,10 @@ class OneStep(Part):
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
         """What an optimizer computes is its own; but a closure runs the model."""
+        tape = self.recorder.tape
+        if tape is not None and self.recorder.is_on:
+            held = [p.grad for p in e.params if p.grad is not None]
+            tape.consumed.update([s for g in held if (s := tape.slot(g)) is not None])
         if not e.closure:
             self.pause()
 
@@ -234,7 +250,9 @@ class OneStep(Part):
     def _step_ends(self, e: events.StepEnds) -> None:
         self.resume()
         if self.recorder.is_on:
-            self._step.note_step({id(p) for p in e.params})
+            ids = {id(p) for p in e.params}
+            self._step.note_step(ids)
+            self._step.factors.note_step(ids)
 
     # --- looking
 
@@ -274,6 +292,8 @@ class OneStep(Part):
             parts.append((part, loss))
             self._compare(tape, part, loss)
             self._step.used |= part.used
+            self._slices.append(part)
+            self._step.factors.look(part, self._step.turn)
         return parts
 
     def _compare(self, tape: Tape, part: Slice, loss: Any) -> None:
@@ -282,6 +302,7 @@ class OneStep(Part):
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
         self._step.numbers += added_numbers(part)
+        self._step.idle |= dict.fromkeys(idle_terms(part))
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
 
@@ -336,4 +357,5 @@ class OneStep(Part):
             none = "no backward pass from one number was seen in the second step"
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-        return recorder.findings(self._step)
+        unused = [unused_finding(row) for row in self._unused if row.is_certain]
+        return [*recorder.findings(self._step), *unused]

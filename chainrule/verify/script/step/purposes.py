@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
-from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.cuts import STEPS, Cut, Slice
 from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
 
-Purpose = Literal["step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"]
+Purpose = Literal[
+    "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"
+]
 """Where a cut value goes: what the cut is for."""
-_STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
-"""Calls whose float result is flat almost everywhere."""
 _ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
 """Calls that give the values that they are given."""
 _SILENT = ("tensor", "number")
@@ -26,6 +26,8 @@ _SILENT = ("tensor", "number")
 
 def purpose(part: Slice, cut: Cut) -> Purpose:
     """Where the value goes that is cut."""
+    if _is_reversed(part, cut):
+        return "reversed"
     if _is_offset(part, cut):
         return "step"
     if _is_added(part, cut):  # a term without a graph trains nothing, whatever it was made of
@@ -54,14 +56,14 @@ def _is_step(part: Slice, cut: Cut) -> bool:
             [s for i in cut.entries for s in part.tape.entries[i].inputs]
         )
     before = [*part.above(cut), *[part.tape.entries[i] for i in cut.entries]]
-    return any(not e.is_float or e.name in _STEPS for e in before)
+    return any(not e.is_float or e.name in STEPS for e in before)
 
 
 def _smooth(part: Slice) -> set[int]:
     """Slots that come from roots by a way without steps."""
     found = set(part.tape.roots)
     for entry in part.entries:
-        if entry.is_float and entry.name not in _STEPS and found.intersection(entry.inputs):
+        if entry.is_float and entry.name not in STEPS and found.intersection(entry.inputs):
             found.update(entry.outputs)
     return found
 
@@ -179,6 +181,32 @@ def _is_offset(part: Slice, cut: Cut) -> bool:
         for e in part.entries
         if not made.issuperset(e.inputs)
     )
+
+
+def _is_reversed(part: Slice, cut: Cut) -> bool:
+    """Whether a step gets the value of what is smooth, where it was to be the other way round:
+    `hard + (soft - hard).detach()` is soft, and has the gradient of a step."""
+    if any(part.tape.entries[i].name not in _ALIKE for i in cut.entries):
+        return False
+    made = _linear_results(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
+    inside = _linear_sources(part, {s for i in cut.entries for s in part.tape.entries[i].inputs})
+    for e in part.entries:
+        if e.name in ELEMENTWISE and not made.isdisjoint(e.inputs):
+            hard = {s for s in e.inputs if s not in made and s in inside}
+            hard |= _linear_sources(part, hard)
+            soft = inside - hard - set(part.tape.roots)
+            if hard and all(map(part.has_steps, hard)) and _ends(part, soft):
+                return True
+    return False
+
+
+def _ends(part: Slice, slots: set[int]) -> bool:
+    """Whether there are computed values among some, and those of them that no other one is made of
+    come from no step."""
+    sums = [e for e in part.entries if _is_sum(e) and slots.intersection(e.inputs)]
+    inner = {s for e in sums for s in e.outputs}
+    ends = [s for s in slots - inner if part.roots_of(s)]
+    return bool(ends) and not any(map(part.has_steps, ends))
 
 
 def _linear_results(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:

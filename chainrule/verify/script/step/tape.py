@@ -67,6 +67,8 @@ class Entry:
     is_float: bool = False
     whole: tuple[int, ...] = ()
     """Those of the outputs that are whole numbers or truth, of which there is no derivative."""
+    is_same: bool = False
+    """Whether it is a difference that is 0, or a quotient that is 1, in all elements."""
     eps: float = 0.0
     """Rounding of its least precise result."""
     at: Line | None = None
@@ -112,6 +114,10 @@ class Tape(abc.ABC):
         """Slots of tensors that require a gradient and come from outside."""
         self.group: dict[int, int] = {}
         """Slots that share memory have one group."""
+        self.consumed: set[int] = set()
+        """Slots that parameters were updated with."""
+        self.shapes: dict[int, tuple[int, ...]] = {}
+        """Of the tensors in slots."""
         self.active = True
         """Whether calls are recorded now."""
         self.broken = ""
@@ -137,6 +143,18 @@ class Tape(abc.ABC):
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution, as far as is known."""
         return False
+
+    def is_fresh(self, x: Any, /) -> bool:
+        """Whether a constant was made in this step, of nothing that is older."""
+        return False
+
+    def mean_of(self, x: Any, /) -> int:
+        """Of how many elements a constant is the mean; 0 if that is not known."""
+        return 0
+
+    def refs(self, slots: set[int], /) -> list[Ref]:
+        """The tensors in slots that somebody still has."""
+        return []
 
     @final
     def anonymous(self) -> int:

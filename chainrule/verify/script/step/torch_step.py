@@ -35,7 +35,9 @@ from chainrule.verify.script.step.zero_slopes import (
     calls_with_zero_slope,
     calls_without_derivative,
     flat_findings,
+    has_steps,
     in_place_factors,
+    terms_with_zero_slope,
 )
 from chainrule.verify.training.facts.names import parameter_names
 
@@ -186,6 +188,9 @@ class TorchRecorder(Recorder[TorchTape]):
         step.fed |= fed
         for part, loss in parts:
             self._flats += calls_without_derivative(part, step.turn)
+            if loss.numel() == 1 and has_steps(part):
+                idle = in_copy(lambda p=part, y=loss: terms_with_zero_slope(p, y))
+                step.idle |= dict.fromkeys(idle)
             if len(fed) < len(grads) and loss.numel() == 1:
                 self._flats += in_copy(
                     lambda p=part, y=loss: calls_with_zero_slope(p, y, step.turn)

@@ -106,6 +106,8 @@ class TorchTape(Tape, Recorder):
         self._slots: dict[int, tuple[int, Ref]] = {}
         self._memory: dict[int, int] = {}  # of a slot: where the memory of its tensor begins
         self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
+        self._fresh: dict[int, Ref] = {}  # constants that were made in this step
+        self._means: dict[int, tuple[Ref, int]] = {}  # constants that are means: of how many
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._made: set[int] = set()  # slots of results
         self._leaves: set[int] = set()  # slots of leaves that were computed
@@ -118,7 +120,8 @@ class TorchTape(Tape, Recorder):
         self._slots.clear()
         self._aliased.clear()
         self.marks.clear()
-        self._noise.clear()
+        for rows in (self._noise, self._fresh, self._means):
+            rows.clear()
 
     # --- slots
 
@@ -131,14 +134,29 @@ class TorchTape(Tape, Recorder):
         """Slots of the tensors that somebody still has."""
         return {slot for slot, ref in self._slots.values() if ref() is not None}
 
+    def refs(self, slots: set[int], /) -> list[Ref]:
+        """The tensors in slots that somebody still has."""
+        return [ref for slot, ref in self._slots.values() if slot in slots and ref() is not None]
+
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""
         ref = self._noise.get(id(x))
         return ref is not None and ref() is x
 
+    def is_fresh(self, x: Any, /) -> bool:
+        """Whether a constant was made in this step, of nothing that is older."""
+        ref = self._fresh.get(id(x))
+        return ref is not None and ref() is x
+
+    def mean_of(self, x: Any, /) -> int:
+        """Of how many elements a constant is the mean."""
+        row = self._means.get(id(x))
+        return row[1] if row is not None and row[0]() is x else 0
+
     def _new(self, t: Tensor, of: int | None = None) -> int:
         """A slot for a tensor, which is a view of that in the slot `of`."""
         slot = self.anonymous()
+        self.shapes[slot] = tuple(t.shape)
         self._memory[slot] = _memory(t) if of is None else self._memory[of]
         if of is not None:
             self.group[slot] = self.group[of]
@@ -161,6 +179,18 @@ class TorchTape(Tape, Recorder):
         """Record what it has made."""
         if call.noted is not None and not self.broken:
             self.attempt(self._after, call.noted, call)
+        elif self.active and call.made:
+            self._note_constants(call)
+
+    def _note_constants(self, call: Call) -> None:
+        """What a call has made that depends on no leaf."""
+        given = tensors_in((call.args, call.kwargs))
+        if all(map(self.is_fresh, given)):
+            self._fresh.update({id(t): weakref.ref(t) for t in call.made})
+        if call.kind.name == "mean" and given and call.made[0].numel() == 1:
+            x = given[0]
+            if x.numel() > 1 and x.is_floating_point() and bool((x != x.round()).any()):
+                self._means[id(call.made[0])] = weakref.ref(call.made[0]), x.numel()
 
     def observe(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make a call that PyTorch does not hand on, and record it by that name."""
@@ -192,6 +222,8 @@ class TorchTape(Tape, Recorder):
         given: list[Tensor] = []
         kind, grad = call.kind, torch.is_grad_enabled()
         if kind.writes and not self._is_recorded(call.args, grad):
+            others = tensors_in((call.args[1:], call.kwargs))
+            self.consumed.update([s for t in others if (s := self.slot(t)) is not None])
             return None
         some, more = self._arguments(call.args, given), self._arguments(call.kwargs, given)
         slots = {s: t for t in given if (s := self.slot(t)) is not None}
@@ -275,6 +307,7 @@ class TorchTape(Tape, Recorder):
         made = call.made if of_call else given[:1]
         if not inputs:
             self._noise.update({id(t): weakref.ref(t) for t in made})
+            self._note_constants(call)
             return
         if not made:
             if entry.name in EXITS and inputs:
@@ -291,6 +324,7 @@ class TorchTape(Tape, Recorder):
         self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
+            entry.is_same = len(inputs) > 1 and _is_same(entry.name, made[0])
             self._mark_inputs(given)
             views = [None] * len(made) if in_place else views_of
             total = call.total if of_call else None
@@ -327,6 +361,13 @@ def _memory(t: Tensor) -> int:
     if t.layout is not torch.strided:
         return id(t)
     return int(t.data_ptr() - t.storage_offset() * t.element_size())
+
+
+def _is_same(name: str, made: Tensor) -> bool:
+    """Whether a difference is 0 everywhere, or a quotient 1."""
+    if name in ("sub", "__sub__", "__rsub__"):
+        return not bool(made.any())
+    return name in ("div", "__truediv__") and bool((made == 1).all())
 
 
 def _rounding(dtype: torch.dtype) -> float | None:

@@ -22,7 +22,8 @@ from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.step.cut_findings import Step
-from chainrule.verify.script.step.cuts import Slice, autograd_switch
+from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
+from chainrule.verify.script.step.idle_terms import Idle, adding_calls
 from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.training.facts.names import join_names, parameter_names
@@ -161,6 +162,39 @@ def _is_flat(entry: Entry, values: Mapping[int, Tensor]) -> bool:
         if any(g is not None and bool(g.any()) for g in grads):
             return False
     return True
+
+
+def terms_with_zero_slope(part: Slice, loss: Tensor) -> list[Idle]:
+    """Terms of a loss whose gradient is exactly 0 because of a call that is flat everywhere.
+
+    The step is run again for that.
+    """
+    values, found = values_of(part, loss), dict[Idle, None]()
+    roots = [values[s] for s in part.tape.roots]
+    for entry in adding_calls(part):
+        for slot in entry.connected if len(entry.inputs) > 1 else ():
+            term = values[slot]
+            grads = _gradients(term.sum(), roots) if bool(term.any()) else roots
+            if slot not in part.tape.roots and not any(g is not None and g.any() for g in grads):
+                found |= dict.fromkeys(_steps_before(part, slot, values))
+    return list(found)
+
+
+def has_steps(part: Slice) -> bool:
+    """Whether any call with a graph is a step of floats."""
+    return any(e.is_live and e.name in STEPS for e in part.entries)
+
+
+def _steps_before(part: Slice, slot: int, values: Mapping[int, Tensor]) -> list[Idle]:
+    """The last step that a value comes from, if it is one wherever its input is."""
+    need = {slot}
+    for e in reversed(part.entries):
+        if not need.isdisjoint(e.outputs) and e.is_live:
+            place = placed(e.at)
+            if e.name in STEPS and place is not None and _is_flat(e, values):
+                return [Idle(e.name, place, True)]
+            need.update(e.connected)
+    return []
 
 
 def _gradients(y: Tensor, xs: Sequence[Tensor]) -> Sequence[Tensor | None]:

@@ -1,0 +1,97 @@
+"""Terms of the loss that pass no gradient on: their value counts, and no parameter follows it.
+
+A term is what is only added to the others on the way to the loss. It is idle if it comes from
+parameters, and all ways to them lead through calls that have no derivative (comparisons, choices,
+counts) or a derivative that is 0 wherever they are (rounding, signs). What was cut on purpose or
+left as a number is priced elsewhere (`cut_findings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.tape import NUMBER, Entry
+from chainrule.verify.script.step.terms import AFFINE, SCALING
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.where import placed, users_line
+
+_ALONGSIDE = {"broadcast_tensors", "meshgrid"}
+"""Calls that make a result of each argument by itself."""
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Where the gradient of a term of the loss ends."""
+
+    name: str
+    """Of the call that has no slope."""
+    place: Place
+    has_slope: bool
+    """Whether its derivative is 0, and not missing."""
+
+
+def adding_calls(part: Slice) -> Iterator[Entry]:
+    """Calls that only add, or multiply by constants, on the way to the loss; the last one first."""
+    need = {part.loss}
+    for entry in reversed(part.entries):
+        if need.intersection(entry.outputs) and is_adding(entry):
+            need.update(entry.connected)
+            yield entry
+
+
+def is_adding(entry: Entry) -> bool:
+    """Whether a call adds up its arguments, passes them on, or multiplies one by a constant."""
+    return entry.name in AFFINE or (entry.name in SCALING and len(entry.inputs) == 1)
+
+
+def idle_terms(part: Slice) -> list[Idle]:
+    """Terms that have no graph, because of calls without a derivative."""
+    found: dict[Idle, None] = {}
+    for entry in adding_calls(part):
+        for slot in entry.inputs:
+            if slot not in entry.connected and slot not in part.tape.roots:
+                end = _end_of_graph(part, slot)
+                place = _place(end) if end is not None else None
+                if end is not None and place is not None:
+                    found[Idle(end.name.strip("_"), place, False)] = None
+    return list(found)
+
+
+def _end_of_graph(part: Slice, slot: int) -> Entry | None:
+    """The last call that a value without a graph comes from and whose arguments had one; None if
+    any of these calls cuts a graph that could have gone on."""
+    need, last = {slot}, None
+    for entry in reversed(part.entries):
+        if need.isdisjoint(entry.outputs):
+            continue
+        if entry.cuts and entry.name != NUMBER:
+            return None
+        if entry.is_live and (entry.name in _ALONGSIDE or need.isdisjoint(entry.whole)):
+            return None  # a constant that went along with a value
+        if entry.connected and entry.name != NUMBER:
+            last = last or entry
+        else:
+            need.update(entry.inputs)
+    return last
+
+
+def _place(entry: Entry) -> Place | None:
+    return placed(entry.at) if entry.at is not None else users_line(entry.frames)
+
+
+def idle_finding(row: Idle) -> Finding:
+    """The finding."""
+    slope = "has derivative 0 everywhere" if row.has_slope else "has no derivative"
+    because = (
+        f"a term of the loss comes from parameters only through `{row.name}`, which {slope}: its "
+        "value is in the loss, and it changes no gradient"
+    )
+    advice = (
+        "let the loss use what is smooth: probabilities or distances in place of choices, counts "
+        "and roundings; leave the term out if it is only to be shown"
+    )
+    return finding("warning", "idle_term", because, advice, row.place, subject="the loss")
