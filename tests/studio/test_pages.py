@@ -101,6 +101,7 @@ def test_an_expression_is_typed_dragged_and_refused(browser: Any, studio: str):
         field = page.get_by_label("expression", exact=True)
         field.fill("d = a*b + a")
         assert gradients(page) == {"a": "−2", "b": "2"}
+        page.locator(".card").nth(3).wait_for()
         before = page.locator(".card").count()
         for text, problem in (
             ("d = a*b +", "The expression ends too early."),
