@@ -10,22 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.verify.script.sandbox.fork import can_fork
-from tests.sampling import sampled_file
+from tests.verify.loss_scripts import HEAD, MARKS
 from tests.verify.test_script_again import observed
 
-pytestmark = [
-    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    sampled_file(one_in=8),
-]
+pytestmark = MARKS
 
-HEAD = """
-import copy
-import torch
-import torch.nn.functional as F
-from torch import nn
-torch.manual_seed(0)
-"""
 CLS = (
     HEAD
     + """
