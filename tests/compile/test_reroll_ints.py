@@ -10,25 +10,12 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scalars import runs, variants
-from chainrule.compile.scalars.reroll import families
+from chainrule.compile.scalars import variants
 from chainrule.scalar import Value
 from tests.compile import scalar_ints
 from tests.compile.scalar_programs import GPT
 from tests.compile.test_reroll import forms, gradients
 from tests.sampling import sampled
-
-
-@pytest.fixture
-def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that can be rolled up is, however little it pays."""
-    for module, name, least in (
-        (runs, "CALLS", 1),
-        (runs, "PART", 0),
-        (runs, "LEAST", 0),
-        (families, "EACH", 0),
-    ):
-        monkeypatch.setattr(module, name, least)
 
 
 def same(f: Any, compiled: Any, leaves: list[Value], *args: Any, rounding: float = 1e-13) -> None:

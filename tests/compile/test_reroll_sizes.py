@@ -14,7 +14,6 @@ import pytest
 import chainrule as cr
 from chainrule.compile.scalars import runs
 from chainrule.compile.scalars.explained import explained
-from chainrule.compile.scalars.reroll import families
 from chainrule.compile.scalars.steps import update
 from chainrule.scalar import Value
 from tests.compile import scalar_loops
@@ -23,17 +22,7 @@ from tests.compile.test_reroll import forms, gradients
 from tests.compile.test_scalar_steps import same_step
 from tests.sampling import sampled
 
-
-@pytest.fixture(autouse=True)
-def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that can be rolled up is, however little it pays."""
-    for module, name, least in (
-        (runs, "CALLS", 1),
-        (runs, "PART", 0),
-        (runs, "LEAST", 0),
-        (families, "EACH", 0),
-    ):
-        monkeypatch.setattr(module, name, least)
+pytestmark = pytest.mark.usefixtures("eager_rolling")
 
 
 def same(f: Any, compiled: Any, leaves: list[Value], *args: Any, rounding: float = 1e-12) -> None:

@@ -16,25 +16,12 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scalars import runs
-from chainrule.compile.scalars.reroll import families
-from chainrule.compile.scalars.steps import update
 from chainrule.compile.scalars.steps.state import State
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
 from tests.compile import scalar_loops
 from tests.compile.scalar_programs import GPT, linear, matrix, mlp, softmax
 from tests.sampling import sampled
-
-
-@pytest.fixture
-def eager_rolling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that can be rolled up is, however little it pays."""
-    for module, name, least in (
-        (runs, "CALLS", 1), (runs, "PART", 0), (runs, "LEAST", 0), (families, "EACH", 0),
-        (update, "CALLS", 1), (update, "LEAST", 0),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, least)
 
 
 def number(x: Any) -> Any:
