@@ -10,7 +10,9 @@ Notation: `g` a cotangent, `t` a tangent; `bars` cotangents of inputs.
 from __future__ import annotations
 
 import cmath
+import math
 from collections.abc import Sequence
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from chainrule.engine.graph import (
     pick,
     quietly,
     recording,
+    set_recording,
     tracer,
     variable,
 )  # fmt: skip
@@ -46,69 +49,99 @@ def pullback_nodes(
     only the paths that lead to it are walked. With `free`, kept values are let go. On the way
     cotangents of complex values are conjugated, so that rules need not conjugate.
     """
+    return copy_context().run(_pull_back, walk, seeds, wrt, record, free)
+
+
+def _pull_back(
+    walk: Sequence[Node], seeds: dict[Node, Any], wrt: set[Node] | None, record: bool, free: bool
+) -> dict[Node, Any]:
+    """`pullback_nodes`, in a context of its own, which keeps its settings."""
+    set_recording(record)
+    arrived: dict[Node, Any] = {}
+    if watch.watches:
+        with watch.sweep(walk, seeds, arrived, record):
+            _carry_back(walk, seeds, wrt, record, free, arrived)
+    else:
+        watch.ignore_errors()
+        _carry_back(walk, seeds, wrt, record, free, arrived)
+    for node, g in arrived.items():
+        if g.dtype.kind == "c":
+            arrived[node] = conj(g)
+    return arrived
+
+
+def _carry_back(
+    walk: Sequence[Node],
+    seeds: dict[Node, Any],
+    wrt: set[Node] | None,
+    record: bool,
+    free: bool,
+    arrived: dict[Node, Any],
+) -> None:
+    """Fills `arrived`."""
     active = None if wrt is None else _leading_to(walk, wrt)
     freed = Freed() if free else None
-    arrived: dict[Node, Any] = {}
-    cotangents = {node: conj(g) for node, g in seeds.items()}
-    wrap = record or True in [isinstance(g, Variable) for g in seeds.values()]
+    cotangents: dict[Node, Any] = {}
+    wrap = record
+    for node, g in seeds.items():
+        cotangents[node] = conj(g)
+        wrap = wrap or isinstance(g, Variable)
     take, get = cotangents.pop, cotangents.get
     traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
-    with recording(record), watch.sweep(walk, seeds, arrived, record):
-        for node in walk:
-            g = take(node, None)
-            if g is None:
-                continue
-            op = node.op
-            if (extra := node.extra) is not None:
-                if extra.hooks:
-                    g = _visit(node, g)
-                if extra.retain:
-                    arrived[node] = g
-            if op is None:
+    for node in walk:
+        g = take(node, None)
+        if g is None:
+            continue
+        op = node.op
+        if (extra := node.extra) is not None:
+            if extra.hooks:
+                g = _visit(node, g)
+            if extra.retain:
                 arrived[node] = g
+        if op is None:
+            arrived[node] = g
+            continue
+        need = node.need
+        if active is not None:
+            if wrt is not None and node in wrt:
+                arrived[node] = g
+            need = _towards(active, node)
+            if True not in need:
                 continue
-            need = node.need
-            if active is not None:
-                if wrt is not None and node in wrt:
-                    arrived[node] = g
-                need = _towards(active, node)
-                if True not in need:
-                    continue
-            xs = node.xs
-            if xs.__class__ is Freed:
-                raise _used_twice(node)
-            y, xs = _as_variables(node) if wrap else (node.y, xs)
-            if traced and isinstance(op, Elementwise):
-                bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
-            elif op.states_vjp:
-                bars = op.vjp(need, g, y, xs)
-            else:
-                bars = _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
-            if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
+        xs = node.xs
+        if xs.__class__ is Freed:
+            raise _used_twice(node)
+        y, xs = _as_variables(node) if wrap else (node.y, xs)
+        if traced and isinstance(op, Elementwise):
+            bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
+        elif op.states_vjp:
+            bars = op.vjp(need, g, y, xs)
+        else:
+            bars = _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
+        if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
+            seen.clear()
+            if isinstance(op, Elementwise):
+                bars = op.strong_vjp(need, g, y, xs)
                 seen.clear()
-                if isinstance(op, Elementwise):
-                    bars = op.strong_vjp(need, g, y, xs)
-                    seen.clear()
-            if watch.watches:
-                watch.on_vjp(node, g, bars)
-            i = 0
-            for n in node.inputs:
-                bar = bars[i]
-                i += 1
-                if bar is None or n is None:
-                    continue
-                if bar.__class__ is tuple:
-                    cotangents[n] = _merge(get(n), bar)
-                    continue
-                if bar.dtype is not n.dtype and bar.dtype != n.dtype:
-                    bar = astype(bar, n.dtype)
-                before = get(n)
-                cotangents[n] = bar if before is None else before + bar
-            if freed is not None:
-                node.y, node.xs = None, freed
-    return {node: conj(g) for node, g in arrived.items()}
+        if watch.watches:
+            watch.on_vjp(node, g, bars)
+        i = 0
+        for n in node.inputs:
+            bar = bars[i]
+            i += 1
+            if bar is None or n is None:
+                continue
+            if bar.__class__ is tuple:
+                cotangents[n] = _merge(get(n), bar)
+                continue
+            if bar.dtype is not n.dtype and bar.dtype != n.dtype:
+                bar = astype(bar, n.dtype)
+            before = get(n)
+            cotangents[n] = bar if before is None else before + bar
+        if freed is not None:
+            node.y, node.xs = None, freed
 
 
 def _towards(active: set[Node], node: Node) -> tuple[bool, ...]:
@@ -298,11 +331,13 @@ def _is_finite(value: Any) -> bool:
     # of one number, as a loss is, Python knows it sooner; of many the sum of squares tells at once
     if not value.ndim:
         return cmath.isfinite(complex(value))
-    if value.dtype.char in "fd" and value.flags.c_contiguous:
-        flat = value.reshape(-1)
-        if cmath.isfinite(quietly(np.dot, flat, flat)):
-            return True
+    if value.dtype.char in "fd" and math.isfinite(quietly(_square_sum, value.ravel())):
+        return True
     return bool(np.isfinite(value).all())
+
+
+def _square_sum(x: Any) -> Any:
+    return x.dot(x)
 
 
 def only_reads(node: Node | None) -> bool:

@@ -317,6 +317,10 @@ def placeholder(shape: tuple[int, ...], dtype: Any, *, needs: bool = False) -> A
     return variable(spec, leaf(spec.shape, spec.dtype, needs=needs))
 
 
+set_recording = _recording.set
+"""Whether ops are recorded for the rest of this context; for a part of it there is `recording`."""
+
+
 @final
 class recording:  # noqa: N801
     """Within it, ops on variables that need a gradient are recorded, or are not. On a function, it
@@ -431,7 +435,7 @@ def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
     found = list(dict.fromkeys(roots))
     seen = set(found)
     stopped = set(stop)
-    stack = [root for root in found if root not in stopped]
+    stack = [root for root in found if root not in stopped] if stopped else found.copy()
     pop, push = stack.pop, stack.append
     while stack:
         for n in pop().inputs:

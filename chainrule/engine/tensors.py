@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.engine import derive, graph, watch
 from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand, unreadable
 from chainrule.engine.border import public
-from chainrule.engine.dtypes import DEVICE, INEXACT, check_device, result_type
+from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result_type
 from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
 from chainrule.engine.op import Alias, Array, Detach, Spec
 from chainrule.engine.operators import operators
@@ -251,7 +251,7 @@ class Tensor(Variable, metaclass=_Shown):
                     f"backward: this tensor has shape {self.shape}, not one number: sum it, or "
                     "give the cotangent as `gradient`"
                 )
-            g: Any = np.ones(self.shape, self.dtype)
+            g: Any = _one(self.dtype).reshape(self.shape).copy()
         elif gradient.__class__ is np.ndarray and _alike(gradient, self.value):
             lent = not create_graph and derive.only_reads(self.node)
             g = gradient if lent else gradient.copy()
@@ -747,6 +747,11 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     if not typed and dtype is None and array.dtype in _PYTHON:
         return array.astype(_PYTHON[array.dtype])
     return array
+
+
+@cache
+def _one(dtype: Dtype) -> Array:
+    return np.ones((), dtype)
 
 
 def _alike(a: Array, b: Any) -> bool:

@@ -13,7 +13,7 @@ import contextvars
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -114,21 +114,12 @@ def on_jvp(node: Any, ts: Sequence[Any], y_dot: Any) -> None:
         watch.on_jvp(node, ts, y_dot)
 
 
+@contextmanager
 def sweep(
     walk: Sequence[Any], seeds: Mapping[Any, Any], arrived: Mapping[Any, Any], record: bool
-) -> AbstractContextManager[Any]:
-    """Around a backward sweep: array code runs without floating-point warnings, and watches hear of
-    the flags, the beginning, and the end, by when `arrived` is complete."""
-    if not watches:
-        return np.errstate(all="ignore", invalid="call", call=invalid.note)
-    return _watched_sweep(walk, seeds, arrived, record)
-
-
-@contextmanager
-def _watched_sweep(
-    walk: Sequence[Any], seeds: Mapping[Any, Any], arrived: Mapping[Any, Any], record: bool
 ) -> Generator[None]:
-    """Tells those that are on at the beginning, of an end by an error too."""
+    """Around a backward sweep while something watches: it hears of the flags, the beginning, and
+    the end, by an error too, by when `arrived` is complete."""
     told = watches
     for watch in told:
         watch.on_sweep_start(walk, seeds, record)
@@ -162,6 +153,25 @@ class _Invalid(threading.local):
 
 
 invalid = _Invalid()
+
+
+def _settings() -> list[tuple[contextvars.ContextVar[Any], Any]]:
+    """What NumPy sets for the errors that a sweep wants, as context variables and their values:
+    to set them takes a tenth of `np.errstate`, which works them out each time."""
+    before, after = contextvars.copy_context(), contextvars.copy_context()
+    after.run(np.seterr, all="ignore", invalid="call")
+    after.run(np.seterrcall, invalid.note)
+    return [(v, after[v]) for v in after if v not in before or before[v] is not after[v]]
+
+
+_SETTINGS = _settings()
+
+
+def ignore_errors() -> None:
+    """For the rest of this context, array code gives no floating-point warnings; `invalid` is told
+    of NaNs."""
+    for variable, value in _SETTINGS:
+        variable.set(value)
 
 
 # --- What was taken off its graph ----------------------------------------------------------------

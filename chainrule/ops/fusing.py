@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, wraps
 from inspect import Signature, signature
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, final
 
 import numpy as np
@@ -35,7 +36,7 @@ from chainrule.engine.graph import (
 from chainrule.engine.op import Array, Need, Op
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Kernel, Run, has_kernels, is_on, maker
-from chainrule.ops.letters import Shapes, flat_shape, sizes_of_letters
+from chainrule.ops.letters import flat_shape, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -185,8 +186,7 @@ class Fused(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The kernel's value."""
-        run = _value_call(self, tuple([x.shape for x in xs]), tuple([x.dtype for x in xs]))
-        return run(_in_order(xs))[0]
+        return _value_call(self, tuple(map(_kind, xs)))(_in_order(xs))[0]
 
     def spec(self, *xs: Any) -> Any:
         """That of the composite."""
@@ -198,16 +198,15 @@ class Fused(Op):
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The kernel's, or the composite's own where it is to be differentiated again."""
-        if isinstance(g, Variable) or True in [isinstance(x, Variable) for x in xs]:
-            bars = _pull_back(self, need, [*xs, g])
+        given = (*xs, g)
+        if _has_variable(given):
+            bars = _pull_back(self, need, given)
         else:
-            shapes = tuple([x.shape for x in xs])
-            run = _pull_call(self, shapes, tuple([x.dtype for x in xs]), g.shape, need)
-            bars = run(_in_order((*xs, g)))
+            bars = _pull_call(self, tuple(map(_kind, given)), need)(_in_order(given))
         if False not in need:
             return bars
-        given = iter(bars)
-        return [next(given) if n else None for n in need]
+        left = iter(bars)
+        return [next(left) if n else None for n in need]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The composite's own."""
@@ -244,8 +243,21 @@ def _in_order(xs: tuple[Array, ...]) -> tuple[Array, ...]:
     return xs
 
 
+_kind = attrgetter("shape", "dtype")
+Kinds = tuple[tuple[tuple[int, ...], Dtype], ...]
+"""Shape and dtype of each of some arrays."""
+
+
+def _has_variable(xs: tuple[Any, ...]) -> bool:
+    for x in xs:  # noqa: SIM110 -- written out: it is asked in each backward pass
+        if isinstance(x, Variable):
+            return True
+    return False
+
+
 @lru_cache(maxsize=4096)
-def _value_call(op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...]) -> Run:
+def _value_call(op: Fused, kinds: Kinds) -> Run:
+    shapes, dtypes = zip(*kinds, strict=True)
     letters = op.letters
     sizes = sizes_of_letters(letters, shapes)
     assert sizes is not None, f"{op!r} is given arrays that it was not made for"
@@ -255,12 +267,13 @@ def _value_call(op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...]) -> Run:
 
 
 @lru_cache(maxsize=4096)
-def _pull_call(
-    op: Fused, shapes: Shapes, dtypes: tuple[Dtype, ...], of: tuple[int, ...], need: Need
-) -> Run:
+def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Run:
+    """What pulls back; the last of `kinds` is that of the cotangent."""
+    shapes, dtypes = zip(*kinds, strict=True)
+    dtypes = dtypes[:-1]
     letters = [*op.letters, result_letters(op, dtypes)]
-    flat = [flat_shape(s, names) for s, names in zip([*shapes, of], letters, strict=True)]
-    bars = [shape for shape, n in zip(shapes, need, strict=True) if n]
+    flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
+    bars = [shape for shape, n in zip(shapes[:-1], need, strict=True) if n]
     return pull_kernel(op, dtypes, need).at(flat, bars)
 
 

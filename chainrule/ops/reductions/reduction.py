@@ -50,8 +50,9 @@ def reduced_axes(axis: Axis, ndim: int) -> Shape:
 
 def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
     """NumPy's sum, in the dtype of `x`."""
-    total = np.add.reduce(x, axis=axes, dtype=accumulator(x.dtype), keepdims=keepdims)
-    return total.astype(x.dtype, copy=False)
+    dtype = x.dtype
+    total = np.add.reduce(x, axis=axes, dtype=accumulator(dtype), keepdims=keepdims)
+    return total if total.dtype is dtype else total.astype(dtype, copy=False)
 
 
 def floating(x: Any) -> Any:

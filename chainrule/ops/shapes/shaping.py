@@ -57,6 +57,8 @@ def normalize_axes(axis: Axis, ndim: int) -> Shape:
     """All axes for None, a tuple of axes counted from the front otherwise; each at most once."""
     if axis is None:
         return tuple(range(ndim))
+    if axis.__class__ is int:
+        return (normalize_axis(axis, ndim),)
     axes = axis if isinstance(axis, tuple) else (axis,)
     out = tuple([normalize_axis(a, ndim) for a in axes])
     if len(set(out)) < len(out):
@@ -88,10 +90,11 @@ class Reshape(Linear):
 
 
 def _fill(shape: Shape, old: Shape) -> Shape:
-    size, known = math.prod(old), math.prod([n for n in shape if n != -1])
-    unknown = shape.count(-1)
-    fits = size == known if not unknown else unknown == 1 and known > 0 and size % known == 0
-    if not fits:
+    size, known = math.prod(old), math.prod(shape)
+    if size == known and min(shape, default=0) >= 0:
+        return shape
+    known = -known  # of the others, where one is -1
+    if shape.count(-1) != 1 or known <= 0 or size % known or min(shape) < -1:
         raise ShapeError(f"cannot reshape {old} ({size} elements) to {shape}")
     return tuple([size // known if n == -1 else n for n in shape])
 
@@ -187,9 +190,10 @@ def expand_dims(x: Any, axis: int | tuple[int, ...] = 0) -> Any:
     Shapes: (*s) -> (*s, axis: 1).
     """
     axes = axis if isinstance(axis, tuple) else (axis,)
-    places = normalize_axes(axes, x.ndim + len(axes))
-    sizes = iter(x.shape)
-    return reshape(x, [1 if i in places else next(sizes) for i in range(x.ndim + len(axes))])
+    shape = list(x.shape)
+    for place in sorted(normalize_axes(axes, len(shape) + len(axes))):
+        shape.insert(place, 1)
+    return apply(Reshape(tuple(shape)), x)
 
 
 def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
@@ -203,7 +207,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
     wrong = [a for a in axes if x.shape[a] != 1]
     if wrong:
         raise ShapeError(f"squeeze: axis {wrong[0]} of {x.shape} does not have size 1")
-    return reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
+    return apply(Reshape(tuple([n for i, n in enumerate(x.shape) if i not in axes])), x)
 
 
 def flatten(x: Any) -> Any:
@@ -390,7 +394,11 @@ def stack(xs: Sequence[Any], axis: int = 0) -> Any:
         raise ShapeError("stack needs at least one array")
     if len({x.shape for x in xs}) > 1:
         raise ShapeError(f"stack needs equal shapes, not {[x.shape for x in xs]}")
-    return concat([expand_dims(x, axis) for x in xs], axis=normalize_axis(axis, xs[0].ndim + 1))
+    shape = xs[0].shape
+    axis = normalize_axis(axis, len(shape) + 1)
+    if axis == len(shape):
+        return concat([expand_dims(x, axis) for x in xs], axis=axis)
+    return reshape(concat(xs, axis=axis), (*shape[:axis], len(xs), *shape[axis:]))
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
