@@ -38,6 +38,8 @@ from chainrule.ops.special.bessel import (
     yv as yv,
 )
 from chainrule.ops.special.incomplete import (
+    betainc as betainc,
+    betaincc as betaincc,
     gammainc as gammainc,
     gammaincc as gammaincc,
     zeta as zeta,

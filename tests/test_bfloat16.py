@@ -190,7 +190,7 @@ AROUND: dict[str, tuple[float, float]] = {
     "j1": (0.3, 1.2),
 }  # fmt: skip
 """Where an op is to be tried, if not between -1.5 and 1.5."""
-ORDERED = {"polygamma", "spherical_jn", "gamma_density", *BY_LAST}
+ORDERED = {"polygamma", "spherical_jn", "gamma_density", "beta_density", *BY_LAST}
 TABLE = sorted(n for n, r in rows.items() if r.partials and n not in ORDERED)
 
 

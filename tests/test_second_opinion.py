@@ -112,7 +112,7 @@ OTHER_NAMES: dict[str, Any] = {
 WITHOUT_COUNTERPART = {
     *("nextafter", "floor_divide", "remainder"),  # no derivative in PyTorch, or another one
     *("polygamma", "spherical_jn", *samples_elementwise.BY_LAST),  # of arrays of orders
-    *("gamma_density", "airy_ai_slope"),  # PyTorch has no such function
+    *("gamma_density", "beta_density", "airy_ai_slope"),  # PyTorch has no such function
     *("airy_ai", "j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e"),  # no derivative in PyTorch
     "digamma",  # PyTorch's derivative has nine digits: see opdb/test_pytorch_is_wrong.py
 }

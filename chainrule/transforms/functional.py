@@ -327,7 +327,7 @@ def op_by_op() -> Any:
     rounding, and one op in the graph, which keeps its inputs only. So do ops whose value is no
     function of NumPy's, and such slopes of others. Which calls do depends on shapes
     and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4
-    seconds, and then found on disk, which costs a process 0.2 seconds once. With
+    seconds, and then found on disk, which costs a process 0.02 seconds once. With
     CHAINRULE_OP_BY_OP=1 in the environment no call does.
     """
     return fusing(False)

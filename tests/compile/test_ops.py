@@ -29,7 +29,9 @@ from tests.sampling import sampled
 
 SPECIAL = "a special function that SciPy computes"
 EAGER: dict[str, str] = {
-    **dict.fromkeys(["polygamma", "spherical_jn", "gamma_density", *BY_LAST], SPECIAL),
+    **dict.fromkeys(
+        ["polygamma", "spherical_jn", "gamma_density", "beta_density", *BY_LAST], SPECIAL
+    ),
     **dict.fromkeys(["j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e"], SPECIAL),
     **dict.fromkeys(["airy_ai", "airy_ai_slope"], SPECIAL),
     "InParts": "the eigenvalues of a general matrix",

@@ -176,7 +176,8 @@ OTHERS: dict[str, str] = {
     ),
     **dict.fromkeys(
         ["j0", "j1", "jv", "y0", "y1", "yv", "k0", "k0e", "k1", "k1e", "kv", "kve", "airy_ai",
-         "airy_ai_slope", "gammainc", "gammaincc", "gamma_density", "zeta"],
+         "airy_ai_slope", "gammainc", "gammaincc", "gamma_density", "betainc", "betaincc",
+         "beta_density", "zeta"],
         "its values are SciPy's: test_special_exact.py holds it to bounds of its size",
     ),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from ops.sample import Sample, apart
 assert chainrule.special is not None  # reading the tables is what fills `rows`
 
 WIDE, POSITIVE, UNIT, ABOVE = (-2.1, 2.3), (0.3, 3.2), (-0.9, 0.85), (1.2, 3.4)
+SHARE = (0.1, 0.9)
 
 # fmt: off
 DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
@@ -69,7 +70,9 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "k0e": (POSITIVE,), "k1": (POSITIVE,), "k1e": (POSITIVE,),
     "airy_ai": (WIDE,), "airy_ai_slope": (WIDE,),
     "gammainc": (POSITIVE, POSITIVE), "gammaincc": (POSITIVE, POSITIVE),
-    "gamma_density": (POSITIVE, POSITIVE), "zeta": (ABOVE, POSITIVE),
+    "gamma_density": (POSITIVE, POSITIVE), "betainc": (POSITIVE, POSITIVE, SHARE),
+    "betaincc": (POSITIVE, POSITIVE, SHARE), "beta_density": (POSITIVE, POSITIVE, SHARE),
+    "zeta": (ABOVE, POSITIVE),
     "spherical_jn": ((0.6, 2.4), POSITIVE),
     "i0": (WIDE,), "i0e": (WIDE,), "i1": (WIDE,), "i1e": (WIDE,),
 }
@@ -78,7 +81,7 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
 BY_LAST = {
     n for n, r in rows.items() if r.partials and isinstance(r.partials[0].formula, NotOffered)
 }
-"""Rows whose derivative by their first argument is not offered."""
+"""Rows whose derivative by all arguments but the last is not offered."""
 
 WITHOUT: dict[str, str] = {
     "equal": "ff", "not_equal": "ff", "less": "ff", "less_equal": "ff", "greater": "ff",
@@ -102,6 +105,7 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
         ((2, 0), (1,)),
         ((1,), ()),
     ],
+    3: [((2, 3), (2, 3), (2, 3)), ((2, 1), (), (1, 3)), ((3,), (2, 1), ()), ((2, 0), (1,), ())],
 }
 
 
@@ -113,9 +117,8 @@ def of_row(name: str, other: Any = None) -> list[Sample]:
         pairs = zip(shapes, domains, strict=True)
         args = tuple(apart(*s, low=a, high=b, salt=i) for i, (s, (a, b)) in enumerate(pairs))
         if name in BY_LAST:
-            out.append(
-                Sample(name, partial(_after, op, args[0]), args[1:], f"after {args[0].shape}")
-            )
+            note = "after " + " ".join([str(x.shape) for x in args[:-1]])
+            out.append(Sample(name, partial(_after, op, args[:-1]), args[-1:], note))
             continue
         out.append(Sample(name, op, args))
     if name in BY_LAST:
@@ -129,8 +132,8 @@ def of_row(name: str, other: Any = None) -> list[Sample]:
 
 
 def _after(op: Any, first: Any, x: Any) -> Any:
-    """A row of an argument that has no derivative, in the dtype of the other one."""
-    return op(first.astype(x.dtype), x)
+    """A row of arguments that have no derivative, in the dtype of the last one."""
+    return op(*[a.astype(x.dtype) for a in first], x)
 
 
 def without_derivative() -> list[Sample]:

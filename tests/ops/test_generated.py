@@ -98,16 +98,22 @@ def test_mixed_dtypes_promote_and_gradients_return(name: str):
 
 @pytest.mark.parametrize("name", sorted(samples_elementwise.BY_LAST))
 def test_a_derivative_that_is_not_offered_is_an_error_and_no_number(name: str):
-    (low, high), other = samples_elementwise.DOMAINS[name]
-    a = cr.tensor(apart(3, low=low, high=high), requires_grad=True)
-    b = cr.tensor(apart(3, low=other[0], high=other[1]), requires_grad=True)
-    y = rows[name](a, b)
-    with pytest.raises(GradientError, match=rf"{name}\(., .\) by the .* is not offered.*detach"):
-        y.backward(np.ones(3))
-    with pytest.raises(GradientError, match="is not offered"):
-        cr.jvp(lambda a: rows[name](a, b), (a,), (np.ones(3),))
-    rows[name](a.detach(), b).backward(np.ones(3))
-    assert b.grad is not None
+    *first, last = [
+        cr.tensor(apart(3, low=low, high=high)) for low, high in samples_elementwise.DOMAINS[name]
+    ]
+    for i, a in enumerate(first):
+
+        def f(a: Any, i: int = i) -> Any:
+            return rows[name](*[*first[:i], a, *first[i + 1 :]], last)
+
+        y = f(a.copy().requires_grad_())
+        with pytest.raises(GradientError, match=rf"{name}\(.*\) by the .* is not offered.*detach"):
+            y.backward(np.ones(3))
+        with pytest.raises(GradientError, match="is not offered"):
+            cr.jvp(f, (a,), (np.ones(3),))
+    last.requires_grad_()
+    rows[name](*first, last).backward(np.ones(3))
+    assert last.grad is not None
 
 
 # --- Nothing is without a sample -----------------------------------------------------------------

@@ -50,6 +50,19 @@ def _gamma(a: float) -> dict[str, Case]:
     }
 
 
+def _beta(a: float, b: float) -> dict[str, Case]:
+    below: Any = lambda x: mp.betainc(a, b, 0, x, regularized=True)
+    above: Any = lambda x: mp.betainc(a, b, x, 1, regularized=True)
+    return {
+        f"betainc of shapes {a} and {b}": Case(
+            partial(incomplete.betainc, a, b), below, 0.02, 0.97, 2e-13
+        ),
+        f"betaincc of shapes {a} and {b}": Case(
+            partial(incomplete.betaincc, a, b), above, 0.02, 0.97, 2e-13
+        ),
+    }
+
+
 def _polynomial(name: str, exact: Callable[[int, Any], Any]) -> dict[str, Case]:
     f = getattr(polynomials, name)
     return {
@@ -96,6 +109,11 @@ CASES: dict[str, Case] = {
     **{f"kve of order {v}": _scaled(v) for v in (0.5, 2.3, 7)},
     "airy_ai": Case(bessel.airy_ai, mp.airyai, -10, 10),
     **{k: c for a in (0.4, 3.7, 9.9, 10.3, 60.0) for k, c in _gamma(a).items()},
+    **{
+        k: c
+        for a, b in ((0.4, 0.7), (3.7, 9.9), (10.3, 2.0), (60.0, 45.0))
+        for k, c in _beta(a, b).items()
+    },
     **{
         f"zeta of exponent {s}": Case(
             partial(incomplete.zeta, s), lambda x, s=s: mp.zeta(s, x), 0.1, 9, 1e-13

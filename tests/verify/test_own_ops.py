@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ops.sample import apart
-from ops.samples_elementwise import BY_LAST
+from ops.samples_elementwise import BY_LAST, DOMAINS
 
 import chainrule as cr
 import chainrule.ops
@@ -28,8 +28,9 @@ from verify.op_cases import Case, cases, kind
 
 
 def _of_last(name: str, x: Any) -> Any:
-    """A row whose derivative by its first argument is not offered, of the other one."""
-    return rows[name](1.7, abs(x) + 0.3)
+    """A row whose derivative by all arguments but the last is not offered, of that one."""
+    *first, (low, high) = DOMAINS[name]
+    return rows[name](*[1.7 for _ in first], low + (high - low) * cr.sigmoid(x))
 
 
 CONVENTIONS: dict[str, Callable[..., Any]] = {

@@ -57,7 +57,7 @@ def normalize_axes(axis: Axis, ndim: int) -> Shape:
     """All axes for None, a tuple of axes counted from the front otherwise; each at most once."""
     if axis is None:
         return tuple(range(ndim))
-    if axis.__class__ is int:
+    if isinstance(axis, int):
         return (normalize_axis(axis, ndim),)
     axes = axis if isinstance(axis, tuple) else (axis,)
     out = tuple([normalize_axis(a, ndim) for a in axes])

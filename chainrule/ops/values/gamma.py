@@ -34,20 +34,25 @@ _STIRLING = (
 """Of s(a) in odd powers of 1 / a: DLMF 5.11.1."""
 _LARGE = 10.0
 """From here on the series above serves."""
+_HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 _NEAR = 0.1
 """Where |u - 1| is less, d(u) is its series."""
 
 
-def _left_by_stirling(a: Any) -> Any:
-    """s(a), a >= 10."""
-    z = 1 / (a * a)
-    y = np.zeros_like(a)
+def left_by_stirling(a: Any) -> Any:
+    """s(a), a > 0, float64."""
+    large = np.maximum(a, _LARGE)
+    z = 1 / (large * large)
+    y = np.zeros_like(large)
     for c in reversed(_STIRLING):
         y = y * z + c
-    return y / a
+    small = np.minimum(a, _LARGE)
+    lgamma = special_function("gammaln", "lgamma")
+    exact = lgamma(small + 1) - (small + 0.5) * np.log(small) + small - _HALF_LOG_2_PI
+    return np.where(a >= _LARGE, y / large, exact)
 
 
-def _distance(a: Any, x: Any) -> Any:
+def distance(a: Any, x: Any) -> Any:
     """a d(x / a). Near a by v = (x - a) / (x + a): log(x / a) = 2 atanh v, whose series begins with
     what x - a leaves."""
     v = (x - a) / (x + a)
@@ -68,7 +73,7 @@ def gamma_density(a: Any, x: Any) -> Any:
     a, x = np.asarray(a, float64), np.asarray(x, float64)
     with np.errstate(all="ignore"):
         large = np.maximum(a, _LARGE)
-        far = np.exp(-_distance(large, x) - _left_by_stirling(large)) * np.sqrt(large) / x
+        far = np.exp(-distance(large, x) - left_by_stirling(large)) * np.sqrt(large) / x
         small = np.minimum(a, _LARGE)
         near = (
             np.power(x, small - 1) * np.exp(-x) / special_function("gamma", "gamma_density")(small)

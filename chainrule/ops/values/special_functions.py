@@ -179,7 +179,9 @@ OURS: dict[str, Fn] = {
 """By the name of the op."""
 
 _BESSEL = "Bessel functions have an expansion for each region of order and argument"
-_INCOMPLETE = "incomplete gamma functions have an expansion for each region of their arguments"
+_INCOMPLETE = (
+    "incomplete gamma and beta functions have an expansion for each region of their arguments"
+)
 _INVERSE = "the inverse of the error function is a fit, and one more for its tails"
 _POLYGAMMA = "derivatives of log gamma are sums over all integers"
 SCIPY_ONLY: dict[str, str] = {
@@ -187,6 +189,7 @@ SCIPY_ONLY: dict[str, str] = {
     **dict.fromkeys(("j0", "j1", "jv", "y0", "y1", "yv", "airy_ai", "airy_ai_slope"), _BESSEL),
     **dict.fromkeys(("k0", "k0e", "k1", "k1e", "kv", "kve"), _BESSEL),
     **dict.fromkeys(("gammainc", "gammaincc", "gamma_density"), _INCOMPLETE),
+    **dict.fromkeys(("betainc", "betaincc"), _INCOMPLETE),
     **dict.fromkeys(
         ("erfinv", "ndtri", "erfinv_slope", "erfinv_bend", "ndtri_slope", "ndtri_bend"), _INVERSE
     ),
