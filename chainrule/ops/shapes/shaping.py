@@ -57,10 +57,9 @@ def normalize_axes(axis: Axis, ndim: int) -> Shape:
     """All axes for None, a tuple of axes counted from the front otherwise; each at most once."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, int):
+    if not isinstance(axis, tuple):
         return (normalize_axis(axis, ndim),)
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    out = tuple([normalize_axis(a, ndim) for a in axes])
+    out = tuple([normalize_axis(a, ndim) for a in axis])
     if len(set(out)) < len(out):
         raise ShapeError(f"axis {axis} names an axis twice")
     return out
