@@ -50,6 +50,19 @@ CASES: dict[str, Make] = {
     "gelu, tanh": lambda draw: (partial(cr.gelu, approximate="tanh"), [draw(4, 5, 2)]),
     "silu": lambda draw: (cr.silu, [draw(4, 5)]),
     "elu": lambda draw: (partial(F.elu, alpha=0.7), [draw(4, 5)]),
+    "selu": lambda draw: (F.selu, [draw(4, 5)]),
+    "celu": lambda draw: (partial(F.celu, alpha=0.7), [draw(4, 5)]),
+    "softplus": lambda draw: (partial(F.softplus, beta=1.5, threshold=2.0), [draw(4, 5)]),
+    "hardswish": lambda draw: (F.hardswish, [3 * draw(4, 5)]),
+    "logsigmoid": lambda draw: (F.logsigmoid, [draw(4, 5)]),
+    "mse_loss": lambda draw: (cr.mse_loss, [draw(4, 5), draw(4, 5)]),
+    "mse_loss, none": lambda draw: (partial(cr.mse_loss, reduction="none"), [draw(6), draw(6)]),
+    "l1_loss": lambda draw: (partial(F.l1_loss, reduction="sum"), [draw(4, 5), draw(4, 5)]),
+    "huber_loss": lambda draw: (partial(F.huber_loss, delta=0.7), [draw(4, 5), draw(4, 5)]),
+    "binary_cross_entropy_with_logits": lambda draw: (
+        F.binary_cross_entropy_with_logits,
+        [draw(4, 5), abs(np.tanh(draw(4, 5)))],
+    ),
     "cross_entropy": _classes(),
     "cross_entropy, sum, smoothed": _classes(reduction="sum", label_smoothing=0.1),
     "cross_entropy, none": _classes(reduction="none"),
@@ -116,6 +129,36 @@ def test_a_call_is_one_op_that_keeps_its_inputs(name: str):
     with cr.op_by_op():
         y = f(*[cr.tensor(x, requires_grad=True) for x in xs])
         assert len(names_in(y)) > 1 or name.split(",")[0] in ("gelu", "silu")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cotangent_may_be_a_number(name: str):
+    f, xs = CASES[name](drawn(np.float32))
+    ts = [cr.tensor(x, requires_grad=True) for x in xs]
+    y = f(*ts)
+    if y.ndim:  # without axes NumPy makes a number of g / 3
+        y = y[(0,) * y.ndim]
+    (y / 3).backward()
+    got = [t.grad.numpy() for t in ts]
+    whole = [cr.tensor(x, requires_grad=True) for x in xs]
+    z = f(*whole)
+    g = np.zeros(z.shape, z.dtype)
+    g[(0,) * z.ndim] = 1
+    z.backward(g)
+    same([3 * g for g in got], [t.grad.numpy() for t in whole])
+
+
+@pytest.mark.parametrize("f", [F.softplus, F.celu, partial(F.huber_loss, target=np.ones((4, 5)))])
+def test_a_number_that_changes_from_step_to_step_compiles_nothing(f: Callable[..., Any]):
+    x = cr.tensor(drawn(np.float64)(4, 5), requires_grad=True)
+    name = "delta" if isinstance(f, partial) else "beta" if f is F.softplus else "alpha"
+    f(x, **{name: 0.5}).sum().backward()
+    made = fusing.value_kernel.cache_info().misses, fusing.pull_kernel.cache_info().misses
+    for number in (0.25, 0.75, 2):
+        same(*both(lambda number=number: [f(x, **{name: number}).detach().numpy()]))
+        f(x, **{name: number}).sum().backward()
+    now = fusing.value_kernel.cache_info().misses, fusing.pull_kernel.cache_info().misses
+    assert now == made
 
 
 def test_every_marked_composite_has_a_case():

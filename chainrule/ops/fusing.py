@@ -150,6 +150,14 @@ def fused(name: str, *, to: str, **axes: str) -> Callable[[_F], _F]:
     return mark
 
 
+def of_dtype(x: Any, number: Any) -> Any:
+    """A number that a composite computes with, as an array of the dtype of x: one kernel is for all
+    numbers, which may change from step to step."""
+    if isinstance(number, int | float) and x.dtype.char in "fd":
+        return np.asarray(number, x.dtype)
+    return number
+
+
 def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
     """Whether these are arrays of dtypes that have kernels, whose sizes agree."""
     if any(a.__class__ is not np.ndarray for a in arrays):
@@ -236,10 +244,10 @@ class Fused(Op):
 
 
 def _in_order(xs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """These arrays, in C's order."""
+    """These as arrays in C's order: a cotangent without axes may be a NumPy number."""
     for x in xs:
-        if not x.flags.c_contiguous:
-            return tuple([np.ascontiguousarray(x) for x in xs])
+        if x.__class__ is not np.ndarray or not x.flags.c_contiguous:
+            return tuple([np.asarray(x, order="C") for x in xs])
     return xs
 
 

@@ -64,7 +64,7 @@ def record(
     of which the nodes are those of its autograd graph.
 
     The program runs op by op: its results keep their bits, except where they would come from
-    compiled code (functions under `jit`, composites of 2**14 elements or more).
+    compiled code (functions under `jit`, composites of 64 elements or more).
 
     Arrays of more than `max_elements` are kept as summaries (None keeps all of them). With
     `certify` each contribution is compared with differences of its op's value, and each gradient

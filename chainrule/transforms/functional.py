@@ -321,8 +321,8 @@ def enable_grad(f: Callable[..., Any] | None = None) -> Any:
 def op_by_op() -> Any:
     """Within `with op_by_op():` (or on a function, `@op_by_op()`) composites run op by op.
 
-    Elsewhere calls of `softmax`, `log_softmax`, `layer_norm`, `rms_norm`, `gelu`, `silu`, `elu` and
-    `cross_entropy` on at least 64 elements of float32 or float64, along the last axis, run as
+    Elsewhere calls of softmax, `layer_norm` and `rms_norm`, of activations and losses that consist
+    of several ops, on at least 64 elements of float32 or float64, along the last axis, run as
     one compiled kernel for the value and one for the gradient: several times faster, equal to
     rounding, and one op in the graph, which keeps its inputs only. So do ops whose value is no
     function of NumPy's, and such slopes of others. Which calls do depends on shapes

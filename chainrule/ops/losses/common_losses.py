@@ -188,6 +188,7 @@ def _of_probabilities(
     return reduce_loss(-red.sum(loss, axis=axis), how)
 
 
+@fused("binary_cross_entropy_with_logits", x="N", target="N", to="N")
 def binary_cross_entropy_with_logits(
     x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -208,6 +209,7 @@ def binary_cross_entropy_with_logits(
 # --- Squares -------------------------------------------------------------------------------------
 
 
+@fused("mse_loss", x="N", target="N", to="N")
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """|x - target| squared; shapes must be equal, so that nothing is broadcast by accident.
 

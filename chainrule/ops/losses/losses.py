@@ -17,6 +17,7 @@ from chainrule.engine.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import same_shapes
+from chainrule.ops.fusing import fused, of_dtype
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.losses.common_losses import classes, difference, pytorch_axis, reduce_loss
 from chainrule.ops.networks.activations import logsigmoid
@@ -27,6 +28,7 @@ from chainrule.ops.special.table import xlogy
 # --- Of numbers ----------------------------------------------------------------------------------
 
 
+@fused("l1_loss", x="N", target="N", to="N")
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """|x - target|.
 
@@ -45,6 +47,11 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     if delta <= 0:
         raise ConfigError(f"huber_loss: delta must be positive, not {delta}")
     same_shapes("huber_loss", x, target)
+    return _huber(x, target, of_dtype(x, delta), reduction)
+
+
+@fused("huber_loss", x="N", target="N", delta="", to="N")
+def _huber(x: Any, target: Any, delta: Any, reduction: str) -> Any:
     far = ew.abs(difference(x, target))
     near = ew.at_most(far, delta)  # near (far - near / 2) is both branches
     return reduce_loss(near * (far - 0.5 * near), reduction)

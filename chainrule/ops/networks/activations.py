@@ -13,6 +13,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import mish as mish
 from chainrule.ops.elementwise import softsign as softsign
 from chainrule.ops.elementwise import tanhshrink as tanhshrink
+from chainrule.ops.fusing import fused, of_dtype
 from chainrule.ops.indexing.selection import clip, where
 from chainrule.ops.networks.composite import elu, softmax
 from chainrule.ops.shapes.shaping import normalize_axis, reshape, split
@@ -35,7 +36,12 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    scaled = x if beta == 1 else x * beta
+    return _softplus(x, of_dtype(x, beta), of_dtype(x, threshold))
+
+
+@fused("softplus", x="N", beta="", threshold="", to="N")
+def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    scaled = x * beta
     return where(scaled > threshold, x, ew.softplus(ew.at_most(scaled, threshold)) / beta)
 
 
@@ -55,6 +61,7 @@ def hardsigmoid(x: Any) -> Any:
     return hardtanh(x / 6 + 0.5, 0.0, 1.0)
 
 
+@fused("hardswish", x="N", to="N")
 def hardswish(x: Any) -> Any:
     """x times hardsigmoid(x). Howard et al. 2019, arXiv:1905.02244.
 
@@ -79,6 +86,7 @@ def softshrink(x: Any, threshold: float = 0.5) -> Any:
     return x - clip(x, -threshold, threshold)
 
 
+@fused("logsigmoid", x="N", to="N")
 def logsigmoid(x: Any) -> Any:
     """log(sigmoid(x)), without overflow.
 
@@ -92,9 +100,15 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 
     Shapes: (*s) -> (*s).
     """
+    return _celu(x, of_dtype(x, alpha))
+
+
+@fused("celu", x="N", alpha="", to="N")
+def _celu(x: Any, alpha: Any) -> Any:
     return where(x > 0, x, alpha * ew.expm1(ew.at_most(x, 0) / alpha))
 
 
+@fused("selu", x="N", to="N")
 def selu(x: Any) -> Any:
     """elu scaled so that mean 0 and variance 1 stay. Klambauer et al. 2017, arXiv:1706.02515.
 
