@@ -24,11 +24,10 @@ from chainrule.ops.rows import rows
 from chainrule.optional import is_installed
 
 LEAST = 1 << 6
-"""Elements of a first argument from which on composites are kernels: a step forward and back takes
-half to a seventh of what it takes op by op, and some hundred of them gain what it takes to load the
-kernels. Smaller examples, as one types them, load and compile nothing."""
-LEAST_OF_ROW = 1 << 14
-"""And single rows of the table, of which NumPy's own functions are as fast on few elements."""
+"""Elements of a first argument from which on composites are kernels, and single rows of the table
+that NumPy computes in several passes: a step forward and back takes down to a seventh of what it
+takes op by op, and some hundred of them gain what it takes to load the kernels. Smaller examples,
+as one types them, load and compile nothing."""
 
 Shape = tuple[int, ...]
 Run = Callable[[tuple[Array, ...]], list[Array]]

@@ -40,7 +40,7 @@ def floating(fn: Fn) -> Fn:
             return several(*xs)
         if not x.size:
             return x.copy()  # only its dtype is asked for: SciPy need not be loaded for that
-        if x.size < eager_kernels.LEAST_OF_ROW:
+        if x.size < eager_kernels.LEAST:
             return fn(x)
         x = np.ascontiguousarray(x)
         if eager_kernels.has_kernels():
