@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import nn
@@ -478,3 +480,41 @@ def test_the_environment_switches_it_off():
             [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
         )
         assert run.stdout.strip() == name
+
+
+# --- Among other ops -----------------------------------------------------------------------------
+
+COMPOSITES: list[Callable[[Any], Any]] = [
+    cr.softmax, cr.log_softmax, cr.layer_norm, cr.rms_norm, cr.gelu, cr.silu, F.elu, F.selu,
+    F.softplus, F.hardswish, lambda x: cr.mse_loss(x, x * 0.5), lambda x: F.l1_loss(0.3 - x, x),
+    lambda x: F.huber_loss(x, cr.flip(x, axis=-1), reduction="none"),
+    lambda x: cr.cross_entropy(x, np.zeros(x.shape[:-1], np.int64)),
+]  # fmt: skip
+OTHERS: list[Callable[[Any], Any]] = [
+    lambda x: x / 3, lambda x: 2 * x + 1, cr.tanh, lambda x: x.sum(), lambda x: x[..., ::-1],
+    lambda x: x.mean(axis=0, keepdims=True) * x, lambda x: x.sum(axis=-1, keepdims=True) + x,
+    lambda x: cr.moveaxis(x, 0, -1), lambda x: x[:1], lambda x: x.reshape(-1),
+    lambda x: cr.stack([x, x * 2]), lambda x: cr.broadcast_to(x, (2, *x.shape)),
+]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(0, 99), st.integers(0, 99)), min_size=2, max_size=7
+    ),
+    st.sampled_from([np.float32, np.float64]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_programs_are_those_op_by_op(steps: list[tuple[bool, int, int]], dtype: Any):
+    """Whatever its cotangent is: a number, a view that repeats or is reversed, a sum of several."""
+
+    def program(x: Any) -> Any:
+        values = [x]
+        for composite, which, where in steps:
+            fs = COMPOSITES if composite else OTHERS
+            y = values[where % len(values)]
+            values.append(fs[which % len(fs)](y if y.ndim else y + cr.zeros((3,), dtype=dtype)))
+        return sum([0.7 * v.sum() for v in values[1:]], cr.zeros((), dtype=dtype))
+
+    x = np.asarray(drawn(np.float64)(3, 4), dtype)
+    same(*both(lambda: gradients(program, [x])))
