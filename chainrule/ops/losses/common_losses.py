@@ -101,14 +101,15 @@ def _of_classes(
     """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
     axis = normalize_axis(axis, logits.ndim)
     rest, total, shift = red.shift_by_max(logits, axis=axis)
-    picked = take_along_axis(logits, expand_dims(index, axis), axis=axis)
-    loss = squeeze(total - (picked - shift), axis)
+    picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
+    total = squeeze(total, axis)
+    loss = total - (picked - squeeze(shift, axis))
     counts: Any = None if used is None else astype(used, logits.dtype)
     if weight is not None:
         share = take(weight, index, axis=0)
         loss, counts = loss * share, share if used is None else where(used, share, 0)
     if smooth:
-        flat = _of_all_classes(rest, squeeze(total, axis), axis, weight)
+        flat = _of_all_classes(rest, total, axis, weight)
         loss = (1 - smooth) * loss + smooth * flat
     loss = loss if used is None else where(used, loss, 0)
     return reduce_loss(loss, how, None if counts is None else red.sum(counts))
