@@ -1,6 +1,6 @@
 """What do composites gain in eager mode where they run as kernels, beside op by op and PyTorch?
 
-Forward and backward on float32, one thread each; 2**10 elements is the least size that has kernels.
+Forward and backward on float32, one thread each.
 Attention has 8 heads of 64 channels and as many positions as give about that many elements.
 And what the first use of one costs: whole processes, with an empty cache and with a full one.
 """
