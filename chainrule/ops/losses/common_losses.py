@@ -96,7 +96,7 @@ def cross_entropy(
 
 @fused("cross_entropy", logits="NC", index="N", used="N", weight="C", to="N")
 def _of_classes(
-    logits: Any, index: Any, used: Any, weight: Any, axis: int, smooth: float, how: str
+    logits: Any, index: Any, used: Any, weight: Any, axis: int, smooth: float, reduction: str
 ) -> Any:
     """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
     axis = normalize_axis(axis, logits.ndim)
@@ -112,7 +112,7 @@ def _of_classes(
         flat = _of_all_classes(rest, total, axis, weight)
         loss = (1 - smooth) * loss + smooth * flat
     loss = loss if used is None else where(used, loss, 0)
-    return reduce_loss(loss, how, None if counts is None else red.sum(counts))
+    return reduce_loss(loss, reduction, None if counts is None else red.sum(counts))
 
 
 def _of_all_classes(logits: Any, total: Any, axis: int, weight: Any) -> Any:
@@ -189,7 +189,6 @@ def _of_probabilities(
     return reduce_loss(-red.sum(loss, axis=axis), how)
 
 
-@fused("binary_cross_entropy_with_logits", x="N", target="N", to="N")
 def binary_cross_entropy_with_logits(
     x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -200,6 +199,11 @@ def binary_cross_entropy_with_logits(
     `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
     """
     same_shapes("binary_cross_entropy_with_logits", x, target)
+    return _of_bits(x, target, weight, pos_weight, reduction)
+
+
+@fused("binary_cross_entropy_with_logits", x="N", target="N", to="N")
+def _of_bits(x: Any, target: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
     if pos_weight is None:
         loss = ew.logistic_loss(x, target)
     else:

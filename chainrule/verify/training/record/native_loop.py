@@ -24,6 +24,7 @@ from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.ops import losses
+from chainrule.ops.fusing import Fused
 from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.training.facts.layers import ACTIVATIONS
@@ -95,7 +96,10 @@ class NativeNodes(Nodes):
     """Nodes of chainrule's."""
 
     def name(self, node: Any) -> str:
-        """That of its op; a sum divided by the number of its elements is a mean."""
+        """That of its op; a sum divided by the number of its elements is a mean, and a loss that
+        is one op is what it reduces by."""
+        if isinstance(node.op, Fused) and (reduction := dict(node.op.static).get("reduction")):
+            return node.name if reduction == "none" else reduction
         below = self.below(node) if node.name == "div" else []
         is_sum = bool(below) and below[0].name == "sum"
         return "mean" if is_sum and self.number(node) == _count(below[0]) else node.name
@@ -126,13 +130,13 @@ def _count(node: Any) -> float:
 
 def _shape_below(node: Any) -> tuple[int, ...]:
     """The shape of what a sum has added up."""
-    (inner,) = node.inputs
+    inner = node.inputs[0]
     assert inner is not None
     return inner.shape
 
 
 FIRST = frozenset({"take_along_axis", "logistic_loss", "logsumexp", "xlogy", "mul", "shift"})
-"""Ops by which losses begin to use a prediction."""
+"""Ops by which losses begin to use a prediction, if they are not one op by their own name."""
 _FOLDER = losses.__path__[0]
 _VIEWS = ("reshape", "transpose", "broadcast_to", "squeeze", "expand_dims", "take")
 _PREDICTIONS = ("logits", "logp", "x")
@@ -156,7 +160,7 @@ def maker(x: Any) -> Maker:
 def tell(engine: Engine, name: str, xs: Sequence[Any], say: Callable[[Any], None]) -> None:
     """Tell of the loss in which an op runs, if it is the first to use the prediction."""
     found = _loss(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-    if found is None or name not in FIRST:
+    if found is None or name not in FIRST | LOSSES:
         return
     own = found.f_locals
     x = next((own[k] for k in _PREDICTIONS if k in own), None)
@@ -267,7 +271,7 @@ class NativeTap(LoopTap):
             event = events.Compared.of(op.name, xs[0], xs[1], y)
             if event is not None:
                 self._bus.tell(event)
-        if op.name in FIRST and self._on and self._bus.hears(LossInput):
+        if op.name in FIRST | LOSSES and self._on and self._bus.hears(LossInput):
             tell(self._engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
             self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
