@@ -16,6 +16,7 @@ from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.trace.assemble import Call
 from chainrule.engine.dtypes import Dtype
+from chainrule.ops.letters import shape_of
 
 _FIRST, _STEP = 11, 6
 """Sizes that a function is traced at first: none is a special case, and no two are equal."""
@@ -28,10 +29,10 @@ def compiled(
 ) -> tuple[KernelEntry, Loaded]:
     """The function f as a kernel, and what there is to know of it; see `eager.kernel`. Its program
     has no name where it is not kept."""
-    names = sorted(set("".join(letters)))
-    sizes = {n: _FIRST + _STEP * i for i, n in enumerate(names)}
+    names = sorted({n for n in "".join(letters) if not n.isdigit()})
+    sizes = {n: (_FIRST + _STEP * i,) for i, n in enumerate(names)}
     examples = [
-        np.broadcast_to(np.zeros((), d), [sizes[n] for n in axes])
+        np.broadcast_to(np.zeros((), d), shape_of(axes, sizes))
         for axes, d in zip(letters, dtypes, strict=True)
     ]
 
@@ -54,4 +55,4 @@ def compiled(
 
 
 def _symbols_of_axes(axes: str) -> dict[int, str]:
-    return {i: about(letter, _MOSTLY) for i, letter in enumerate(axes)}
+    return {i: about(n, _MOSTLY) for i, n in enumerate(axes) if not n.isdigit()}

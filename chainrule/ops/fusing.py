@@ -36,7 +36,7 @@ from chainrule.engine.graph import (
 from chainrule.engine.op import Array, Need, Op
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Kernel, Run, has_kernels, is_on, maker
-from chainrule.ops.letters import flat_shape, sizes_of_letters
+from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ class Composite:
     name: str
     f: Callable[..., Any]
     axes: Mapping[str, str]
-    to: str
+    to: str | tuple[str, ...]
     parameters: Signature
     known: dict[Any, tuple[Op | None, Sequence[int]]] = field(default_factory=dict[Any, Any])
     """By what is known of a call without its numbers: the op, and which arguments its inputs are.
@@ -115,7 +115,8 @@ class Composite:
         letters = [self.axes[n] for n in given]
         if not (plain and static.get("axis", -1) == -1 and _fit(letters, arrays)):
             return None, []
-        return Fused(self.name, tuple(given), tuple(static.items())), list(given.values())
+        kind = Fused if isinstance(self.to, str) else FusedSeveral
+        return kind(self.name, tuple(given), tuple(static.items())), list(given.values())
 
 
 composites: dict[str, Composite] = {}
@@ -123,12 +124,13 @@ _MOST = 4096
 """Kinds of calls that are remembered."""
 
 
-def fused(name: str, *, to: str, **axes: str) -> Callable[[_F], _F]:
+def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F], _F]:
     """Marks a composite that may run as a kernel; `name` is the word for it in graphs.
 
     `axes` name the axes of its array arguments by a letter each, in which a first N is all leading
-    axes together; axes of one letter have one size. `to` does so for the result, or begins so if
-    that has fewer axes. An argument `axis` has to be the last one. All others are Python values.
+    axes together, a last L all trailing ones; axes of one letter have one size, and a digit is a
+    size. `to` does so for the result, or begins so if that has fewer axes; for each, where there
+    are several. An argument `axis` has to be the last one. All others are Python values.
     """
 
     def mark(f: _F) -> _F:
@@ -206,9 +208,13 @@ class Fused(Op):
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The kernel's, or the composite's own where it is to be differentiated again."""
-        given = (*xs, g)
+        return self._bars(need, xs, (g,))
+
+    def _bars(self, need: Need, xs: Sequence[Any], gs: tuple[Any, ...]) -> Sequence[Any]:
+        """The cotangents of the inputs, from those of all results."""
+        given = (*xs, *gs)
         if _has_variable(given):
-            bars = _pull_back(self, need, given)
+            bars = _pull_back(self, need, xs, gs)
         else:
             bars = _pull_call(self, tuple(map(_kind, given)), need)(_in_order(given))
         if False not in need:
@@ -218,14 +224,23 @@ class Fused(Op):
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The composite's own."""
+        return self._pushed(ts, xs)[0]
+
+    def _pushed(self, ts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+        """The tangents of all results."""
         places = _aliases([t is not None for t in ts], xs)
         with recording(True):
-            out = self.plain(places)
+            nodes = [out.node for out in self.results(places)]
         tangents: dict[Any, Any] = {
             x.node: t for x, t in zip(places, ts, strict=True) if t is not None
         }
         record = is_recording() and any(isinstance(t, Variable) for t in (*ts, *xs))
-        return pushforward_nodes(order([out.node], tangents), tangents, record=record)[out.node]
+        pushed = pushforward_nodes(order(nodes, tangents), tangents, record=record)
+        return [pushed[n] for n in nodes]
+
+    def results(self, xs: Sequence[Any]) -> list[Any]:
+        """All results of the composite, op by op."""
+        return [self.plain(xs)]
 
     @property
     def known(self) -> Composite:
@@ -241,6 +256,38 @@ class Fused(Op):
     def letters(self) -> list[str]:
         """The letters of its inputs' axes."""
         return [self.known.axes[n] for n in self.given]
+
+
+class FusedSeveral(Fused):
+    """A composite of several results as one op."""
+
+    many: ClassVar[bool] = True
+
+    def eval(self, *xs: Any) -> Any:
+        """The kernel's values."""
+        return tuple(_value_call(self, tuple(map(_kind, xs)))(_in_order(xs)))
+
+    def spec(self, *xs: Any) -> Any:
+        """Those of the composite."""
+        return tuple([y.value for y in self.plain([placeholder(x.shape, x.dtype) for x in xs])])
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The kernel's; results that nothing came from have cotangents 0."""
+        gs = tuple(g)
+        if True in [part is None for part in gs]:
+            dtype = next(part.dtype for part in gs if part is not None)
+            shapes = _result_shapes(self, tuple(map(_kind, xs)))
+            pairs = zip(gs, shapes, strict=True)
+            gs = tuple([np.zeros(shape, dtype) if part is None else part for part, shape in pairs])
+        return self._bars(need, xs, gs)
+
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+        """The composite's own."""
+        return tuple(self._pushed(ts, xs))
+
+    def results(self, xs: Sequence[Any]) -> list[Any]:
+        """All that the composite gives."""
+        return list(self.plain(xs))
 
 
 def _in_order(xs: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -264,24 +311,28 @@ def _has_variable(xs: tuple[Any, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def _result_shapes(op: Fused, kinds: Kinds) -> list[tuple[int, ...]]:
+    shapes, dtypes = zip(*kinds, strict=True)
+    sizes = sizes_of_letters(op.letters, shapes)
+    assert sizes is not None, f"{op!r} is given arrays that it was not made for"
+    return [shape_of(names, sizes) for names in result_letters(op, dtypes)]
+
+
+@lru_cache(maxsize=4096)
 def _value_call(op: Fused, kinds: Kinds) -> Run:
     shapes, dtypes = zip(*kinds, strict=True)
-    letters = op.letters
-    sizes = sizes_of_letters(letters, shapes)
-    assert sizes is not None, f"{op!r} is given arrays that it was not made for"
-    to: tuple[int, ...] = sum([sizes[n] for n in result_letters(op, dtypes)], ())
-    flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
-    return value_kernel(op, dtypes).at(flat, [to])
+    flat = [flat_shape(s, names) for s, names in zip(shapes, op.letters, strict=True)]
+    return value_kernel(op, dtypes).at(flat, _result_shapes(op, kinds))
 
 
 @lru_cache(maxsize=4096)
 def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Run:
-    """What pulls back; the last of `kinds` is that of the cotangent."""
+    """What pulls back; the last of `kinds` are those of the cotangents."""
     shapes, dtypes = zip(*kinds, strict=True)
-    dtypes = dtypes[:-1]
-    letters = [*op.letters, result_letters(op, dtypes)]
+    dtypes = dtypes[: len(need)]
+    letters = [*op.letters, *result_letters(op, dtypes)]
     flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
-    bars = [shape for shape, n in zip(shapes[:-1], need, strict=True) if n]
+    bars = [shape for shape, n in zip(shapes, need, strict=False) if n]
     return pull_kernel(op, dtypes, need).at(flat, bars)
 
 
@@ -291,14 +342,15 @@ def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
     return [alias(x) if w else x for w, x in zip(wanted, given, strict=True)]
 
 
-def _pull_back(op: Fused, need: Need, xs: Sequence[Any]) -> list[Any]:
-    """The cotangents of those inputs that need one, op by op; of `xs` the last is that of y."""
-    places = _aliases(need, xs[:-1])
+def _pull_back(op: Fused, need: Need, xs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+    """The cotangents of those inputs that need one, op by op, from those of all results."""
+    places = _aliases(need, xs)
     with recording(True):
-        y = op.plain(places)
+        ys = op.results(places)
     nodes = [x.node for x, n in zip(places, need, strict=True) if n]
-    walk = order([y.node], nodes)
-    got = pullback_nodes(walk, {y.node: xs[-1]}, set(nodes), record=is_recording(), free=False)
+    seeds = {y.node: g for y, g in zip(ys, gs, strict=True)}
+    walk = order(seeds, nodes)
+    got = pullback_nodes(walk, seeds, set(nodes), record=is_recording(), free=False)
     return [got[n] for n in nodes]
 
 
@@ -306,24 +358,32 @@ def _pull_back(op: Fused, need: Need, xs: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
-    """The letters of a kernel's result."""
-    sizes = {n: 3 + i for i, n in enumerate("".join(op.letters))}
-    shapes = [tuple([sizes[n] for n in letters]) for letters in op.letters]
+def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> list[str]:
+    """The letters of each of a kernel's results."""
+    if not isinstance(op.known.to, str):
+        return list(op.known.to)
+    sizes = {n: (3 + i,) for i, n in enumerate("".join(op.letters))}
+    shapes = [shape_of(letters, sizes) for letters in op.letters]
     y = op.plain([placeholder(s, d) for s, d in zip(shapes, dtypes, strict=True)])
-    return op.known.to[: y.ndim]
+    return [op.known.to[: y.ndim]]
 
 
 @cache
 def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
     """What computes the value."""
-    return maker()(f"value of {op.words}", op.plain, op.letters, dtypes)
+    return maker()(f"value of {op.words}", op.results, op.letters, dtypes)
 
 
 @cache
 def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
-    """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
-    letters = [*op.letters, result_letters(op, dtypes)]
+    """What computes the cotangents of those inputs that need one, from the inputs and those of the
+    results."""
+    results = result_letters(op, dtypes)
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    name = f"cotangents {need} of {op.words}"
-    return maker()(name, lambda xs: _pull_back(op, need, xs), letters, (*dtypes, of))
+    count = len(need)
+    return maker()(
+        f"cotangents {need} of {op.words}",
+        lambda xs: _pull_back(op, need, xs[:count], xs[count:]),
+        [*op.letters, *results],
+        (*dtypes, *[of] * len(results)),
+    )

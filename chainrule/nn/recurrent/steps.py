@@ -12,7 +12,8 @@ from typing import Any
 
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.shapes.shaping import split
+from chainrule.ops.networks.recurrent import gru_gates, lstm_gates
+from chainrule.ops.shapes.shaping import reshape
 
 States = tuple[Any, ...]
 """The parts of a state: (h,), or (h, c) of an LSTM."""
@@ -28,23 +29,15 @@ def elman(name: str, nonlinearity: str) -> Step:
 
 
 def lstm(x: Any, share: Any, state: States) -> States:
-    """i, f, o = sigmoid and g = tanh of four gates of x + share; c' = f c + i g; h' = o tanh(c').
-
-    Hochreiter & Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735.
-    """
-    c = state[1]
-    i, f, g, o = split(x + share, [c.shape[-1]] * 4, axis=-1)
-    c = ew.sigmoid(f) * c + ew.sigmoid(i) * ew.tanh(g)
-    return ew.sigmoid(o) * ew.tanh(c), c
+    """`lstm_gates` of four gates."""
+    return lstm_gates(_gates(x, 4), _gates(share, 4), state[1])
 
 
 def gru(x: Any, share: Any, state: States) -> States:
-    """r, z = sigmoid of two gates of x + share; n = tanh(x + r share) of the third;
-    h' = (1 - z) n + z h."""
-    (h,) = state
-    sizes = [h.shape[-1]] * 3
-    r, z, n = split(x, sizes, axis=-1)
-    hr, hz, hn = split(share, sizes, axis=-1)
-    n = ew.tanh(n + ew.sigmoid(r + hr) * hn)
-    z = ew.sigmoid(z + hz)
-    return (n + z * (h - n),)
+    """`gru_gates` of three gates."""
+    return (gru_gates(_gates(x, 3), _gates(share, 3), state[0]),)
+
+
+def _gates(x: Any, count: int) -> Any:
+    """(B, gates H) -> (B, gates, H)."""
+    return reshape(x, (x.shape[0], count, x.shape[1] // count))

@@ -12,10 +12,11 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.complex import squared_size
+from chainrule.ops.fusing import fused
 from chainrule.ops.networks.composite import standardize
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.padding_last import pad
-from chainrule.ops.shapes.shaping import reshape
+from chainrule.ops.shapes.shaping import expand_dims, reshape
 from chainrule.ops.windows.pooling import avg_pool2d
 
 
@@ -81,20 +82,36 @@ def batch_norm(
     count = math.prod([x.shape[a] for a in axes])
     if count < 2:
         raise ShapeError(f"batch_norm: training needs 2 elements a channel; x is {tuple(x.shape)}")
-    centered = x - red.mean(x, axis=axes, keepdims=True)
-    var = red.mean(squared_size(centered), axis=axes, keepdims=True)
+    y, mean, var = (_of_rows if x.ndim == 2 else _of_batch)(x, weight, bias, eps)
     moved = [
-        _update_running(running_mean, red.mean(x, axis=axes), momentum),
-        _update_running(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),
+        _update_running(running_mean, mean, momentum),
+        _update_running(running_var, var, momentum, count / (count - 1)),
     ]
-    return BatchNorm(_affine(centered * (var + eps) ** -0.5, weight, bias), *moved)
+    return BatchNorm(y, *moved)
 
 
-def _update_running(running: Any, now: Any, momentum: float) -> Any:
-    """The running value moved towards the present one, as a constant."""
+def _normalized(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """x normalised over all axes but 1, times weight, plus bias; its mean and its variance."""
+    axes = (0, *range(2, x.ndim))
+    mean = red.mean(x, axis=axes, keepdims=True)
+    centered = x - mean
+    var = red.mean(squared_size(centered), axis=axes, keepdims=True)
+    y = _affine(centered * (var + eps) ** -0.5, weight, bias)
+    return y, reshape(mean, (-1,)), reshape(var, (-1,))
+
+
+_PER_CHANNEL = {"weight": "C", "bias": "C"}
+_of_batch = fused("batch_norm", x="BCL", **_PER_CHANNEL, to=("BCL", "C", "C"))(_normalized)
+_of_rows = fused("batch_norm1d", x="NC", **_PER_CHANNEL, to=("NC", "C", "C"))(_normalized)
+"""Where nothing follows the channels these are contiguous, and loops run along them."""
+
+
+def _update_running(running: Any, now: Any, momentum: float, scale: float = 1.0) -> Any:
+    """The running value moved towards `scale` times the present one, as a constant."""
     if running is None:
         return None
-    return apply(Detach(), (1 - momentum) * running + momentum * now)
+    before, now = apply(Detach(), running), apply(Detach(), now)
+    return (1 - momentum) * before + momentum * (now if scale == 1 else now * scale)
 
 
 def group_norm(
@@ -109,8 +126,18 @@ def group_norm(
     n, c = x.shape[:2]
     if groups < 1 or c % groups:
         raise ShapeError(f"group_norm: {c} channels of x {tuple(x.shape)} in {groups} groups")
-    parts = reshape(x, (n, groups, math.prod(x.shape[1:]) // groups))
-    return _affine(reshape(standardize(parts, eps), tuple(x.shape)), weight, bias)
+    each = (groups, c // groups)
+    parts = reshape(x, (n, *each, math.prod(x.shape[2:])))
+    scale, shift = [None if v is None else reshape(v, each) for v in (weight, bias)]
+    return reshape(_of_groups(parts, scale, shift, eps), tuple(x.shape))
+
+
+@fused("group_norm", x="BGCL", weight="GC", bias="GC", to="BGCL")
+def _of_groups(x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """x (B, G, C, L) normalised over its last two axes, times weight, plus bias."""
+    y = reshape(standardize(reshape(x, (*x.shape[:2], -1)), eps), tuple(x.shape))
+    y = y if weight is None else y * expand_dims(weight, -1)
+    return y if bias is None else y + expand_dims(bias, -1)
 
 
 def local_response_norm(
