@@ -34,8 +34,10 @@ from chainrule.page.readable import Words
 
 if TYPE_CHECKING:
     from chainrule.compile.export.call_data import Call
+    from chainrule.compile.export.loop_program import LoopProgram
     from chainrule.compile.inspect.explain import Explanation
     from chainrule.compile.inspect.source import Language
+    from chainrule.compile.scalars.call import Scalars
 
 
 @final
@@ -156,15 +158,19 @@ class Jitted:
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The value of a function of `Value`s; see `scalars`."""
+        with without_gc():
+            result, fresh = self._scalars()(args, kwargs)
+        self.traces += fresh
+        return result
+
+    def _scalars(self) -> Scalars:
+        """The compiled forms of a function of `Value`s."""
         from chainrule.compile.scalars.call import Scalars
 
         if self._numbers is None:
             of = self._f, self._name, self._retraces
             self._numbers = Scalars(*of, any_order=self._reassociate)
-        with without_gc():
-            result, fresh = self._numbers(args, kwargs)
-        self.traces += fresh
-        return result
+        return self._numbers
 
     def _remember(self, args: Any, kwargs: Any, given: Given, variant: Variant) -> None:
         """Let the next call that is like this one go the short way."""
@@ -249,6 +255,11 @@ class Jitted:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
         first, calls = spread_first([args] if batches is None else batches)
         like = args or first
+        if self._of_values(self._arguments.given(like, kwargs).leaves):
+            from chainrule.compile.c.loops_export import export_loops
+
+            program = self._scalar_program([(batch, kwargs) for batch in calls], "to_c")
+            return export_loops(path, self._f, program)
         variant, call = self._recorded_call(like, kwargs, "to_c")
         given = (self._arguments.given(batch, kwargs).leaves for batch in calls)
         return export(path, self._f, variant, call, given)
@@ -291,15 +302,16 @@ class Jitted:
             write_loader(file.parent)
         return file
 
+    def _scalar_program(self, calls: Sequence[tuple[Any, Any]], what: str) -> LoopProgram:
+        """The program of a function of `Value`s, and the calls that the method `what` writes."""
+        from chainrule.compile.export.scalars.recorded import recorded_program
+
+        return recorded_program(self._scalars(), self._f, calls, what)
+
     def _recorded_call(self, args: Any, kwargs: Any, what: str) -> tuple[Variant, Call]:
         """A new trace for these arguments, and the call, which the method `what` writes down."""
         from chainrule.compile.export.call_data import Call
 
         given = self._arguments.given(args, kwargs)
-        if self._of_values(given.leaves):
-            raise TraceError(
-                f"{what}: {self._name} is a function of Values, which has no arrays: write it with "
-                "tensors"
-            )
         with without_machine_code():
             return self._variants.record(given), Call(given.leaves, given.structure)

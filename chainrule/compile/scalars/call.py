@@ -7,7 +7,7 @@ arguments with the same one share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +17,7 @@ from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.ints.failures import OnSymbolsError
 from chainrule.compile.scalars.keys import kind_of, short_key
 from chainrule.compile.scalars.machine import loops
-from chainrule.compile.scalars.proof import proven, proven_step
+from chainrule.compile.scalars.proof import other_ints, prove, proven, proven_step
 from chainrule.compile.scalars.record import DependsOnDataError, Recorder, Recording, indices
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
@@ -147,6 +147,28 @@ class Scalars:
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         return self._new(kind, (leaves, structure, ints), key, (args, kwargs))
+
+    def variant_for(self, args: Any, kwargs: Any, others: Iterable[Sequence[int]]) -> Variant:
+        """What would run for these arguments: proven for other ints, which may be among `others`,
+        or for these alone. Nothing is changed. Raises `TraceError` if f runs as it is."""
+        leaves, structure = flatten((list(args), kwargs))
+        ints = [x for x in leaves if type(x) is int]
+        kind = self._kinds.setdefault((structure, tuple(map(kind_of, leaves))), Kind(len(ints)))
+        fits = [
+            v for v in kind.of(ints)
+            if v.chosen(ints) is not None and v.read.changed() is None
+        ]  # fmt: skip
+        try:
+            if kind.why:
+                raise DependsOnDataError(kind.why)
+            variant = fits[0] if fits else self._record(kind, leaves, ints, structure)
+            if not variant.proven:
+                prove(self._f, variant, (leaves, structure), [*others, *other_ints(ints)])
+            if not variant.proven:
+                variant, _ = self._variant(leaves, structure, symbolic=False)
+        except DependsOnDataError as why:
+            raise TraceError(f"{self._name} runs as it is, so no program is known: {why}") from None
+        return variant
 
     def _known_one(
         self, variant: Variant, leaves: Sequence[Any], chosen: Chosen, given: tuple[Any, Any]

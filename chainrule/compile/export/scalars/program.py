@@ -1,0 +1,173 @@
+"""A recorded function of `Value`s as a program to be written down: ints, graph, update, results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.export.call_data import name_results
+from chainrule.compile.export.loop_program import LoopProgram, Memory
+from chainrule.compile.export.scalars.arguments import FLOAT, VALUE
+from chainrule.compile.export.scalars.copies import Places, whole
+from chainrule.compile.export.scalars.inputs import Given, Inputs, Ints, decided_ints
+from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
+from chainrule.compile.export.scalars.names import parts_of
+from chainrule.compile.export.scalars.pieces import Piece, rolled_graph
+from chainrule.compile.export.scalars.segments import needed
+from chainrule.compile.export.scalars.step_memory import StepMemory
+from chainrule.compile.export.scalars.straight_line import straight_line
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.statements import Kernel
+from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.record import is_number
+from chainrule.compile.scalars.variants import Variant
+from chainrule.engine.op import Array
+
+F64 = np.dtype(np.float64)
+Phases = list[tuple[str, list[Kernel]]]
+
+
+@final
+class ScalarProgram:
+    """What a call runs that is given so, `chosen` by its ints, of a function `f` that was recorded
+    as `variant`; `what` is the method that asks."""
+
+    def __init__(
+        self, f: Callable[..., Any], variant: Variant, given: Given, chosen: Chosen, what: str
+    ) -> None:
+        self._f, self._variant, self._given, self._what = f, variant, given, what
+        numbers = [getattr(x, "data", x) for x in given.leaves if is_number(x)]
+        if variant.step is None:
+            variant.runs.settle(numbers, chosen)
+        else:
+            variant.step.settle(numbers, chosen)
+        self._inputs = Inputs(variant, given, what)
+
+    def written(self, calls: Sequence[Sequence[Any]]) -> LoopProgram:
+        """The program, with the arrays of these calls, of which there are the arguments' leaves."""
+        step = self._variant.step
+        memory = None if step is None else StepMemory(self._f, step, self._what)
+        counts = [] if memory is None else memory.counts
+        ints = decided_ints(self._variant, self._inputs, counts, self._what)
+        if memory is None:
+            phases, state, results = self._function(ints)
+        else:
+            graph = fed(self._graph(ints, backward=True), self._feeds(memory.data.buffer))
+            names = name_results(self._f, len(memory.step.returned))
+            results = _results(names)
+            update = memory.update(graph, self._inputs, ints, results)
+            phases = [("forward", graph.forward), ("backward", graph.backward), ("update", update)]
+            state = memory.state
+        if ints.kernels:
+            phases.insert(0, ("prepare", list(ints.kernels)))
+        fixed = self._inputs.fixed()
+        return LoopProgram(
+            getattr(self._f, "__name__", "step"),
+            [(name, kernels) for name, kernels in phases if kernels],
+            self._inputs.memory(),
+            state,
+            results,
+            ints.outside,
+            ints.checks,
+            [f"It is for {', '.join(fixed)}."] if fixed else [],
+            [self._inputs.arrays(leaves) for leaves in calls],
+        )
+
+    def _graph(self, ints: Ints, *, backward: bool) -> Piece:
+        runs = self._variant.runs
+        if runs.loops is not None:
+            return rolled_graph(runs.tape, runs.loops, ints.indices)
+        return straight_line(
+            runs.tape, ints.indices, backward=backward, what=self._what, why=runs.why
+        )
+
+    def _feeds(self, data: Buffer) -> list[Feed]:
+        """Where the graph's leaves are: arguments, then numbers of `data`."""
+        runs, step = self._variant.runs, self._variant.step
+        tape, loops = runs.tape, runs.loops
+        spots = whole(tape.leaves) if loops is None else np.asarray(loops.spots, np.int64)
+        feeds: list[Feed] = []
+        done = 0
+        for a, b in self._inputs.numbers(FLOAT, VALUE):
+            n = len(a.leaves)
+            feeds.append(Feed(spots[done : done + n], b, whole(n)))
+            done += n
+        if step is None:
+            return [*feeds, Feed(spots[done:], data, whole(len(spots) - done))]
+        room = 0 if loops is None else step.room_in_order(loops)
+        if loops is not None and room:
+            return [*feeds, Feed(loops.first + whole(room), data, whole(room))]
+        return [*feeds, Feed(spots[done:], data, step.places)]
+
+    # --- functions that call no backward
+
+    def _function(self, ints: Ints) -> tuple[Phases, list[Memory], list[Memory]]:
+        """Values; of a function with one result also its derivatives."""
+        runs = self._variant.runs
+        tape = runs.tape
+        one = len(tape.results) == 1
+        stands = tape.arrays[tape.given :]
+        numbers = np.array([v.data for v in tape.state], np.float64)
+        data = Memory(
+            Buffer("data", F64, (len(numbers),), "state"), "data", "data", numbers,
+            parts_of(stands, "", "data"),
+        )  # fmt: skip
+        graph = fed(self._graph(ints, backward=one), self._feeds(data.buffer))
+        results = _results(name_results(self._f, len(tape.results)))
+        forward = [*graph.forward, *_returned(graph.results, results)]
+        backward: list[Kernel] = []
+        if one:
+            derivatives = self._derivatives(graph, data, len(numbers))
+            backward = [*graph.backward, *[k for _, k in derivatives]]
+            results += [m for m, _ in derivatives]
+        wanted = [m.buffer for m in results]
+        kept = set(needed([*forward, *backward], wanted))
+        phases: Phases = [
+            ("forward", [k for k in forward if k in kept]),
+            ("backward", [k for k in backward if k in kept]),
+        ]
+        return phases, [data] if len(numbers) else [], results
+
+    def _derivatives(self, graph: Piece, data: Memory, n: int) -> list[tuple[Memory, Kernel]]:
+        """By each Value among the arguments, and by the state."""
+        assert graph.dx is not None, "it goes backward"
+        loops, tape = self._variant.runs.loops, self._variant.runs.tape
+        spots = whole(tape.leaves) if loops is None else np.asarray(loops.spots, np.int64)
+        out: list[tuple[Memory, Kernel]] = []
+        done = 0
+        for a, b in self._inputs.numbers(FLOAT, VALUE):
+            here = spots[done : done + len(a.leaves)]
+            done += len(a.leaves)
+            if a.kind is VALUE:
+                out.append(_derivative(f"{a.path}.grad", b.shape, graph.dx, here, ()))
+        if n:
+            stands = tape.arrays[tape.given :]
+            parts = parts_of(stands, ".grad", "derivatives")
+            out.append(_derivative("grad", (n,), graph.dx, spots[done:], parts))
+        return out
+
+
+def _derivative(
+    path: str, shape: Any, dx: Buffer, spots: Places, parts: Any
+) -> tuple[Memory, Kernel]:
+    buffer = Buffer(path, F64, shape, "result")
+    zeros: Array = np.zeros(shape)
+    memory = Memory(buffer, path, "derivatives", zeros, parts)
+    (kernel,) = moved_results([(dx, int(s)) for s in spots], buffer, whole(len(spots)))
+    return memory, kernel
+
+
+def _results(names: Sequence[str]) -> list[Memory]:
+    """Memory of results, single numbers."""
+    return [Memory(Buffer(name, F64, (), "result"), name, "result", np.zeros(())) for name in names]
+
+
+def _returned(found: Sequence[tuple[Buffer, int]], results: Sequence[Memory]) -> list[Kernel]:
+    """The kernels that copy what is found to its memory."""
+    return [
+        k
+        for at, m in zip(found, results, strict=True)
+        for k in moved_results([at], m.buffer, whole(1))
+    ]
