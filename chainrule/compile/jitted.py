@@ -161,6 +161,8 @@ class Jitted:
         with without_gc():
             result, fresh = self._scalars()(args, kwargs)
         self.traces += fresh
+        if fresh:
+            self._given = args, kwargs
         return result
 
     def _scalars(self) -> Scalars:
@@ -296,8 +298,14 @@ class Jitted:
 
         if not args and not kwargs:
             args, kwargs = self._given or nothing(self._f, self._name)
-        variant, call = self._recorded_call(args, kwargs, "to_wasm")
-        file = write(path, self._f, variant, call, largest)
+        if self._of_values(self._arguments.given(args, kwargs).leaves):
+            from chainrule.compile.wasm.loops_writing import write_loops
+
+            program = self._scalar_program([(args, kwargs)], "to_wasm")
+            file = write_loops(path, self._f, program, largest)
+        else:
+            variant, call = self._recorded_call(args, kwargs, "to_wasm")
+            file = write(path, self._f, variant, call, largest)
         if loader:
             write_loader(file.parent)
         return file

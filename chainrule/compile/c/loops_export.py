@@ -61,9 +61,10 @@ class _Source:
 
     def _array(self, m: Memory) -> Array:
         b = m.buffer
-        parts = "".join([f", {p.path} {_shape(p.shape)}from {p.start}" for p in m.parts])
-        about = f"; {m.about}" + (f": {parts[2:]}" if parts else "")
-        self._known[b] = array = Array(self._namer(m.path), m.path, b.dtype, b.shape, about)
+        parts = tuple([f"{p.path} {_shape(p.shape)}from {p.start} on" for p in m.parts])
+        name = self._namer(m.path)
+        array = Array(name, m.path, b.dtype, b.shape, f"; {m.about}", None, parts)
+        self._known[b] = array
         return array
 
     def _others(self) -> dict[str, list[Array]]:

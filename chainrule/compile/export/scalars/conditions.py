@@ -308,4 +308,4 @@ def _opposite(sign: ast.cmpop) -> ast.cmpop:
 
 def kernel_of(decided: Decided, stores: Sequence[Stmt]) -> Kernel:
     """The kernel that asks, and stores what was found."""
-    return Kernel("ints", (*decided.body, *stores), ("what the ints decide int64[]",))
+    return Kernel("ints", (*decided.body, *stores), ("ints int64[]",))

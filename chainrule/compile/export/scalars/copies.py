@@ -45,7 +45,7 @@ def filled(to: Buffer, places: Places, x: float) -> Kernel:
     i = Var("i", len(places))
     number = make.lit(x, to.dtype)
     body = _loop(i, len(places), lambda at: Store(to, _place(make, to.name, places, at), number))
-    return Kernel(f"fill_{to.name}", (body,))
+    return Kernel(f"fill_{to.name}", (body,), (f"fill {to.dtype}[{len(places)}]",))
 
 
 def chosen_kernel(table: Buffer, at: Any, choice: Choice, chosen: Buffer) -> Kernel:

@@ -89,7 +89,7 @@ def rolled_update(tape: Recorded, loops: Straight) -> Piece:
         if b.role == "input":
             new.append(_constant(b, a))
         else:
-            new.append(Buffer(b.name, b.dtype, b.shape, "scratch"))
+            new.append(Buffer(f"u{b.name[1:]}", b.dtype, b.shape, "scratch"))
             known[int(b.name[1:])] = new[-1], 0
     known |= {i: (new[0], at) for i, at in loops.homes.items()}
     known |= {LEAVES: (new[0], 0), CONSTANTS: (new[1], 0)}

@@ -15,7 +15,7 @@ from chainrule.compile.export.scalars.inputs import Given, Inputs, Ints, decided
 from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
 from chainrule.compile.export.scalars.names import parts_of
 from chainrule.compile.export.scalars.pieces import Piece, rolled_graph
-from chainrule.compile.export.scalars.segments import needed
+from chainrule.compile.export.scalars.segments import Phases, needed, with_unique_names
 from chainrule.compile.export.scalars.step_memory import StepMemory
 from chainrule.compile.export.scalars.straight_line import straight_line
 from chainrule.compile.loops.expressions import Buffer
@@ -26,7 +26,6 @@ from chainrule.compile.scalars.variants import Variant
 from chainrule.engine.op import Array
 
 F64 = np.dtype(np.float64)
-Phases = list[tuple[str, list[Kernel]]]
 
 
 @final
@@ -63,10 +62,13 @@ class ScalarProgram:
         if ints.kernels:
             phases.insert(0, ("prepare", list(ints.kernels)))
         fixed = self._inputs.fixed()
+        inputs = self._inputs.memory()
+        known = [m.buffer for m in (*inputs, *state, *results)]
+        known += [] if ints.outside is None else [ints.outside]
         return LoopProgram(
             getattr(self._f, "__name__", "step"),
-            [(name, kernels) for name, kernels in phases if kernels],
-            self._inputs.memory(),
+            with_unique_names([p for p in phases if p[1]], known),
+            inputs,
             state,
             results,
             ints.outside,
@@ -111,7 +113,7 @@ class ScalarProgram:
         stands = tape.arrays[tape.given :]
         numbers = np.array([v.data for v in tape.state], np.float64)
         data = Memory(
-            Buffer("data", F64, (len(numbers),), "state"), "data", "data", numbers,
+            Buffer("values", F64, (len(numbers),), "state"), "values", "data of Values", numbers,
             parts_of(stands, "", "data"),
         )  # fmt: skip
         graph = fed(self._graph(ints, backward=one), self._feeds(data.buffer))
@@ -145,7 +147,7 @@ class ScalarProgram:
         if n:
             stands = tape.arrays[tape.given :]
             parts = parts_of(stands, ".grad", "derivatives")
-            out.append(_derivative("grad", (n,), graph.dx, spots[done:], parts))
+            out.append(_derivative("grads", (n,), graph.dx, spots[done:], parts))
         return out
 
 

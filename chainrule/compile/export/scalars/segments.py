@@ -8,7 +8,7 @@ within one of them, it reads them there, and nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -18,6 +18,7 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import Kernel
 
+Phases = list[tuple[str, list[Kernel]]]
 Ranges = Mapping[Buffer, tuple[int, int]]
 """The least and the largest number in tables that each call fills anew."""
 
@@ -107,3 +108,35 @@ def needed(kernels: Sequence[Kernel], wanted: Sequence[Buffer]) -> list[Kernel]:
             alive.update(read)
             kept.append(k)
     return kept[::-1]
+
+
+def with_unique_names(phases: Phases, taken: Sequence[Buffer]) -> Phases:
+    """The phases with a name of its own for each kernel, and for each buffer but those that are
+    `taken`: `entries`, `entries_2`."""
+    named, called = Namer([b.name for b in taken]), Namer([])
+    new: dict[Buffer, Buffer] = {}
+    for _, kernels in phases:
+        for b in [b for k in kernels for side in k.buffers() for b in side]:
+            if b not in taken and b not in new:
+                new[b] = replace(b, name=named(b.name))
+    return [
+        (name, [Kernel(called(k.name), k.body, k.about) for k in with_buffers(kernels, new)])
+        for name, kernels in phases
+    ]
+
+
+@final
+class Namer:
+    """Gives names, each once."""
+
+    def __init__(self, taken: Sequence[str]) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, base: str) -> str:
+        """A new name like `base`."""
+        name, n = base, 1
+        while name in self._taken:
+            n += 1
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name

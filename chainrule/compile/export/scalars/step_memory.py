@@ -40,11 +40,11 @@ class StepMemory:
         places = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(state.values)]
         data = [v.data for v in state.values]
         gradients = [float(v.grad) for v in state.values]
-        self.data = _memory("data", "data", data, parts_of(places, "", "parameter"))
+        self.data = _memory("values", "data of Values", data, parts_of(places, "", "parameter"))
         self._by_kind = {
             (DATA,): self.data,
             (GRADIENT,): _memory(
-                "grad", "gradients", gradients, parts_of(places, ".grad", "its gradient")
+                "grads", "their gradients", gradients, parts_of(places, ".grad", "its gradient")
             ),
         }
         for k, (x, name) in enumerate(zip(state.lists, list_names(f, state.lists), strict=True)):
