@@ -106,6 +106,7 @@ W = matrix(random.Random(5), 6, 6, 0.5)
 PARAMS = [v for row in W for v in row]
 VELOCITY = [0.0] * len(PARAMS)
 COUNT = [0.0]
+COUNTED = 3
 
 
 def small_loss(x: list[Any], target: Any) -> Any:

@@ -92,7 +92,7 @@ class StepRecorder:
             for k in self._written:
                 notes.forget_items(state.lists[k])
             for c in state.counts:
-                notes.forget(c.names, c.name, c.cell)
+                notes.forget(*c.entry, c.cell)
             guards = notes.finish()
             self._open(outcome, self._where)
             with seeing(notes.functions):
