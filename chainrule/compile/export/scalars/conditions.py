@@ -103,9 +103,9 @@ class Conditions:
                 bit = self._make.lit(1 << min(i, BITS - 1), INT)
                 e = self._make.fn("where", self._failing[i][0], bit, e)
             self._body.append(Store(self._outside, Affine(), e))
-        words = [text for _, text in self._failing]
+        words = [f"this program is for ints with {text}" for _, text in self._failing]
         if len(words) > BITS:
-            words[BITS - 1 :] = [f"one of {len(words) - BITS + 1} further conditions on ints"]
+            words[BITS - 1 :] = [f"ints do not meet one of {len(words) - BITS + 1} more conditions"]
         start = Store(self._outside, Affine(), self._make.lit(0, INT))
         return Decided([start, *self._body], words, [x.e for x in self._returned])
 
