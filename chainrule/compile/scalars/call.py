@@ -15,10 +15,16 @@ import numpy as np
 from chainrule.compile.scalars.explained import explained
 from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.ints.failures import OnSymbolsError
-from chainrule.compile.scalars.keys import kind_of, short_key
+from chainrule.compile.scalars.keys import Split, kind_of, split_like
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.proof import other_ints, prove, proven, proven_step
-from chainrule.compile.scalars.record import DependsOnDataError, Recorder, Recording, indices
+from chainrule.compile.scalars.record import (
+    DependsOnDataError,
+    Recorder,
+    Recording,
+    indices,
+    is_number,
+)
 from chainrule.compile.scalars.reroll.containers import reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.runs import Runs
@@ -67,8 +73,8 @@ class Scalars:
         """What came once, and was not recorded."""
         self._key: Any = None
         """The key of what the latest variant was given."""
-        self._short: Any = None
-        """Its short key, if it has one."""
+        self._split: Split | None = None
+        """Takes arguments apart that are like those, if it can be done quickly."""
 
     def again(self, args: Sequence[Any]) -> Any:
         """The value of f for arguments like those of the latest call, where all that it read is as
@@ -76,17 +82,18 @@ class Scalars:
         variant = self._latest
         if variant is None or not variant.proven:
             return MISFIT
-        short = short_key(args)
-        if short is not None:
-            key, leaves = short
-            if key != self._short:
+        if self._split is not None:
+            if (given := self._split(args)) is None:
                 return MISFIT
+            ints, numbers = given
         else:
             leaves, structure = flatten((list(args), {}))
             if (structure, tuple([kind_of(x) for x in leaves])) != self._key:
                 return MISFIT
-        chosen = variant.chosen([x for x in leaves if type(x) is int])
-        return MISFIT if chosen is None else variant.call_if_it_stays(leaves, chosen)
+            ints = [x for x in leaves if type(x) is int]
+            numbers = [x for x in leaves if is_number(x)]
+        found = variant.found(ints)
+        return MISFIT if found is None else variant.call_if_it_stays(numbers, found)
 
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
@@ -116,7 +123,7 @@ class Scalars:
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
         leaves, structure = flatten((list(args), kwargs))
-        self._short = None
+        self._split = None
         key = structure, tuple([kind_of(x) for x in leaves])
         ints = [x for x in leaves if type(x) is int]
         try:
@@ -202,8 +209,7 @@ class Scalars:
     def _remember(self, variant: Variant, key: Any, args: Any, kwargs: Any) -> None:
         """Let the next call that is like this one go the short way."""
         self._latest, self._key = variant, key
-        short = None if kwargs else short_key(args)
-        self._short = None if short is None else short[0]
+        self._split = None if kwargs else split_like(args)
 
     def _as_it_is(self, kind: Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
         self._latest, self._why = None, kind.why

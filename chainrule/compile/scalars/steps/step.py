@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.gathers import Chosen, as_chosen
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.results import Slopes, result_of_state
@@ -64,6 +64,8 @@ class Step:
         effects = Effects([w for p in each for w in p.writes], [f for p in each for f in p.fills])
         self.effects = storage.effects(effects)
         self.returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
+        self._is_root = self.structure.kind is None and self.returned == [("value", 0)]
+        """Whether it returns what `backward` is called on, and nothing else."""
         self.update = updates.update(first.nodes, outputs, self.effects)
         kinds = self.update.tape.kinds
         self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
@@ -105,19 +107,22 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         with LOCK:
-            y = self._call_steadily(floats, chosen, watched=False)
+            found = chosen.tolist()
+            y = self._call_steadily(floats, found, watched=False)
             y = self._call_slowly(floats, chosen) if y is MISFIT else y
-            self._count(chosen)
+            self._count(found)
             return y
 
-    def call_if_it_stays(self, floats: Sequence[float], chosen: Chosen) -> Any:
-        """The same if all that the step reads is certainly as it was; else `MISFIT`."""
+    def call_if_it_stays(self, floats: Sequence[float], found: Sequence[int]) -> Any:
+        """The same if all that the step reads is certainly as it was; else `MISFIT`. `found` are
+        the ints that are chosen."""
         with LOCK:
-            y = self._call_steadily(floats, chosen, watched=True)
+            y = self._call_steadily(floats, found, watched=True)
             if y is MISFIT and self._stays():
-                y = self._call_slowly(floats, chosen)
+                chosen = as_chosen(found)
+                y = MISFIT if chosen is None else self._call_slowly(floats, chosen)
             if y is not MISFIT:
-                self._count(chosen)
+                self._count(found)
             return y
 
     def settle(self, floats: Sequence[float], chosen: Chosen) -> None:
@@ -130,20 +135,26 @@ class Step:
             results, _, slope = self._differentiate(given[DATA,], floats, chosen)
             self.update.settle(self._inputs(given, floats, chosen, results, slope))
 
-    def _count(self, chosen: Chosen) -> None:
+    def _count(self, found: Sequence[int]) -> None:
         """Write the ints that the step changes."""
         if self.state.counts:
-            for c, x in zip(self.state.counts, chosen[self._counts].tolist(), strict=True):
+            for c, x in zip(self.state.counts, found[self._counts], strict=True):
                 c.write(x)
 
-    def _call_steadily(self, floats: Sequence[float], chosen: Chosen, *, watched: bool) -> Any:
+    def _call_steadily(
+        self, floats: Sequence[float], found: Sequence[int], *, watched: bool
+    ) -> Any:
         """The value of the step if its commands can be run; else `MISFIT`."""
         self.update.reclaim()
         steady = self._steady
-        done = None if steady is None else steady.run(floats, chosen, watched)
+        done = None if steady is None else steady.run(floats, found, watched)
         if done is None or steady is None:
             return MISFIT
         slopes = self.update.lend(Slopes(steady.slopes, self.places))
+        if self._is_root:
+            y = result_of_state(done, self.runs.state, slopes)
+            y._g = 1
+            return y
         return self._result([done], [slopes], self.update.outputs)
 
     def _call_slowly(self, floats: Sequence[float], chosen: Chosen) -> Any:
