@@ -207,16 +207,16 @@ def test_numbers_that_are_written_in_their_place(rule: Any, there: bool) -> None
     assert np.shares_memory(loops.results(len(PARAMS), 2 * len(PARAMS)), loops.leaves) is False
 
 
-def _clip_each(grads: list[Any]) -> list[Any]:
+def clip_each(grads: list[Any]) -> list[Any]:
     return [max(-0.05, min(0.02, g)) for g in grads]
 
 
-def _clip_norm(grads: list[Any]) -> list[Any]:
+def clip_norm(grads: list[Any]) -> list[Any]:
     scale = min(1.0, 0.1 / math.sqrt(sum(g * g for g in grads)))
     return [g * scale for g in grads]
 
 
-def _largest_of_all(grads: list[Any]) -> list[Any]:
+def largest_of_all(grads: list[Any]) -> list[Any]:
     top = max(abs(g) for g in grads) + max(grads)
     return [g / top for g in grads]
 
@@ -227,7 +227,7 @@ def _of_nan(grads: list[Any]) -> list[Any]:
 
 
 @pytest.mark.usefixtures("eager_rolling")
-@pytest.mark.parametrize("clip", [_clip_each, _clip_norm, _largest_of_all, _of_nan])
+@pytest.mark.parametrize("clip", [clip_each, clip_norm, largest_of_all, _of_nan])
 def test_min_and_max_of_gradients(clip: Any) -> None:
     def f(x: float) -> Any:
         y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], x)

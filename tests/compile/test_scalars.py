@@ -207,13 +207,13 @@ def test_explain_names_the_lines_of_a_program() -> None:
 
 
 def test_values_that_a_module_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are found through the module's name, as are ints that change; deeper ones are refused."""
+    """They are found by the module's name, as are ints that change; deeper ones are refused."""
 
     def f() -> Any:
         return sum(p * p for p in scalar_steps.PARAMS)
 
     def step() -> Any:
-        y = sum(p * p for p in scalar_steps.PARAMS)
+        y: Any = sum(p * p for p in scalar_steps.PARAMS)
         y.backward()
         scalar_steps.COUNTED += 1
         for p in scalar_steps.PARAMS:
@@ -230,7 +230,7 @@ def test_values_that_a_module_has(monkeypatch: pytest.MonkeyPatch) -> None:
         want = sum(x * x for x in data)
         assert trained().data == pytest.approx(want, rel=1e-12)
         data = [x - 0.01 * 2 * x / (4 + k) for x in data]
-        assert scalar_steps.COUNTED == 4 + k
+        assert 4 + k == scalar_steps.COUNTED
         assert [v.data for v in scalar_steps.PARAMS] == pytest.approx(data, rel=1e-12)
     for v, x in zip(scalar_steps.PARAMS, before, strict=True):
         v.data = x

@@ -30,7 +30,7 @@ BITS: Final = 62
 _AT_ONCE = 8
 """Conditions in one statement."""
 _WIDTH = 90
-_COMPARED = {
+_COMPARED: dict[type[ast.cmpop], str] = {
     ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
     ast.Eq: "equal", ast.NotEq: "not_equal",
 }  # fmt: skip
@@ -300,10 +300,11 @@ _SIGNS_OF_REAL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
 def _opposite(sign: ast.cmpop) -> ast.cmpop:
     """Of a comparison of ints, or of finite floats, the one that holds where this does not."""
-    return {
+    opposite: dict[type[ast.cmpop], type[ast.cmpop]] = {
         ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq,
         ast.NotEq: ast.Eq,
-    }[type(sign)]()  # fmt: skip
+    }  # fmt: skip
+    return opposite[type(sign)]()
 
 
 def kernel_of(decided: Decided, stores: Sequence[Stmt]) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def chosen_kernel(table: Buffer, at: Any, choice: Choice, chosen: Buffer) -> Ker
     return Kernel(f"choose_{table.name}", (_loop(i, n, element),), ("chosen int64[]",))
 
 
-def _loop(i: Var, n: int, element: Any) -> Stmt:
+def _loop(i: Var, n: int, element: Callable[[Affine], Stmt]) -> Stmt:
     if n == 1:
         return element(Affine())
     return For(i, (element(Affine.of(i)),))

@@ -62,7 +62,8 @@ def rolled_graph(tape: Recorded, loops: Rolled, chosen: Buffer) -> Piece:
             if len(at) < len(a):
                 before.append(copied(table, whole(len(a)), _constant(b, a), whole(len(a))))
             before.append(chosen_kernel(table, at, choice, chosen))
-            values = [*choice.flat.tolist(), *(a.tolist() if len(at) < len(a) else [])]
+            values: list[int] = choice.flat.tolist()
+            values += a.tolist() if len(at) < len(a) else []
             ranges[table] = min(values), max(values)
         else:
             new.append(_constant(b, a))

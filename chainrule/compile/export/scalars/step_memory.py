@@ -41,7 +41,7 @@ class StepMemory:
         data = [v.data for v in state.values]
         gradients = [float(v.grad) for v in state.values]
         self.data = _memory("values", "data of Values", data, parts_of(places, "", "parameter"))
-        self._by_kind = {
+        self._by_kind: dict[Any, Memory] = {
             (DATA,): self.data,
             (GRADIENT,): _memory(
                 "grads", "their gradients", gradients, parts_of(places, ".grad", "its gradient")

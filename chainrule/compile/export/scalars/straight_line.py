@@ -91,9 +91,9 @@ class _Tape:
     def _about(self, lines: Sequence[int]) -> tuple[str, ...]:
         places: dict[str, None] = {}
         for i in lines:
-            file, line = self._tape.files[self._tape.lines[i, 0]], self._tape.lines[i, 1]
-            if file:
-                places[f"  {file}:{line}"] = None
+            number, line = [int(x) for x in self._tape.lines[i]]
+            if number:
+                places[f"  {self._tape.files[number]}:{line}"] = None
         first = next(iter(places), "")
         return (f"operations float64[{len(lines)}]{first}",)
 
@@ -147,6 +147,6 @@ class _Tape:
 
 
 def _cleared(b: Buffer) -> Kernel:
-    return Kernel(
-        "zeros", filled(b, whole(int(b.shape[0])), 0.0).body, (f"zeros float64[{b.size}]",)
-    )
+    n = b.size
+    assert isinstance(n, int), "tapes have no symbols"
+    return Kernel("zeros", filled(b, whole(n), 0.0).body, (f"zeros float64[{n}]",))

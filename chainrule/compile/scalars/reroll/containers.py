@@ -60,7 +60,10 @@ def entry_of(f: FunctionType, name: str) -> tuple[dict[str, Any], str]:
     """The dictionary that a name of `parts` is of, and the key there: of the function's module, or
     of a module that it names."""
     module, _, key = name.rpartition(".")
-    return (vars(f.__globals__[module]), key) if module else (f.__globals__, name)
+    if not module:
+        return f.__globals__, name
+    named: ModuleType = f.__globals__[module]
+    return vars(named), key
 
 
 def reaches_value(root: Any) -> bool:
