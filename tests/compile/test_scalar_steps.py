@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compile.scalars.steps.numbers import Arithmetic, TracedNumber, functions_of_math
 from chainrule.compile.scalars.steps.state import State
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
@@ -242,6 +244,34 @@ def test_min_and_max_of_gradients(clip: Any) -> None:
     for k in range(6):
         same_step(f, compiled, (-1) ** k * 0.7 * k)
     assert compiled.traces == 1
+
+
+def test_other_threads_have_the_min_and_max_of_python() -> None:
+    """While a step is recorded, these write down what the recording thread alone does."""
+    nodes = Arithmetic()
+    plain = min, max
+    found: list[Any] = []
+
+    def other(x: Any) -> None:
+        found.extend([min(3, 1), max([2, 5]), max("ab", key=ord), min([], default=7)])
+        found.append(max(x for x in (1.5, 0.5)))
+        try:
+            found.append(min(x, 1.0))
+        except TraceError as error:
+            found.append(str(error))
+
+    with functions_of_math(nodes):
+        x = nodes.input(("data", 0), 2.0)
+        thread = threading.Thread(target=other, args=(x,))
+        thread.start()
+        thread.join()
+        known = len(nodes.nodes)
+        assert type(min(x, 1.0)) is TracedNumber
+        assert len(nodes.nodes) > known
+    *values, refused = found
+    assert values == [1, 5, "b", 7, 1.5]
+    assert "looks at a number" in refused, "Python's own compares"
+    assert (min, max) == plain
 
 
 def test_numbers_that_a_step_computes_of_ints() -> None:
