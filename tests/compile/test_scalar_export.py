@@ -34,7 +34,7 @@ pytestmark = ccompiler.needs_compiler
 
 def program_of(compiled: Any, *args: Any) -> LoopProgram:
     """What is written of a call, which the checker of the loop language accepts."""
-    found: LoopProgram = compiled._scalar_program([(args, {})], "to_c")
+    found: LoopProgram = compiled._exporter().scalar_program([args], {}, "to_c")
     check(found.loops)
     return found
 
