@@ -25,7 +25,7 @@ _ABOUT = {INT: "argument", FLOAT: "argument", VALUE: "argument, a Value"}
 
 @final
 @dataclass(frozen=True, slots=True)
-class Given:
+class Arguments:
     """A call: the leaves of its arguments, their structure, and the arrays that these are."""
 
     leaves: Sequence[Any]
@@ -36,14 +36,17 @@ class Given:
         self, leaves: Sequence[Any], structure: Structure, variant: Variant, what: str
     ) -> None:
         """Raise `ConfigError` if other arguments lead to another program."""
-        if structure != self.structure or [kind_of(x) for x in leaves] != [
-            kind_of(x) for x in self.leaves
-        ]:
+        if structure != self.structure:
             raise ConfigError(
                 f"{what}: a batch has arguments {structure} where the first has {self.structure}: "
                 "a file is for lists of one length; write one for each"
             )
         for x, y in zip(leaves, self.leaves, strict=True):
+            if kind_of(x) != kind_of(y):
+                raise ConfigError(
+                    f"{what}: a batch has {x!r} where the first has {y!r}, a number of another "
+                    "kind: let all be floats, or all ints"
+                )
             fixed = kind_of(x) is None or (kind_of(x) is INT and variant.check is None)
             if fixed and x != y:
                 raise ConfigError(
@@ -63,7 +66,7 @@ class Given:
 class Inputs:
     """The arrays of a call's arguments that the program of `variant` reads."""
 
-    def __init__(self, variant: Variant, given: Given, what: str) -> None:
+    def __init__(self, variant: Variant, given: Arguments, what: str) -> None:
         self._what, self._given = what, given
         self.read = [a for a in given.arguments if a.kind is not INT or variant.check is not None]
         self._buffers = [Buffer(a.path, a.dtype, a.shape, "input") for a in self.read]

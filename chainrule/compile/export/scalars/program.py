@@ -11,12 +11,12 @@ from chainrule.compile.export.call_data import name_results
 from chainrule.compile.export.loop_program import LoopProgram, Memory
 from chainrule.compile.export.scalars.arguments import FLOAT, VALUE
 from chainrule.compile.export.scalars.copies import Places, whole
-from chainrule.compile.export.scalars.inputs import Given, Inputs, Ints, decided_ints
+from chainrule.compile.export.scalars.inputs import Arguments, Inputs, Ints, decided_ints
 from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
 from chainrule.compile.export.scalars.names import parts_of
 from chainrule.compile.export.scalars.pieces import Piece, rolled_graph
 from chainrule.compile.export.scalars.segments import Phases, needed, with_unique_names
-from chainrule.compile.export.scalars.step_memory import StepMemory
+from chainrule.compile.export.scalars.step_memory import Given, StepMemory, spots_of
 from chainrule.compile.export.scalars.straight_line import straight_line
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Kernel
@@ -34,7 +34,7 @@ class ScalarProgram:
     as `variant`; `what` is the method that asks."""
 
     def __init__(
-        self, f: Callable[..., Any], variant: Variant, given: Given, chosen: Chosen, what: str
+        self, f: Callable[..., Any], variant: Variant, given: Arguments, chosen: Chosen, what: str
     ) -> None:
         self._f, self._variant, self._given, self._what = f, variant, given, what
         numbers = [getattr(x, "data", x) for x in given.leaves if is_number(x)]
@@ -53,12 +53,7 @@ class ScalarProgram:
         if memory is None:
             phases, state, results = self._function(ints)
         else:
-            graph = fed(self._graph(ints, backward=True), self._feeds(memory.data.buffer))
-            names = name_results(self._f, len(memory.step.returned))
-            results = _results(names)
-            update = memory.update(graph, self._inputs, ints, results)
-            phases = [("forward", graph.forward), ("backward", graph.backward), ("update", update)]
-            state = memory.state
+            phases, state, results = self._step(memory, ints)
         if ints.kernels:
             phases.insert(0, ("prepare", list(ints.kernels)))
         fixed = self._inputs.fixed()
@@ -85,23 +80,27 @@ class ScalarProgram:
             runs.tape, ints.indices, backward=backward, what=self._what, why=runs.why
         )
 
-    def _feeds(self, data: Buffer) -> list[Feed]:
-        """Where the graph's leaves are: arguments, then numbers of `data`."""
-        runs, step = self._variant.runs, self._variant.step
-        tape, loops = runs.tape, runs.loops
-        spots = whole(tape.leaves) if loops is None else np.asarray(loops.spots, np.int64)
+    def _argument_feeds(self) -> list[Feed]:
+        """Where the graph reads arguments."""
+        spots = spots_of(self._variant.runs.tape, self._variant.runs.loops)
         feeds: list[Feed] = []
         done = 0
         for a, b in self._inputs.numbers(FLOAT, VALUE):
             n = len(a.leaves)
             feeds.append(Feed(spots[done : done + n], b, whole(n)))
             done += n
-        if step is None:
-            return [*feeds, Feed(spots[done:], data, whole(len(spots) - done))]
-        room = 0 if loops is None else step.room_in_order(loops)
-        if loops is not None and room:
-            return [*feeds, Feed(loops.first + whole(room), data, whole(room))]
-        return [*feeds, Feed(spots[done:], data, step.places)]
+        return feeds
+
+    def _step(self, memory: StepMemory, ints: Ints) -> tuple[Phases, list[Memory], list[Memory]]:
+        """A whole step."""
+        loops = self._variant.runs.loops
+        feeds = [*self._argument_feeds(), memory.data_feed(loops)]
+        graph = fed(self._graph(ints, backward=True), feeds)
+        results = result_memory(name_results(self._f, len(memory.step.returned)))
+        floats = [(len(a.leaves), b) for a, b in self._inputs.numbers(FLOAT)]
+        update = memory.update(graph, loops, Given(floats, ints.scalars, ints.counts), results)
+        phases = [("forward", graph.forward), ("backward", graph.backward), ("update", update)]
+        return phases, memory.state, results
 
     # --- functions that call no backward
 
@@ -116,8 +115,10 @@ class ScalarProgram:
             Buffer("values", F64, (len(numbers),), "state"), "values", "data of Values", numbers,
             parts_of(stands, "", "data"),
         )  # fmt: skip
-        graph = fed(self._graph(ints, backward=one), self._feeds(data.buffer))
-        results = _results(name_results(self._f, len(tape.results)))
+        spots = spots_of(tape, runs.loops)[tape.given :]
+        feeds = [*self._argument_feeds(), Feed(spots, data.buffer, whole(len(numbers)))]
+        graph = fed(self._graph(ints, backward=one), feeds)
+        results = result_memory(name_results(self._f, len(tape.results)))
         forward = [*graph.forward, *_returned(graph.results, results)]
         backward: list[Kernel] = []
         if one:
@@ -135,8 +136,8 @@ class ScalarProgram:
     def _derivatives(self, graph: Piece, data: Memory, n: int) -> list[tuple[Memory, Kernel]]:
         """By each Value among the arguments, and by the state."""
         assert graph.dx is not None, "it goes backward"
-        loops, tape = self._variant.runs.loops, self._variant.runs.tape
-        spots = whole(tape.leaves) if loops is None else np.asarray(loops.spots, np.int64)
+        tape = self._variant.runs.tape
+        spots = spots_of(tape, self._variant.runs.loops)
         out: list[tuple[Memory, Kernel]] = []
         done = 0
         for a, b in self._inputs.numbers(FLOAT, VALUE):
@@ -161,7 +162,7 @@ def _derivative(
     return memory, kernel
 
 
-def _results(names: Sequence[str]) -> list[Memory]:
+def result_memory(names: Sequence[str]) -> list[Memory]:
     """Memory of results, single numbers."""
     return [Memory(Buffer(name, F64, (), "result"), name, "result", np.zeros(())) for name in names]
 

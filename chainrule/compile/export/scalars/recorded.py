@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.compile.export.call_data import argument_names
 from chainrule.compile.export.loop_program import LoopProgram
 from chainrule.compile.export.scalars.arguments import arguments_of
-from chainrule.compile.export.scalars.inputs import Given, given_of
+from chainrule.compile.export.scalars.inputs import Arguments, given_of
 from chainrule.compile.export.scalars.program import ScalarProgram
 from chainrule.compile.scalars.call import Scalars
 from chainrule.compile.scalars.gathers import NONE
@@ -35,7 +35,7 @@ def recorded_program(
         raise TraceError(f"{what}: {str(error).removeprefix('jit: ')}") from error
     leaves, structure = found[0]
     names = dict(enumerate(argument_names(f, structure)))
-    given = Given(leaves, structure, arguments_of(names, structure, leaves))
+    given = Arguments(leaves, structure, arguments_of(names, structure, leaves))
     for more, other in found[1:]:
         given.compare(more, other, variant, what)
     chosen = variant.chosen(ints[0])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.export.loop_program import Memory
-from chainrule.compile.export.scalars.arguments import FLOAT
 from chainrule.compile.export.scalars.copies import Places, filled, whole
-from chainrule.compile.export.scalars.inputs import Inputs, Ints
 from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
 from chainrule.compile.export.scalars.names import list_names, parts_of
 from chainrule.compile.export.scalars.pieces import Piece, rolled_update
@@ -18,6 +17,8 @@ from chainrule.compile.export.scalars.straight_line import straight_line
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs
 from chainrule.compile.loops.statements import Kernel, Store
 from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.reroll.program import Rolled
+from chainrule.compile.scalars.reroll.units import Recorded
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.outcome import FLOAT as FLOATS
 from chainrule.compile.scalars.steps.outcome import INT, RESULT, SLOPE
@@ -26,6 +27,17 @@ from chainrule.errors import TraceError
 
 F64, I64 = np.dtype(np.float64), np.dtype(np.int64)
 Found = Sequence[tuple[Buffer, int]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an update finds beside the state and the graph: floats among the arguments, so many in
+    each buffer; numbers that ints decide, and new counts."""
+
+    floats: Sequence[tuple[int, Buffer]]
+    scalars: Buffer
+    counts: Buffer
 
 
 @final
@@ -66,25 +78,26 @@ class StepMemory:
         return [*[self._by_kind[k] for k in self._kinds], *self.counts]
 
     def update(
-        self, graph: Piece, inputs: Inputs, ints: Ints, results: Sequence[Memory]
+        self, graph: Piece, loops: Rolled | None, given: Given, results: Sequence[Memory]
     ) -> list[Kernel]:
-        """The kernels that compute and write what the step leaves, and what it returns."""
+        """The kernels that compute and write what the step leaves, and what it returns; `loops`
+        are those of the graph."""
         update, step = self.step.update, self.step
         piece = (
             rolled_update(update.tape, update.loops)
             if update.loops is not None
             else straight_line(
-                update.tape, ints.indices, backward=False, what=self._what, why=update.why
+                update.tape, given.scalars, backward=False, what=self._what, why=update.why
             )
         )
-        piece = fed(piece, self._feeds(graph, inputs, ints))
+        piece = fed(piece, self._feeds(graph, loops, given))
         kernels = list(piece.forward)
         for (kind, i), memory in zip(step.returned, results, strict=True):
             found = piece.results[i] if kind == "number" else graph.results[i]
             kernels += moved_results([found], memory.buffer, whole(1))
-        return [*kernels, *self._writes(piece.results), *self._counted(ints)]
+        return [*kernels, *self._writes(piece.results), *self._counted(given.counts)]
 
-    def _feeds(self, graph: Piece, inputs: Inputs, ints: Ints) -> list[Feed]:
+    def _feeds(self, graph: Piece, loops: Rolled | None, given: Given) -> list[Feed]:
         """Where the update's leaves are."""
         feeds: list[Feed] = []
         for kind, (start, places) in self.step.update.tape.kinds.items():
@@ -93,25 +106,32 @@ class StepMemory:
                 feeds.append(Feed(to, self._by_kind[kind].buffer, places))
             elif kind == (SLOPE,):
                 assert graph.dx is not None, "it goes backward"
-                feeds.append(Feed(to, graph.dx, self._slopes(places)))
+                feeds.append(Feed(to, graph.dx, self._slopes(loops, places)))
             elif kind == (RESULT,):
                 at = np.array([graph.results[i][1] for i in places], np.int64)
                 feeds.append(Feed(to, graph.results[0][0], at))
             elif kind == (INT,):
-                feeds.append(Feed(to, ints.scalars, places))
+                feeds.append(Feed(to, given.scalars, places))
             else:
                 assert kind == (FLOATS,), f"an update reads {kind}"
-                feeds += _floats(start, places, inputs)
+                feeds += _floats(start, places, given.floats)
         return feeds
 
-    def _slopes(self, places: Places) -> Places:
+    def data_feed(self, loops: Rolled | None) -> Feed:
+        """Where the graph reads the data."""
+        tape, buffer = self.step.runs.tape, self.data.buffer
+        room = 0 if loops is None else self.step.room_in_order(loops)
+        if loops is not None and room:
+            return Feed(loops.first + whole(room), buffer, whole(room))
+        return Feed(spots_of(tape, loops)[tape.given :], buffer, self.step.places)
+
+    def _slopes(self, loops: Rolled | None, places: Places) -> Places:
         """Where derivatives by these numbers of the state are, -1 where there are none."""
-        runs, step = self.step.runs, self.step
-        room = 0 if runs.loops is None else step.room_in_order(runs.loops)
-        if runs.loops is not None and room:
-            return np.where(places < room, runs.loops.first + places, -1)
-        tape = runs.tape
-        spots = whole(tape.leaves) if runs.loops is None else np.asarray(runs.loops.spots, np.int64)
+        step, tape = self.step, self.step.runs.tape
+        room = 0 if loops is None else step.room_in_order(loops)
+        if loops is not None and room:
+            return np.where(places < room, loops.first + places, -1)
+        spots = spots_of(tape, loops)
         at = np.full(len(step.state.values), -1, np.int64)
         at[step.places] = spots[tape.given :]
         return at[places]
@@ -148,25 +168,28 @@ class StepMemory:
             after.append(filled(memory.buffer, places, float(fill.thing)))
         return [*before, *after]
 
-    def _counted(self, ints: Ints) -> list[Kernel]:
+    def _counted(self, found: Buffer) -> list[Kernel]:
         make = Exprs()
         return [
-            Kernel(
-                f"count_{c.path}", (Store(c.buffer, Affine(), make.load(ints.counts, Affine(i))),)
-            )
+            Kernel(f"count_{c.path}", (Store(c.buffer, Affine(), make.load(found, Affine(i))),))
             for i, c in enumerate(self.counts)
         ]
 
 
-def _floats(start: int, places: Places, inputs: Inputs) -> list[Feed]:
+def spots_of(tape: Recorded, loops: Rolled | None) -> Places:
+    """Where the leaves of a tape lie among those of its program."""
+    return whole(tape.leaves) if loops is None else np.asarray(loops.spots, np.int64)
+
+
+def _floats(start: int, places: Places, floats: Sequence[tuple[int, Buffer]]) -> list[Feed]:
     """Floats among the arguments, of which these are read."""
     feeds: list[Feed] = []
     done = 0
-    for a, b in inputs.numbers(FLOAT):
-        here = (places >= done) & (places < done + len(a.leaves))
+    for n, b in floats:
+        here = (places >= done) & (places < done + n)
         to = start + np.flatnonzero(here).astype(np.int64)
         feeds.append(Feed(to, b, places[here] - done))
-        done += len(a.leaves)
+        done += n
     return feeds
 
 
