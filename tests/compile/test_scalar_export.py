@@ -356,6 +356,37 @@ def test_random_steps(seed: int, tmp_path: Path) -> None:
     near(data, [v.data for v in state.values])
 
 
+def test_lists_of_several_lengths(tmp_path: Path) -> None:
+    """One program, whose data has the sizes and tables of each step; its state is one."""
+    r = random.Random(5)
+    train = steps.gpt_step()
+    compiled = cr.jit(train)
+    batches = [(k, [6, *[r.randrange(6) for _ in range(2 + k % 4)], 6]) for k in range(12)]
+    files = compiled.to_c(tmp_path / "f.c", batches=batches)
+    want = [compiled(*b).data for b in batches]
+    got = ccompiler.losses(files.source, len(batches))
+    assert got[0] == want[0]
+    assert got == pytest.approx(want, rel=1e-11)
+    assert "It is for lists of several lengths." in files.source.read_text(encoding="utf-8")
+
+
+def test_several_lengths_that_are_no_one_program(tmp_path: Path) -> None:
+    model: Any = GPT(n_embd=4)
+    with pytest.raises(ConfigError, match="only steps that change no ints"):
+        cr.jit(model.loss).to_c(tmp_path, batches=[([6, 1, 2, 6],), ([6, 1, 6],)])
+
+    def train(x: list[float]) -> Any:
+        y = small_loss([*x, *[0.1] * 6][:6], 0.2)
+        y.backward()
+        for p in PARAMS:
+            p.data -= 0.1 * p.grad
+            p.grad = 0
+        return y
+
+    with pytest.raises(ConfigError, match="Write a file for each length"):
+        cr.jit(train).to_c(tmp_path, batches=[([0.1] * 3,), ([0.1] * 4,)])
+
+
 def test_an_export_changes_nothing(tmp_path: Path) -> None:
     train, batches = documents()
     other, _ = documents()
@@ -464,8 +495,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         cr.jit(clusters()[0]).to_wasm(tmp_path)
     train, batches = documents()
     compiled = cr.jit(train)
-    with pytest.raises(ConfigError, match="lists of one length"):
-        compiled.to_c(tmp_path, batches=[batches[0], (1, [6, 1, 6])])
+    with pytest.raises(ConfigError, match="a number of another kind"):
+        compiled.to_c(tmp_path, batches=[batches[0], (1.0, batches[0][1])])
     with pytest.raises(ConfigError, match="does something else"):
         compiled.to_c(tmp_path, batches=[batches[0], (1, [6, 1, 9, 2, 6])])
     with pytest.raises(ConfigError, match="no dynamic size"):

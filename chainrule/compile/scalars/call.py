@@ -60,7 +60,7 @@ class Scalars:
         self._name = name
         self._kinds: dict[Any, Kind] = {}
         self._retraces = retraces
-        self._known = Known(any_order=any_order)
+        self.known = Known(any_order=any_order)
         self._updates = Updates(any_order=any_order)
         self._storages = Storages()
         self._latest: Variant | None = None
@@ -256,13 +256,13 @@ class Scalars:
                 found = StepRecorder(*of).record(notes)
                 self._calls_backward = found is not None
         if found is None:
-            found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+            found = recorder.record(symbolic=symbolic, lines=not self.known.framed)
         if isinstance(found, Recording):
-            runs = Runs(found.tape, self._known)
+            runs = Runs(found.tape, self.known)
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
         else:
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
-            step = Step(found, self._known, self._updates, self._storages, stays)
+            step = Step(found, self.known, self._updates, self._storages, stays)
             runs = step.runs
             chosen = indices(found.check, [*ints, *[c.value for c in found.state.counts]])
             if not all(step.agrees(x, chosen) for x in found.outcomes):
@@ -280,7 +280,7 @@ class Scalars:
         put_back = State([self._f]).saved()
         with counting_backward() as calls:
             try:
-                found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+                found = recorder.record(symbolic=symbolic, lines=not self.known.framed)
             except Exception:
                 if not calls:
                     raise

@@ -126,12 +126,22 @@ class Runs:
 
     def _take(self, loops: Rolled, numbers: Array, chosen: Chosen) -> bool:
         """Take these loops if they agree with the tape."""
+        if self._agrees(loops, numbers, chosen):
+            self.loops, self.alone = loops, self._known.why
+        return self.loops is not None
+
+    def agrees_with(
+        self, loops: Rolled, given: Sequence[float], chosen: Chosen, state: Array
+    ) -> bool:
+        """Whether loops give what the tape does; see `run`."""
+        return self._agrees(loops, self._numbers(given, state), chosen)
+
+    def _agrees(self, loops: Rolled, numbers: Array, chosen: Chosen) -> bool:
+        """The same for these numbers of all leaves, and for others."""
         moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
         calls = (numbers, chosen), (moved, self.tape.gathers.other(chosen))
         exact = not self._known.any_order
-        if all(_agree(self.tape.run(*x), loops.run(*x), exact) for x in calls):
-            self.loops, self.alone = loops, self._known.why
-        return self.loops is not None
+        return all(_agree(self.tape.run(*x), loops.run(*x), exact) for x in calls)
 
 
 def _agree(want: Results, got: Results, exact: bool) -> bool:

@@ -48,37 +48,49 @@ def rolled_graph(tape: Recorded, loops: Rolled, chosen: Buffer) -> Piece:
     """The graph that these loops compute; `chosen` are the indices of its gathers."""
     of = {id(a): i for i, a in enumerate(loops.arrays)}
     filled = {of[id(table)]: (at, choice) for table, at, choice in loops.choices}
-    new: list[Buffer] = []
+    tables: list[Buffer] = []
     before: list[Kernel] = []
     ranges: dict[Buffer, tuple[int, int]] = {}
     for i, (b, a) in enumerate(zip(loops.code.objects, loops.arrays, strict=True)):
-        if i < _GIVEN:
-            seeds = np.eye(1, *b.shape)[0] if i == _SEEDS else None
-            role = "scratch" if seeds is None else "constant"
-            new.append(Buffer(_NAMES[i], b.dtype, b.shape, role, seeds))
-        elif i in filled:
+        if i in filled:
             at, choice = filled[i]
-            new.append(table := Buffer(f"chosen_{b.name}", b.dtype, b.shape, "scratch"))
+            tables.append(table := Buffer(f"chosen_{b.name}", b.dtype, b.shape, "scratch"))
             if len(at) < len(a):
                 before.append(copied(table, whole(len(a)), _constant(b, a), whole(len(a))))
             before.append(chosen_kernel(table, at, choice, chosen))
             values: list[int] = choice.flat.tolist()
             values += a.tolist() if len(at) < len(a) else []
             ranges[table] = min(values), max(values)
-        else:
-            new.append(_constant(b, a))
+        elif i >= FIRST_TABLES:
+            tables.append(_constant(b, a))
+    graph = graph_of(tape, loops, tables, ranges)
+    graph.forward = [*before, *graph.forward]
+    return graph
+
+
+def graph_of(
+    tape: Recorded, loops: Rolled, tables: Sequence[Buffer], ranges: dict[Buffer, tuple[int, int]]
+) -> Piece:
+    """The graph that loops compute which find constants, parameters, sizes and tables there."""
+    objects = loops.code.objects
+    named = zip(_NAMES, objects, strict=False)
+    new = [Buffer(name, b.dtype, b.shape, "scratch") for name, b in named]
+    seeds = objects[_SEEDS]
+    new[_SEEDS] = Buffer("seeds", F64, seeds.shape, "constant", np.eye(1, *seeds.shape)[0])
+    x, _, y, dx = new
     kernels = with_buffers(
-        loops.code.loops.kernels, dict(zip(loops.code.objects, new, strict=True))
+        loops.code.loops.kernels, dict(zip(objects, [*new, *tables], strict=True))
     )
     last = max(i for i, k in enumerate(kernels) if _RESULT.match(k.name)) + 1
     kernels = described(kernels, loops.families, tape, {})
-    x, _, y, dx = new[:_GIVEN]
     results = [(y, i) for i in range(len(loops.families.results))]
-    return Piece(x, [*before, *kernels[:last]], results, kernels[last:], dx, ranges)
+    return Piece(x, kernels[:last], results, kernels[last:], dx, ranges)
 
 
-_NAMES, _GIVEN, _SEEDS = ("leaves", "seeds", "results", "slopes"), 4, 1
+_NAMES, _SEEDS = ("leaves", "seeds", "results", "slopes"), 1
 """What the memory of a rolled tape begins with, in the order of `reroll.program.written`."""
+FIRST_TABLES = len(_NAMES)
+"""Where the rest of it begins: constants, parameters, sizes, tables."""
 
 
 def rolled_update(tape: Recorded, loops: Straight) -> Piece:

@@ -9,6 +9,7 @@ from chainrule.compile.export.call_data import argument_names
 from chainrule.compile.export.loop_program import LoopProgram
 from chainrule.compile.export.scalars.arguments import arguments_of
 from chainrule.compile.export.scalars.inputs import Arguments, given_of
+from chainrule.compile.export.scalars.lengths import program_of_lengths
 from chainrule.compile.export.scalars.program import ScalarProgram
 from chainrule.compile.scalars.call import Scalars
 from chainrule.compile.scalars.gathers import NONE
@@ -34,6 +35,8 @@ def recorded_program(
     except TraceError as error:
         raise TraceError(f"{what}: {str(error).removeprefix('jit: ')}") from error
     leaves, structure = found[0]
+    if any(other != structure for _, other in found):
+        return program_of_lengths(scalars, f, calls, found, what)
     names = dict(enumerate(argument_names(f, structure)))
     given = Arguments(leaves, structure, arguments_of(names, structure, leaves))
     for more, other in found[1:]:

@@ -125,15 +125,22 @@ class Step:
                 self._count(found)
             return y
 
-    def settle(self, floats: Sequence[float], chosen: Chosen) -> None:
-        """Make its loops now, if there are to be any, for a call with these numbers; nothing that
-        it trains is changed."""
+    def settle(self, floats: Sequence[float], chosen: Chosen, *, graph: bool = True) -> None:
+        """Make its loops now, if there are to be any, for a call with these numbers: those of the
+        `graph`, and of the update. Nothing that it trains is changed."""
         with LOCK:
             self.update.reclaim()
             given = self._storage.load(self._needed)
-            self.runs.settle(floats, chosen, given[DATA,][self.places])
+            if graph:
+                self.runs.settle(floats, chosen, given[DATA,][self.places])
             results, _, slope = self._differentiate(given[DATA,], floats, chosen)
             self.update.settle(self._inputs(given, floats, chosen, results, slope))
+
+    def agrees_with(self, loops: Rolled, floats: Sequence[float], chosen: Chosen) -> bool:
+        """Whether loops give what the tape does for the data as they are and for others."""
+        with LOCK:
+            data = self._storage.load([(DATA,)])[DATA,]
+            return self.runs.agrees_with(loops, floats, chosen, data[self.places])
 
     def _count(self, found: Sequence[int]) -> None:
         """Write the ints that the step changes."""
