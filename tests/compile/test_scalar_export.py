@@ -475,6 +475,25 @@ def test_ints_that_are_computed(tmp_path: Path) -> None:
     assert ccompiler.losses(files.source, len(calls)) == [f(*c).data for c in calls]
 
 
+def test_ints_that_divide(tmp_path: Path) -> None:
+    """Division by 0, an error in Python, is refused."""
+    w = matrix(random.Random(1), 3, 4, 0.5)
+
+    def f(i: int) -> Any:
+        return sum(a * a for a in w[(12 // i) % 3])
+
+    compiled = cr.jit(f)
+    files = compiled.to_c(tmp_path / "f.c", batches=[(1,), (-5,), (7,)])
+    assert ccompiler.losses(files.source, 3) == [f(i).data for i in (1, -5, 7)]
+    for bad, words in ((0, "i != 0"), (2**40, "i <= 2147483648")):
+        data = files.data.read_bytes()[:-24] + bad.to_bytes(8, "little") + bytes(16)
+        (tmp_path / "bad.bin").write_bytes(data)
+        command = [str(tmp_path / "f.exe"), "1", "bad.bin"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert words in done.stderr
+
+
 def test_a_schedule_of_floats(tmp_path: Path) -> None:
     f, _ = named("schedule")
     compiled = cr.jit(f)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from math import isclose, isnan
 from typing import Any, Protocol
 
@@ -62,25 +63,35 @@ def prove(
     others."""
     leaves, structure = given
     state = None if variant.step is None else variant.step.state
-    put_back = None if state is None else state.saved()
+    counts = [] if state is None else state.counts
     now = [x for x in leaves if type(x) is int]
+    put_back = None if state is None else state.saved()
     try:
-        for c in [] if state is None else state.counts:
+        for c in counts:
             c.write(c.value + 1)
-        for ints in [*([now] if state is not None and state.counts else []), *others]:
-            fits = len(ints) == len(now) and (ints != now or (state is not None and state.counts))
-            chosen = variant.chosen(ints) if fits else None
+        for ints in [*([now] if counts else []), *others]:
+            different = len(ints) == len(now) and (bool(counts) or list(ints) != now)
+            chosen = _chosen(variant, ints) if different else None
             if chosen is None:
                 continue
             rest = iter(ints)
             here = [next(rest) if type(x) is int else x for x in leaves]
             args, kwargs = structure.unflatten(here)
             proof = proven if state is None else proven_step
-            proof(f, args, kwargs, variant, lambda x=here, c=chosen: variant.call(x, c))
+            with suppress(Exception):  # a program that fails has not done the same
+                proof(f, args, kwargs, variant, lambda x=here, c=chosen: variant.call(x, c))
             return
     finally:
         if put_back is not None:
             put_back()
+
+
+def _chosen(variant: Proved, ints: Sequence[int]) -> Chosen | None:
+    """What ints choose; None also where they divide by 0."""
+    try:
+        return variant.chosen(ints)
+    except ArithmeticError:
+        return None
 
 
 def other_ints(ints: Sequence[int]) -> Iterator[list[int]]:
