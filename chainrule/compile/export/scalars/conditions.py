@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local
-from chainrule.compile.loops.statements import Kernel, Let, Stmt, Store
+from chainrule.compile.loops.statements import Let, Stmt, Store
 from chainrule.compile.scalars.ints.symbolic import Check, source_of
 from chainrule.errors import TraceError
 
@@ -305,8 +305,3 @@ def _opposite(sign: ast.cmpop) -> ast.cmpop:
         ast.NotEq: ast.Eq,
     }  # fmt: skip
     return opposite[type(sign)]()
-
-
-def kernel_of(decided: Decided, stores: Sequence[Stmt]) -> Kernel:
-    """The kernel that asks, and stores what was found."""
-    return Kernel("ints", (*decided.body, *stores), ("ints int64[]",))

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.compile.export.loop_program import Memory
 from chainrule.compile.export.scalars.arguments import FLOAT, INT, VALUE, Argument, kind_of
-from chainrule.compile.export.scalars.conditions import Conditions, Decided, kernel_of
+from chainrule.compile.export.scalars.conditions import Conditions
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs
 from chainrule.compile.loops.statements import Kernel, Stmt, Store
 from chainrule.compile.scalars.variants import Variant
@@ -132,9 +132,8 @@ def decided_ints(variant: Variant, inputs: Inputs, counts: Sequence[Memory], wha
         for i in range(n):
             value = make.cast(found.found[start + i], b.dtype)
             stores.append(Store(b, Affine(i), value))
-    kernels = [kernel_of(found, stores)]
-    if not found.checks:
-        kernels = [kernel_of(Decided(found.body[1:], (), found.found), stores)]
+    body = found.body if found.checks else found.body[1:]
+    kernels = [Kernel("ints", (*body, *stores), ("ints int64[]",))]
     return Ints(kernels, found.checks, outside if found.checks else None, *memory)
 
 

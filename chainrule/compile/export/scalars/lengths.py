@@ -71,39 +71,18 @@ def program_of_lengths(
     """
     each = _calls(scalars, f, calls, found, what)
     first = each[0]
-    tables: list[list[Array]] = [c.arrays() for c in each]
-    columns = list(zip(*tables, strict=True))
-    same = [all(np.array_equal(x, column[0]) for x in column) for column in columns]
-    objects = first.loops.code.objects[FIRST_TABLES:]
-    buffers = [
-        Buffer(b.name, b.dtype, b.shape, "constant", column[0])
-        if alike
-        else Buffer(_NAMES.get(b.name, f"table_{b.name}"), b.dtype, b.shape, "input")
-        for b, column, alike in zip(objects, columns, same, strict=True)
-    ]
-    ranges = {
-        b: (int(np.min(column)), int(np.max(column)))
-        for b, column, alike in zip(buffers, columns, same, strict=True)
-        if not alike and b.dtype.kind == "i" and np.size(column)
-    }
-    graph = graph_of(first.step.runs.tape, first.loops, buffers, ranges)
+    tables = _Tables(each)
+    graph = graph_of(first.step.runs.tape, first.loops, tables.buffers, tables.ranges)
+    scalars_of = [c.scalars() for c in each] if first.step.scalars else []
     numbers = Buffer("numbers", F64, (max(1, first.step.scalars),), "input")
     floats = [(a, Buffer(a.path, F64, a.shape, "input")) for a, _ in first.floats]
     memory, results, phases = _phases(f, first, graph, numbers, floats, what)
-    varying = [b for b, alike in zip(buffers, same, strict=True) if not alike]
-    asked = [numbers] if first.step.scalars else []
-    rows = [
-        [
-            *[x for _, x in c.floats],
-            *([c.scalars()] if asked else []),
-            *[x for x, alike in zip(arrays, same, strict=True) if not alike],
-        ]
-        for c, arrays in zip(each, tables, strict=True)
-    ]
+    rows = [[*[x for _, x in c.floats], *scalars_of[i : i + 1], *tables.varying(i)]
+            for i, c in enumerate(each)]  # fmt: skip
     given = [
         *[(b, "argument") for _, b in floats],
-        *[(b, "computed of ints") for b in asked],
-        *[(b, "of this length, and these ints") for b in varying],
+        *[(numbers, "computed of ints") for _ in scalars_of[:1]],
+        *[(b, "of this length, and these ints") for b in tables.buffers if b.value is None],
     ]
     inputs = [Memory(b, b.name, about, x) for (b, about), x in zip(given, rows[0], strict=True)]
     known = [m.buffer for m in (*inputs, *memory.state, *results)]
@@ -113,12 +92,40 @@ def program_of_lengths(
         inputs,
         memory.state,
         results,
-        notes=[
-            "It is for lists of several lengths. What ints choose was looked up when the data was",
-            "written: sizes, constants and tables of each step are in it.",
-        ],
+        notes=_NOTES,
         calls=rows,
     )
+
+
+_NOTES = (
+    "It is for lists of several lengths. What ints choose was looked up when the data was",
+    "written: sizes, constants and tables of each step are in it.",
+)
+
+
+@final
+class _Tables:
+    """What the loops of calls read beside leaves: `buffers`, those that differ from call to call
+    without a value, and within which `ranges` the numbers of these are."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._arrays = [c.arrays() for c in calls]
+        self.buffers: list[Buffer] = []
+        self.ranges: dict[Buffer, tuple[int, int]] = {}
+        objects = calls[0].loops.code.objects[FIRST_TABLES:]
+        for b, column in zip(objects, zip(*self._arrays, strict=True), strict=True):
+            if all(np.array_equal(x, column[0]) for x in column):
+                self.buffers.append(Buffer(b.name, b.dtype, b.shape, "constant", column[0]))
+                continue
+            name = _NAMES.get(b.name, f"table_{b.name}")
+            self.buffers.append(varying := Buffer(name, b.dtype, b.shape, "input"))
+            if b.dtype.kind == "i":
+                self.ranges[varying] = int(np.min(column)), int(np.max(column))
+
+    def varying(self, call: int) -> list[Array]:
+        """The arrays of a call that differ."""
+        pairs = zip(self.buffers, self._arrays[call], strict=True)
+        return [x for b, x in pairs if b.value is None]
 
 
 _NAMES = {"c": "constants", "p": "parameters", "n": "sizes"}
