@@ -387,6 +387,19 @@ def test_several_lengths_that_are_no_one_program(tmp_path: Path) -> None:
         cr.jit(train).to_c(tmp_path, batches=[([0.1] * 3,), ([0.1] * 4,)])
 
 
+def test_methods(tmp_path: Path) -> None:
+    """The object is part of the program, its numbers are the state."""
+    model, other = steps.Trained(1), steps.Trained(2)
+    x = [0.3, -0.2, 0.5, 0.1]
+    files = steps.Trained.compiled.to_c(tmp_path / "f.c", batches=[(model, x)] * 3)
+    text = files.source.read_text(encoding="utf-8")
+    assert "w (4, 4) from 0 on" in text
+    assert "static double moments[16];" in text
+    assert ccompiler.losses(files.source, 3) == pytest.approx([model.train(x).data for _ in "abc"])
+    with pytest.raises(ConfigError, match="part of the program"):
+        steps.Trained.compiled.to_c(tmp_path, batches=[(model, x), (other, x)])
+
+
 def test_an_export_changes_nothing(tmp_path: Path) -> None:
     train, batches = documents()
     other, _ = documents()

@@ -261,7 +261,7 @@ def test_other_threads_have_the_min_and_max_of_python() -> None:
             found.append(str(error))
 
     with functions_of_math(nodes):
-        x = nodes.input(("data", 0), 2.0)
+        x: Any = nodes.input(("data", 0), 2.0)
         thread = threading.Thread(target=other, args=(x,))
         thread.start()
         thread.join()
@@ -303,6 +303,47 @@ def test_eager_use_between_two_steps() -> None:
         same_step(momentum, compiled, step, 0.05)
     assert all(repr(x) == a and repr(y) == b for x, a, y, b in kept), "a float that is held changed"
     assert compiled.traces == 1
+
+
+class Trained:
+    """Equal to any other one, but with weights of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.w = matrix(random.Random(seed), 4, 4, 0.5)
+        self.moments = [0.0] * 16
+        self.steps = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trained)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def numbers(self) -> list[Any]:
+        return [*[v.data for row in self.w for v in row], *self.moments, self.steps]
+
+    def train(self, x: list[float]) -> Any:
+        y: Any = sum(v.tanh() ** 2 for v in linear(x, self.w))
+        y.backward()
+        self.steps += 1
+        for i, p in enumerate(v for row in self.w for v in row):
+            self.moments[i] = 0.9 * self.moments[i] + p.grad
+            p.data -= 0.1 * self.moments[i] / self.steps
+            p.grad = 0
+        return y
+
+    compiled = cr.jit(train)
+
+
+@pytest.mark.usefixtures("eager_rolling")
+def test_methods_train_their_own_object() -> None:
+    models, same = [Trained(1), Trained(2)], [Trained(1), Trained(2)]
+    x = [0.3, -0.2, 0.5, 0.1]
+    for k in range(12):
+        i = (k + k // 5) % 2
+        assert models[i].compiled(x).data == pytest.approx(same[i].train(x).data, rel=1e-12)
+        for a, b in zip(models, same, strict=True):
+            assert a.numbers() == pytest.approx(b.numbers(), rel=1e-11)
 
 
 def test_the_result_is_a_value_of_the_graph() -> None:

@@ -25,7 +25,7 @@ from chainrule.compile.scalars.record import (
     indices,
     is_number,
 )
-from chainrule.compile.scalars.reroll.containers import reaches_value
+from chainrule.compile.scalars.reroll.containers import objects_among, reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import StepRecorder, counting_backward
@@ -250,7 +250,7 @@ class Scalars:
         found = step = None
         if any("backward" in names_in(f.__code__) for f in notes.functions):
             if self._calls_backward is False:
-                found = self._without_backward(recorder, symbolic)
+                found = self._without_backward(recorder, symbolic, leaves)
             if found is None:
                 of = self._f, self._name, leaves, structure, symbolic
                 found = StepRecorder(*of).record(notes)
@@ -275,9 +275,11 @@ class Scalars:
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
 
-    def _without_backward(self, recorder: Recorder, symbolic: bool) -> Recording | None:
+    def _without_backward(
+        self, recorder: Recorder, symbolic: bool, leaves: Sequence[Any]
+    ) -> Recording | None:
         """What f does, if it calls no `backward`, as in the calls before; else all is as it was."""
-        put_back = State([self._f]).saved()
+        put_back = State([self._f, *objects_among(leaves)]).saved()
         with counting_backward() as calls:
             try:
                 found = recorder.record(symbolic=symbolic, lines=not self.known.framed)
@@ -293,9 +295,9 @@ class Scalars:
 
 def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:
     """Whether a call is one of Values: one is among the arguments, or, where these have neither
-    tensors nor arrays, f reaches one by itself, or it is one `otherwise`."""
+    tensors nor arrays, f or an object among these reaches one, or it is one `otherwise`."""
     if any(isinstance(x, Value) for x in leaves):
         return True
     if any(isinstance(x, Tensor | np.ndarray | np.generic) for x in leaves):
         return False
-    return otherwise or reaches_value(f)
+    return otherwise or reaches_value(f) or any(map(reaches_value, objects_among(leaves)))

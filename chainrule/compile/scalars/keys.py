@@ -13,9 +13,12 @@ Split = Callable[[Sequence[Any]], "tuple[list[int], list[float]] | None"]
 
 
 def kind_of(x: Any) -> Any:
-    """What a leaf is, as far as the tape depends on it, ints aside."""
+    """What a leaf is, as far as the tape depends on it, ints aside: an object that may change is
+    itself, however equal another one is."""
     kind = cast("type[object]", type(x))
-    return kind if is_number(x) or kind is int else (kind, x)
+    if is_number(x) or kind is int:
+        return kind
+    return (kind, x, id(x)) if hasattr(x, "__dict__") else (kind, x)
 
 
 def split_like(args: Sequence[Any]) -> Split | None:

@@ -14,6 +14,7 @@ from chainrule.compile.export.scalars.arguments import FLOAT, INT, VALUE, Argume
 from chainrule.compile.export.scalars.conditions import Conditions
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs
 from chainrule.compile.loops.statements import Kernel, Stmt, Store
+from chainrule.compile.scalars.keys import kind_of as key_of
 from chainrule.compile.scalars.variants import Variant
 from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
@@ -48,7 +49,7 @@ class Arguments:
                     "kind: let all be floats, or all ints"
                 )
             fixed = kind_of(x) is None or (kind_of(x) is INT and variant.check is None)
-            if fixed and x != y:
+            if fixed and (x != y or key_of(x) != key_of(y)):
                 raise ConfigError(
                     f"{what}: a batch has {x!r} where the first has {y!r}, which is part of the "
                     "program: write a file for each"

@@ -140,7 +140,7 @@ def _phases(
     what: str,
 ) -> Any:
     """The state, the results, and the kernels by phase."""
-    memory = StepMemory(f, first.step, what)
+    memory = StepMemory(first.step, what)
     feeds: list[Feed] = []
     done = 0
     for a, b in floats:

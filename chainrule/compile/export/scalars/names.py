@@ -13,7 +13,7 @@ from chainrule.compile.export.call_data import names_from_function
 from chainrule.compile.export.loop_program import Part
 from chainrule.compile.scalars.reroll.containers import Stand
 
-_AROUND = ("function", "self")
+_AROUND = ("function", "self", "argument")
 """Names on the way that say nothing."""
 
 
@@ -52,7 +52,10 @@ def _shape(at: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(n for n in sides if n != 1) or (len(at),) if even else (len(at),)
 
 
-def list_names(f: Any, lists: Sequence[Any]) -> list[str]:
-    """What lists of numbers are called."""
-    found = names_from_function(f, lists)
+def list_names(roots: Sequence[Any], lists: Sequence[Any]) -> list[str]:
+    """What lists of numbers are called, which a function, the first root, or an object that it is
+    given leads to."""
+    found: dict[int, str] = {}
+    for root in reversed(roots):
+        found |= names_from_function(root, lists)
     return [found.get(id(x), f"list{i}") for i, x in enumerate(lists)]

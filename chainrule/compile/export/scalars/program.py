@@ -47,7 +47,7 @@ class ScalarProgram:
     def written(self, calls: Sequence[Sequence[Any]]) -> LoopProgram:
         """The program, with the arrays of these calls, of which there are the arguments' leaves."""
         step = self._variant.step
-        memory = None if step is None else StepMemory(self._f, step, self._what)
+        memory = None if step is None else StepMemory(step, self._what)
         counts = [] if memory is None else memory.counts
         ints = decided_ints(self._variant, self._inputs, counts, self._what)
         if memory is None:

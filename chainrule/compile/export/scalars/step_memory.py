@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,7 +16,7 @@ from chainrule.compile.export.scalars.pieces import Piece, rolled_update
 from chainrule.compile.export.scalars.straight_line import straight_line
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs
 from chainrule.compile.loops.statements import Kernel, Store
-from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.reroll.containers import named, stands
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.reroll.units import Recorded
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
@@ -42,13 +42,13 @@ class Given:
 
 @final
 class StepMemory:
-    """The state of a step of `f`: data, gradients and lists that it reads or writes, ints that it
+    """The state of a step: data, gradients and lists that it reads or writes, ints that it
     changes."""
 
-    def __init__(self, f: Callable[..., Any], step: Step, what: str) -> None:
+    def __init__(self, step: Step, what: str) -> None:
         self.step, self._what = step, what
         state = step.state
-        where = stands({"function": f})
+        where = stands(named(state.roots))
         places = [where.get(id(v), (("", 1), (i,))) for i, v in enumerate(state.values)]
         data = [v.data for v in state.values]
         gradients = [float(v.grad) for v in state.values]
@@ -59,7 +59,9 @@ class StepMemory:
                 "grads", "their gradients", gradients, parts_of(places, ".grad", "its gradient")
             ),
         }
-        for k, (x, name) in enumerate(zip(state.lists, list_names(f, state.lists), strict=True)):
+        for k, (x, name) in enumerate(
+            zip(state.lists, list_names(state.roots, state.lists), strict=True)
+        ):
             self._by_kind[LIST, k] = _memory(name, "a list of floats", list(x), ())
         self.counts = [
             Memory(

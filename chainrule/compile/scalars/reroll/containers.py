@@ -56,6 +56,17 @@ def parts(x: Any) -> Iterator[tuple[Any, Any]]:
                 yield from cast("Mapping[Any, Any]", own).items()
 
 
+def objects_among(leaves: Sequence[Any]) -> list[Any]:
+    """What a function may find Values in of its arguments' leaves: `self`, say."""
+    return [x for x in leaves if not isinstance(x, (*PLAIN, *_ARRAYS, Value))]
+
+
+def named(roots: Sequence[Any]) -> dict[str, Any]:
+    """A function and objects among its arguments, by names to be walked from."""
+    f, *objects = roots
+    return {"function": f, **{f"argument{i or ''}": x for i, x in enumerate(objects)}}
+
+
 def entry_of(f: FunctionType, name: str) -> tuple[dict[str, Any], str]:
     """The dictionary that a name of `parts` is of, and the key there: of the function's module, or
     of a module that it names."""

@@ -27,6 +27,7 @@ class State:
 
     def __init__(self, roots: Sequence[Any]) -> None:
         State.made += 1
+        self.roots = tuple(roots)
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
         self.ints: list[list[Any]] = []
