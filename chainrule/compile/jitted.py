@@ -25,7 +25,6 @@ from chainrule.compile.runtime.call.recorded_call import RecordedCall, recorded
 from chainrule.compile.runtime.call.retracing import Retraces
 from chainrule.compile.runtime.call.steady_call import Steady, steady
 from chainrule.compile.runtime.call.traces import Traces, put_first
-from chainrule.compile.runtime.native_program import without_machine_code
 from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.engine import watch
 from chainrule.engine.graph import around, tracer
@@ -33,9 +32,10 @@ from chainrule.errors import TraceError
 from chainrule.page.readable import Words
 
 if TYPE_CHECKING:
-    from chainrule.compile.export.call_data import Call
+    from chainrule.compile.exporting import Exporter
     from chainrule.compile.inspect.explain import Explanation
     from chainrule.compile.inspect.source import Language
+    from chainrule.compile.scalars.call import Scalars
 
 
 @final
@@ -156,15 +156,21 @@ class Jitted:
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The value of a function of `Value`s; see `scalars`."""
+        with without_gc():
+            result, fresh = self._scalars()(args, kwargs)
+        self.traces += fresh
+        if fresh:
+            self._given = args, kwargs
+        return result
+
+    def _scalars(self) -> Scalars:
+        """The compiled forms of a function of `Value`s."""
         from chainrule.compile.scalars.call import Scalars
 
         if self._numbers is None:
             of = self._f, self._name, self._retraces
             self._numbers = Scalars(*of, any_order=self._reassociate)
-        with without_gc():
-            result, fresh = self._numbers(args, kwargs)
-        self.traces += fresh
-        return result
+        return self._numbers
 
     def _remember(self, args: Any, kwargs: Any, given: Given, variant: Variant) -> None:
         """Let the next call that is like this one go the short way."""
@@ -241,17 +247,15 @@ class Jitted:
         be a generator that does what a training loop does between calls. Settings of an optimizer
         are read, and random numbers drawn, for each. Returns the paths (source, data).
 
+        A function of `Value`s is written, too: its values and derivatives, or a whole step
+        (docs/c_export.md). Floats and ints among its arguments are what each call is given; ints
+        for which it does something else are refused when the program runs.
+
         Raises `TraceError` for an op that has no loops, `DtypeError` for numbers that C has not.
         """
-        from chainrule.compile.c.export import export, spread_first
-
         if batches is None:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
-        first, calls = spread_first([args] if batches is None else batches)
-        like = args or first
-        variant, call = self._recorded_call(like, kwargs, "to_c")
-        given = (self._arguments.given(batch, kwargs).leaves for batch in calls)
-        return export(path, self._f, variant, call, given)
+        return self._exporter().to_c(path, args, kwargs, batches)
 
     def to_wasm(
         self,
@@ -275,31 +279,19 @@ class Jitted:
         which reads that and runs in browsers, workers and Node. A module computes with vectors of
         128 bits, without fused multiply-add, on one core.
 
+        A function of `Value`s is written, too (docs/webassembly.md).
+
         Returns the module's path. Raises `TraceError` for an op that has no loops, or calls LAPACK,
         and for draws other than uniform, normal, integers and bernoulli. Raises `DtypeError` for
         half precision that WebAssembly cannot convert, `ConfigError` where the program needs more
         than 4 GiB.
         """
-        from chainrule.compile.wasm.loader import write_loader
-        from chainrule.compile.wasm.writing import write
-
         if not args and not kwargs:
             args, kwargs = self._given or nothing(self._f, self._name)
-        variant, call = self._recorded_call(args, kwargs, "to_wasm")
-        file = write(path, self._f, variant, call, largest)
-        if loader:
-            write_loader(file.parent)
-        return file
+        return self._exporter().to_wasm(path, args, kwargs, largest, loader=loader)
 
-    def _recorded_call(self, args: Any, kwargs: Any, what: str) -> tuple[Variant, Call]:
-        """A new trace for these arguments, and the call, which the method `what` writes down."""
-        from chainrule.compile.export.call_data import Call
+    def _exporter(self) -> Exporter:
+        """What writes calls down."""
+        from chainrule.compile.exporting import Exporter
 
-        given = self._arguments.given(args, kwargs)
-        if self._of_values(given.leaves):
-            raise TraceError(
-                f"{what}: {self._name} is a function of Values, which has no arrays: write it with "
-                "tensors"
-            )
-        with without_machine_code():
-            return self._variants.record(given), Call(given.leaves, given.structure)
+        return Exporter(self._f, self._arguments, self._variants, self._of_values, self._scalars)

@@ -10,25 +10,33 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import chainrule as cr
+from tests.compile.ccompiler import losses, needs_compiler
 from tests.compile.scalar_programs import GPT, softmax
 from tests.test_train import shared
+
+
+def documents(draw: random.Random) -> tuple[list[list[int]], int]:
+    """The tokens of all names, in a drawn order, and the one between two of them."""
+    lines = shared("names.txt").read_text(encoding="utf-8").splitlines()
+    docs = [line.strip() for line in lines if line.strip()]
+    draw.shuffle(docs)
+    letters = sorted(set("".join(docs)))
+    bos = len(letters)
+    return [[bos, *map(letters.index, doc), bos][:17] for doc in docs], bos
 
 
 def trained(steps: int) -> tuple[Iterator[tuple[float, float]], Any, random.Random, Any]:
     """Losses of so many steps beside the published ones; the model, the random numbers, the
     compiled step."""
     reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
-    lines = shared("names.txt").read_text(encoding="utf-8").splitlines()
-    docs = [line.strip() for line in lines if line.strip()]
     draw = random.Random(42)
-    draw.shuffle(docs)
-    letters = sorted(set("".join(docs)))
-    bos = len(letters)
+    docs, bos = documents(draw)
     model: Any = GPT(n_embd=16, heads=4, block=16, vocab=bos + 1, draw=draw)
     params = model.parameters()
     m = [0.0] * len(params)
@@ -48,12 +56,11 @@ def trained(steps: int) -> tuple[Iterator[tuple[float, float]], Any, random.Rand
             p.grad = 0
         return loss
 
-    def losses() -> Iterator[tuple[float, float]]:
+    def pairs() -> Iterator[tuple[float, float]]:
         for step in range(steps):
-            tokens = [bos, *map(letters.index, docs[step % len(docs)]), bos]
-            yield train(step, tokens[:17]).data, reference["losses"][step]
+            yield train(step, docs[step % len(docs)]).data, reference["losses"][step]
 
-    return losses(), model, draw, train
+    return pairs(), model, draw, train
 
 
 def name(model: Any, draw: random.Random) -> str:
@@ -71,17 +78,28 @@ def name(model: Any, draw: random.Random) -> str:
 
 
 def test_the_first_losses() -> None:
-    losses, _, _, train = trained(12)
-    for step, (ours, published) in enumerate(losses):
+    found, _, _, train = trained(12)
+    for step, (ours, published) in enumerate(found):
         assert ours == pytest.approx(published, abs=5.001e-5), step
     assert train.traces <= 5
 
 
 @pytest.mark.sweep
 def test_all_losses_and_the_names() -> None:
-    losses, model, draw, train = trained(1000)
-    for step, (ours, published) in enumerate(losses):
+    found, model, draw, train = trained(1000)
+    for step, (ours, published) in enumerate(found):
         assert ours == pytest.approx(published, abs=5.001e-5), step
     assert train.traces < 14, "once for each length"
     reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
     assert [name(model, draw) for _ in range(20)] == reference["samples"]
+
+
+@needs_compiler
+@pytest.mark.sweep
+def test_all_losses_of_one_program_in_c(tmp_path: Path) -> None:
+    """The names have twelve lengths; the program is one, and its data has all steps."""
+    _, _, _, train = trained(0)
+    docs, _ = documents(random.Random(42))
+    files = train.to_c(tmp_path, batches=[(k, docs[k]) for k in range(1000)])
+    reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
+    assert losses(files.source, 1000) == pytest.approx(reference["losses"], abs=5.001e-5)

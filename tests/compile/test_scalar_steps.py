@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compile.scalars.steps.numbers import Arithmetic, TracedNumber, functions_of_math
 from chainrule.compile.scalars.steps.state import State
 from chainrule.errors import TraceError
 from chainrule.scalar import Value
@@ -106,6 +108,7 @@ W = matrix(random.Random(5), 6, 6, 0.5)
 PARAMS = [v for row in W for v in row]
 VELOCITY = [0.0] * len(PARAMS)
 COUNT = [0.0]
+COUNTED = 3
 
 
 def small_loss(x: list[Any], target: Any) -> Any:
@@ -206,16 +209,16 @@ def test_numbers_that_are_written_in_their_place(rule: Any, there: bool) -> None
     assert np.shares_memory(loops.results(len(PARAMS), 2 * len(PARAMS)), loops.leaves) is False
 
 
-def _clip_each(grads: list[Any]) -> list[Any]:
+def clip_each(grads: list[Any]) -> list[Any]:
     return [max(-0.05, min(0.02, g)) for g in grads]
 
 
-def _clip_norm(grads: list[Any]) -> list[Any]:
+def clip_norm(grads: list[Any]) -> list[Any]:
     scale = min(1.0, 0.1 / math.sqrt(sum(g * g for g in grads)))
     return [g * scale for g in grads]
 
 
-def _largest_of_all(grads: list[Any]) -> list[Any]:
+def largest_of_all(grads: list[Any]) -> list[Any]:
     top = max(abs(g) for g in grads) + max(grads)
     return [g / top for g in grads]
 
@@ -226,7 +229,7 @@ def _of_nan(grads: list[Any]) -> list[Any]:
 
 
 @pytest.mark.usefixtures("eager_rolling")
-@pytest.mark.parametrize("clip", [_clip_each, _clip_norm, _largest_of_all, _of_nan])
+@pytest.mark.parametrize("clip", [clip_each, clip_norm, largest_of_all, _of_nan])
 def test_min_and_max_of_gradients(clip: Any) -> None:
     def f(x: float) -> Any:
         y = small_loss([0.3, -0.2, 0.5, 0.1, 0.9, -0.4], x)
@@ -241,6 +244,34 @@ def test_min_and_max_of_gradients(clip: Any) -> None:
     for k in range(6):
         same_step(f, compiled, (-1) ** k * 0.7 * k)
     assert compiled.traces == 1
+
+
+def test_other_threads_have_the_min_and_max_of_python() -> None:
+    """While a step is recorded, these write down what the recording thread alone does."""
+    nodes = Arithmetic()
+    plain = min, max
+    found: list[Any] = []
+
+    def other(x: Any) -> None:
+        found.extend([min(3, 1), max([2, 5]), max("ab", key=ord), min([], default=7)])
+        found.append(max(x for x in (1.5, 0.5)))
+        try:
+            found.append(min(x, 1.0))
+        except TraceError as error:
+            found.append(str(error))
+
+    with functions_of_math(nodes):
+        x: Any = nodes.input(("data", 0), 2.0)
+        thread = threading.Thread(target=other, args=(x,))
+        thread.start()
+        thread.join()
+        known = len(nodes.nodes)
+        assert type(min(x, 1.0)) is TracedNumber
+        assert len(nodes.nodes) > known
+    *values, refused = found
+    assert values == [1, 5, "b", 7, 1.5]
+    assert "looks at a number" in refused, "Python's own compares"
+    assert (min, max) == plain
 
 
 def test_numbers_that_a_step_computes_of_ints() -> None:
@@ -272,6 +303,47 @@ def test_eager_use_between_two_steps() -> None:
         same_step(momentum, compiled, step, 0.05)
     assert all(repr(x) == a and repr(y) == b for x, a, y, b in kept), "a float that is held changed"
     assert compiled.traces == 1
+
+
+class Trained:
+    """Equal to any other one, but with weights of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.w = matrix(random.Random(seed), 4, 4, 0.5)
+        self.moments = [0.0] * 16
+        self.steps = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trained)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def numbers(self) -> list[Any]:
+        return [*[v.data for row in self.w for v in row], *self.moments, self.steps]
+
+    def train(self, x: list[float]) -> Any:
+        y: Any = sum(v.tanh() ** 2 for v in linear(x, self.w))
+        y.backward()
+        self.steps += 1
+        for i, p in enumerate(v for row in self.w for v in row):
+            self.moments[i] = 0.9 * self.moments[i] + p.grad
+            p.data -= 0.1 * self.moments[i] / self.steps
+            p.grad = 0
+        return y
+
+    compiled = cr.jit(train)
+
+
+@pytest.mark.usefixtures("eager_rolling")
+def test_methods_train_their_own_object() -> None:
+    models, same = [Trained(1), Trained(2)], [Trained(1), Trained(2)]
+    x = [0.3, -0.2, 0.5, 0.1]
+    for k in range(12):
+        i = (k + k // 5) % 2
+        assert models[i].compiled(x).data == pytest.approx(same[i].train(x).data, rel=1e-12)
+        for a, b in zip(models, same, strict=True):
+            assert a.numbers() == pytest.approx(b.numbers(), rel=1e-11)
 
 
 def test_the_result_is_a_value_of_the_graph() -> None:

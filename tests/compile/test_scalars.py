@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import chainrule as cr
+import tests.compile.test_scalar_steps
 from chainrule.compile.scalars import tape
 from chainrule.compile.scalars.machine import codes
 from chainrule.errors import TraceError
@@ -21,6 +22,7 @@ from chainrule.models.gpt import python_draw
 from chainrule.models.scalar_gpt import ScalarGPT
 from chainrule.ops.families import rows
 from chainrule.scalar import Value
+from tests.compile import test_scalar_steps as scalar_steps
 
 POINTS = {"acosh": 1.7, "log": 0.4}
 _W = [Value(0.3), Value(-0.7), Value(1.1)]
@@ -202,3 +204,39 @@ def test_explain_names_the_lines_of_a_program() -> None:
     assert f"40 dot products of 6, from line {first + 1} of test_scalars.py\n" in text
     assert f"40 tanh, from line {second + 2} of test_scalars.py\n" in text
     assert f"1 dot products of 40, from line {second + 5} of test_scalars.py" in text
+
+
+def test_values_that_a_module_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found by the module's name, as are ints that change; deeper ones are refused."""
+
+    def f() -> Any:
+        return sum(p * p for p in scalar_steps.PARAMS)
+
+    def step() -> Any:
+        y: Any = sum(p * p for p in scalar_steps.PARAMS)
+        y.backward()
+        scalar_steps.COUNTED += 1
+        for p in scalar_steps.PARAMS:
+            p.data -= 0.01 * p.grad / scalar_steps.COUNTED
+            p.grad = 0
+        return y
+
+    before = [v.data for v in scalar_steps.PARAMS]
+    monkeypatch.setattr(scalar_steps, "COUNTED", 3)
+    compiled, trained = cr.jit(f), cr.jit(step)
+    data = list(before)
+    for k in range(5):
+        assert compiled().data == f().data
+        want = sum(x * x for x in data)
+        assert trained().data == pytest.approx(want, rel=1e-12)
+        data = [x - 0.01 * 2 * x / (4 + k) for x in data]
+        assert 4 + k == scalar_steps.COUNTED
+        assert [v.data for v in scalar_steps.PARAMS] == pytest.approx(data, rel=1e-12)
+    for v, x in zip(scalar_steps.PARAMS, before, strict=True):
+        v.data = x
+
+    def deeper() -> Any:
+        return sum(p * p for p in tests.compile.test_scalar_steps.PARAMS)
+
+    with pytest.raises(TraceError, match="let it find them by a name"):
+        cr.jit(deeper)()

@@ -311,13 +311,6 @@ def test_addresses_beyond_two_gibibytes(tmp_path: Path):
     assert got == ["10", "20", "30"] and int(address) > 1 << 31
 
 
-def test_functions_of_values_are_refused(tmp_path: Path):
-    f = cr.jit(lambda a: a * a + 1.0)
-    for write in (f.to_wasm, f.to_c):
-        with pytest.raises(TraceError, match="is a function of Values"):
-            write(tmp_path, cr.Value(2.0))
-
-
 def test_an_op_without_loops_is_named_with_its_line(tmp_path: Path):
     f = cr.jit(lambda x: cr.linalg.inv(x).sum())
     with pytest.raises(TraceError, match=r"to_wasm: inv has no loops .*test_wasm\.py:\d+"):

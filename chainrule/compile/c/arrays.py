@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.c import functions as fn
+from chainrule.compile.c.comments import comma_list
 from chainrule.compile.c.expressions import extent
 from chainrule.compile.graph.sizes import Extent, product, size_at
 from chainrule.errors import DtypeError
@@ -29,6 +30,8 @@ class Array:
     shape: tuple[Extent, ...]
     about: str
     value: Any = None
+    parts: tuple[str, ...] = ()
+    """What lies in it, for a comment of its own."""
 
     @property
     def is_inline(self) -> bool:
@@ -44,7 +47,14 @@ class Array:
             )
         size = max(1, size_at(product(self.shape), largest))
         head = f"static {'const ' if self.is_inline else ''}{fn.type_of(self.dtype)} {self.name}"
-        return f"{head}[{size}]{self._numbers()};  /* {self._shape()}{self.about} */"
+        line = f"{head}[{size}]{self._numbers()};  /* {self._shape()}{self.about} */"
+        return "".join([f"{x}\n" for x in self._parts()]) + line
+
+    def _parts(self) -> list[str]:
+        """The lines of a comment that says where parts of it begin."""
+        if not self.parts:
+            return []
+        return comma_list("/* ", self.parts, " */")
 
     def _shape(self) -> str:
         if not self.shape:

@@ -64,7 +64,9 @@ def export(
     file = file_of(path, f, ".c")
     data = file.with_suffix(".bin")
     steps = len(batches) if len(batches) > 1 else 100
-    text = source.text(_title(f, file, program, source), data.name, steps)
+    given = zip(program.inputs, source.given, strict=True)
+    parameters = sum([math.prod(t.shape) for t, g in given if g.about == "parameter"])
+    text = source.text(title(f, file, parameters), data.name, steps)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, text)
     constants = [a.value for a in source.read_constants]
@@ -73,13 +75,10 @@ def export(
     return Exported(file, data)
 
 
-def _title(f: Callable[..., Any], file: Path, program: Program, source: Source) -> list[str]:
+def title(f: Callable[..., Any], file: Path, parameters: int) -> list[str]:
+    """What a file says first, of a function with so many parameters."""
     code = getattr(f, "__code__", None)
     place = f" of {Path(code.co_filename).name}:{code.co_firstlineno}" if code is not None else ""
-    shapes: list[tuple[int, ...]] = [
-        t.shape for t, g in zip(program.inputs, source.given, strict=True) if g.about == "parameter"
-    ]
-    parameters = sum(map(math.prod, shapes))
     made = f", which has {parameters:,} parameters" if parameters else ""
     stem = file.stem
     return [

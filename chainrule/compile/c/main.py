@@ -40,6 +40,8 @@ class Reading:
     outside: Array | None
     checks: list[str]
     """What to say for each bit of `outside`: the indices that were out of range."""
+    asks_first: bool = False
+    """Whether the first call tells of that, and no other one is made then."""
 
 
 def main_text(
@@ -55,9 +57,7 @@ def main_text(
         "        if (step % header[2] == 0) fseek(file, batches_start, SEEK_SET);",
         *[f"        int64_t {s};\n        read_bytes(file, &{s}, sizeof {s});" for s in symbols],
         *([f"        read_batch({', '.join(['file', *symbols])});"] if reading.each_step else []),
-        *[f"        {call}" for call in calls],
-        *([f"        if (*{reading.outside.name}) return refuse(*{reading.outside.name});"]
-          if reading.outside else []),
+        *[f"        {call}" for call in _asking(reading, calls)],
         *[f"        {line}" for line in _print_results(reading.results)],
         "    }",
         "    fclose(file);",
@@ -73,6 +73,14 @@ def main_text(
         _writer([*reading.state, *dict.fromkeys(reading.results)]),
         "int main(int argc, char **argv) {\n" + "\n".join(lines) + "\n}\n",
     ])  # fmt: skip
+
+
+def _asking(reading: Reading, calls: Sequence[str]) -> list[str]:
+    """The calls, with the question whether anything was outside."""
+    if reading.outside is None:
+        return [*calls]
+    name, first = reading.outside.name, 1 if reading.asks_first else len(calls)
+    return [*calls[:first], f"if (*{name}) return refuse(*{name});", *calls[first:]]
 
 
 def _reader(name: str, arrays: Sequence[Array], arguments: str) -> str:
@@ -100,7 +108,7 @@ def _refusal(checks: Sequence[str]) -> str:
         for bit, words in enumerate(checks)
     ]
     return (
-        "/* Says which indices were outside. */\n"
+        "/* Says what was outside. */\n"
         "static int refuse(int64_t outside) {\n" + "".join(lines) + "    return 1;\n}\n"
     )
 

@@ -1,43 +1,30 @@
-"""A program as one C file: arrays, helpers, a function for each kernel, phases, `main`."""
+"""A program as one C file: its phases, and the arrays of these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import final
 
 from chainrule.compile.c import comments
-from chainrule.compile.c import functions as fn
 from chainrule.compile.c.arrays import SPOKEN, Array, describe_memory
-from chainrule.compile.c.main import Reading, main_text
+from chainrule.compile.c.functions_file import FunctionsFile
+from chainrule.compile.c.main import Reading
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_distinct_results
-from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.export.call_data import InputInfo, refuse_eager
+from chainrule.compile.export.call_data import InputInfo
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.statements import Kernel, Loops, loop_of
+from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.kernels import write
 from chainrule.compile.lower.matmul_choice import is_large
 from chainrule.compile.lower.plan import Plan
 from chainrule.compile.lower.planning import plan
 from chainrule.compile.target import Target
 
-_HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
 _C99 = Target()
 """Nothing is known of the processor, so that the text is the same everywhere."""
-
-
-@final
-@dataclass(slots=True)
-class _Called:
-    """A function of the file, and the kernels that are calls of it."""
-
-    name: str
-    function: Function
-    kernels: list[Kernel] = field(default_factory=list[Kernel])
 
 
 @final
@@ -68,13 +55,10 @@ class Source:
         symbols = sorted({s for n in sizes for s in n.symbols})
         check_symbols(symbols)
         self.namer = Namer(symbols)
-        self.helpers: Helpers = {}
+        self.file = FunctionsFile(self.namer, largest)
         self.slots: dict[Term, Array] = {}
         self.temporary: dict[str, list[Array]] = {p.name: [] for p in self.phases}
         self.constants: list[Array] = []
-        self._calls: dict[str, list[str]] = {}
-        self._functions: dict[str, dict[Any, _Called]] = {p.name: {} for p in self.phases}
-        self.symbols: tuple[str, ...] = ()
         self.state = [i for i, g in enumerate(given) if g.read and not g.each_step]
         self.each_step = [i for i, g in enumerate(given) if g.each_step]
         for t, g in zip(program.inputs, given, strict=True):
@@ -129,53 +113,20 @@ class Source:
     def _write(self, p: Phase) -> None:
         made = plan(p.program, _C99, is_large)
         program = write(made)
-        self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
         arrays = self._arrays(p, made, program)
-        self._calls[p.name] = [
-            line
-            for kernel in program.kernels
-            for line in self._call(p, kernel, arrays, program.symbols)
-        ]
+        self.file.add_phase(p.name, program.kernels, arrays, program.symbols)
 
-    def _call(
-        self, p: Phase, kernel: Kernel, arrays: Mapping[Buffer, Array], symbols: Sequence[str]
-    ) -> list[str]:
-        """The call of a kernel; kernels that do the same to different arrays share a function."""
-        if (loop := loop_of(kernel)) is not None:
-            inner = [y for k in loop.kernels for y in self._call(p, k, arrays, symbols)]
-            return [f"while ({arrays[loop.going].name}[0]) {{", *[f"    {y}" for y in inner], "}"]
-        refuse_eager([kernel], "to_c")
-        read, written = kernel.buffers()
-        plain = {b: f"array{i}" for i, b in enumerate(dict.fromkeys([*written, *read]))}
-        same = function(kernel, plain, symbols, self.helpers)
-        known = self._functions[p.name]
-        key = (same.parameters, same.lines)
-        if key not in known:
-            words = "_".join(comments.kernel_words(kernel)[:3])
-            name = self.namer(f"{words}_{p.name}")
-            paths = {b: arrays[b].path for b in plain}
-            known[key] = _Called(name, function(kernel, paths, symbols, self.helpers))
-        known[key].kernels.append(kernel)
-        passed = [f"{arrays[b].name} + {n}" if n else arrays[b].name for b, n in same.passed]
-        return comments.comma_list(f"{known[key].name}(", [*passed, *same.symbols], ");")
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes that the program is told."""
+        return self.file.symbols
 
     # --- the file
 
     def text(self, title: Sequence[str], data: str, steps: int) -> str:
         """The file; `title` are lines of its first comment, `data` is the name of the data's,
         `steps` how many `main` takes unless it is told."""
-        parts = [
-            _comment(title),
-            "".join([f"#include <{h}.h>\n" for h in _HEADERS]),
-            self._memory(),
-            *self._helper_texts(),
-            *[self._phase_text(p) for p in self.phases],
-            main_text(self._reading(), self._phase_calls(), self.symbols, data, steps),
-        ]
-        return "\n".join([p for p in parts if p])
-
-    def _phase_calls(self) -> list[str]:
-        return [f"{p.name}({', '.join(self._sizes_of_phase(p.name))});" for p in self.phases]
+        return self.file.text(title, self._sections(), self._reading(), data, steps)
 
     def _reading(self) -> Reading:
         inputs = [self.slots[t] for t in self.program.inputs]
@@ -189,12 +140,13 @@ class Source:
         """The constants that are too large for the text."""
         return [a for a in self.constants if not a.is_inline]
 
-    def _memory(self) -> str:
+    def _sections(self) -> list[tuple[str, list[Array]]]:
+        """The arrays, by what they are."""
         inputs = [self.slots[t] for t in self.program.inputs]
         kept = [a for a in self.slots.values() if a not in inputs and a not in self.results]
         results = [a for a in self.results if a not in inputs]
         unread = [x for x, g in zip(inputs, self.given, strict=True) if not g.read]
-        sections = [
+        return [
             ("given anew at every step", [inputs[i] for i in self.each_step]),
             ("the state, which lives on from step to step", [inputs[i] for i in self.state]),
             ("written anew at every step", unread),
@@ -203,32 +155,3 @@ class Source:
             ("kept for later parts of the step", kept),
             *[(f"used within {name}() only", found) for name, found in self.temporary.items()],
         ]
-        return "\n".join([self._section(head, list(dict.fromkeys(a))) for head, a in sections if a])
-
-    def _section(self, head: str, arrays: Iterable[Array]) -> str:
-        lines = [f"{a.declared(self.largest)}\n" for a in arrays]
-        return f"/* {head} */\n{''.join(lines)}"
-
-    def _helper_texts(self) -> list[str]:
-        return [fn.helper(name, dtype) for name, dtype in self.helpers]
-
-    def _phase_text(self, p: Phase) -> str:
-        functions = [self._function_text(c) for c in self._functions[p.name].values()]
-        arguments = ", ".join([f"int {s}" for s in self._sizes_of_phase(p.name)]) or "void"
-        head = f"static void {p.name}({arguments}) {{\n"
-        calls = "".join([f"    {line}\n" for line in self._calls[p.name]])
-        return "\n".join([f"/* ---- {p.name} ---- */\n", *functions, f"{head}{calls}}}\n"])
-
-    def _sizes_of_phase(self, phase: str) -> list[str]:
-        """The sizes that a phase is told."""
-        return [s for s in self.symbols if mentions(self._calls[phase], s)]
-
-    def _function_text(self, c: _Called) -> str:
-        head = "\n".join(comments.comma_list(f"static void {c.name}(", c.function.parameters, ")"))
-        body = "".join([f"    {line}\n" for line in c.function.lines])
-        return f"{_comment(comments.kernel_comment(c.kernels))}{head} {{\n{body}}}\n"
-
-
-def _comment(lines: Sequence[str]) -> str:
-    text = "\n".join([f"   {line}".rstrip() for line in lines])
-    return f"/* {text.strip()} */\n"

@@ -134,7 +134,7 @@ def describe_inputs(
     """The inputs of the program, in its order."""
     tensors = _tensors(variant, what)
     known = names_from_function(f, tensors)
-    argument = _argument_names(f, first.structure)
+    argument = argument_names(f, first.structure)
     out = [InputInfo(argument[i], "argument", True) for i in variant.args]
     for h, t in zip(variant.held, tensors, strict=True):
         about = "parameter" if t.requires_grad else "updated" if h.updated else "read only"
@@ -146,7 +146,7 @@ def describe_inputs(
     return out + [InputInfo("drawn", "random numbers", True) for d in variant.draws if d.read]
 
 
-def _argument_names(f: Callable[..., Any], structure: Structure) -> list[str]:
+def argument_names(f: Callable[..., Any], structure: Structure) -> list[str]:
     """By leaf of the arguments: `x`, or `batch.images` within a container."""
     positional, named = structure.children
     try:

@@ -6,7 +6,7 @@ model, which are all alike, are compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -20,7 +20,8 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Loc
 @dataclass
 class Renaming:
     """What stands for what. A counter may become an offset; a buffer may begin further on: `shifts`
-    is subtracted from every offset in it."""
+    is subtracted from every offset in it. A buffer in `segments` is several others, of which the
+    offset tells which one it is, and where that begins."""
 
     vars: dict[Var, Affine] = field(default_factory=dict[Var, Affine])
     locals: dict[Local, Local] = field(default_factory=dict[Local, Local])
@@ -28,6 +29,9 @@ class Renaming:
     shifts: Mapping[Buffer, Affine] = field(default_factory=dict[Buffer, Affine])
     exprs: Exprs = field(default_factory=Exprs)
     _memo: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    segments: Mapping[Buffer, Callable[[Affine], tuple[Buffer, int]]] = field(
+        default_factory=dict[Buffer, Callable[[Affine], tuple[Buffer, int]]]
+    )
 
     def body(self, body: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """Statements."""
@@ -112,6 +116,9 @@ class Renaming:
         return self.locals.get(local, local)
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Buffer, Affine]:
+        if (segment := self.segments.get(buffer)) is not None:
+            new, start = segment(at)
+            return new, self.affine(at) - start
         shift = self.shifts.get(buffer)
         place = self.affine(at)
         if shift is not None:

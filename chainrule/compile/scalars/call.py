@@ -7,7 +7,7 @@ arguments with the same one share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -15,11 +15,17 @@ import numpy as np
 from chainrule.compile.scalars.explained import explained
 from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.ints.failures import OnSymbolsError
-from chainrule.compile.scalars.keys import kind_of, short_key
+from chainrule.compile.scalars.keys import Split, kind_of, split_like
 from chainrule.compile.scalars.machine import loops
-from chainrule.compile.scalars.proof import proven, proven_step
-from chainrule.compile.scalars.record import DependsOnDataError, Recorder, Recording, indices
-from chainrule.compile.scalars.reroll.containers import reaches_value
+from chainrule.compile.scalars.proof import other_ints, prove, proven, proven_step
+from chainrule.compile.scalars.record import (
+    DependsOnDataError,
+    Recorder,
+    Recording,
+    indices,
+    is_number,
+)
+from chainrule.compile.scalars.reroll.containers import objects_among, reaches_value
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import StepRecorder, counting_backward
@@ -54,7 +60,7 @@ class Scalars:
         self._name = name
         self._kinds: dict[Any, Kind] = {}
         self._retraces = retraces
-        self._known = Known(any_order=any_order)
+        self.known = Known(any_order=any_order)
         self._updates = Updates(any_order=any_order)
         self._storages = Storages()
         self._latest: Variant | None = None
@@ -67,8 +73,8 @@ class Scalars:
         """What came once, and was not recorded."""
         self._key: Any = None
         """The key of what the latest variant was given."""
-        self._short: Any = None
-        """Its short key, if it has one."""
+        self._split: Split | None = None
+        """Takes arguments apart that are like those, if it can be done quickly."""
 
     def again(self, args: Sequence[Any]) -> Any:
         """The value of f for arguments like those of the latest call, where all that it read is as
@@ -76,17 +82,18 @@ class Scalars:
         variant = self._latest
         if variant is None or not variant.proven:
             return MISFIT
-        short = short_key(args)
-        if short is not None:
-            key, leaves = short
-            if key != self._short:
+        if self._split is not None:
+            if (given := self._split(args)) is None:
                 return MISFIT
+            ints, numbers = given
         else:
             leaves, structure = flatten((list(args), {}))
             if (structure, tuple([kind_of(x) for x in leaves])) != self._key:
                 return MISFIT
-        chosen = variant.chosen([x for x in leaves if type(x) is int])
-        return MISFIT if chosen is None else variant.call_if_it_stays(leaves, chosen)
+            ints = [x for x in leaves if type(x) is int]
+            numbers = [x for x in leaves if is_number(x)]
+        found = variant.found(ints)
+        return MISFIT if found is None else variant.call_if_it_stays(numbers, found)
 
     def stays(self) -> bool:
         """Whether all that the latest call could read is certainly as it was."""
@@ -116,7 +123,7 @@ class Scalars:
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
         leaves, structure = flatten((list(args), kwargs))
-        self._short = None
+        self._split = None
         key = structure, tuple([kind_of(x) for x in leaves])
         ints = [x for x in leaves if type(x) is int]
         try:
@@ -147,6 +154,28 @@ class Scalars:
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
         return self._new(kind, (leaves, structure, ints), key, (args, kwargs))
+
+    def variant_for(self, args: Any, kwargs: Any, others: Iterable[Sequence[int]]) -> Variant:
+        """What would run for these arguments: proven for other ints, which may be among `others`,
+        or for these alone. Nothing is changed. Raises `TraceError` if f runs as it is."""
+        leaves, structure = flatten((list(args), kwargs))
+        ints = [x for x in leaves if type(x) is int]
+        kind = self._kinds.setdefault((structure, tuple(map(kind_of, leaves))), Kind(len(ints)))
+        fits = [
+            v for v in kind.of(ints)
+            if v.chosen(ints) is not None and v.read.changed() is None
+        ]  # fmt: skip
+        try:
+            if kind.why:
+                raise DependsOnDataError(kind.why)
+            variant = fits[0] if fits else self._record(kind, leaves, ints, structure)
+            if not variant.proven:
+                prove(self._f, variant, (leaves, structure), [*others, *other_ints(ints)])
+            if not variant.proven:
+                variant, _ = self._variant(leaves, structure, symbolic=False)
+        except DependsOnDataError as why:
+            raise TraceError(f"{self._name} runs as it is, so no program is known: {why}") from None
+        return variant
 
     def _known_one(
         self, variant: Variant, leaves: Sequence[Any], chosen: Chosen, given: tuple[Any, Any]
@@ -180,8 +209,7 @@ class Scalars:
     def _remember(self, variant: Variant, key: Any, args: Any, kwargs: Any) -> None:
         """Let the next call that is like this one go the short way."""
         self._latest, self._key = variant, key
-        short = None if kwargs else short_key(args)
-        self._short = None if short is None else short[0]
+        self._split = None if kwargs else split_like(args)
 
     def _as_it_is(self, kind: Kind, args: Any, kwargs: Any) -> tuple[Any, bool]:
         self._latest, self._why = None, kind.why
@@ -222,19 +250,19 @@ class Scalars:
         found = step = None
         if any("backward" in names_in(f.__code__) for f in notes.functions):
             if self._calls_backward is False:
-                found = self._without_backward(recorder, symbolic)
+                found = self._without_backward(recorder, symbolic, leaves)
             if found is None:
                 of = self._f, self._name, leaves, structure, symbolic
                 found = StepRecorder(*of).record(notes)
                 self._calls_backward = found is not None
         if found is None:
-            found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+            found = recorder.record(symbolic=symbolic, lines=not self.known.framed)
         if isinstance(found, Recording):
-            runs = Runs(found.tape, self._known)
+            runs = Runs(found.tape, self.known)
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
         else:
             stays = Watcher(found.read, loops().unchanged, loops().guarded)
-            step = Step(found, self._known, self._updates, self._storages, stays)
+            step = Step(found, self.known, self._updates, self._storages, stays)
             runs = step.runs
             chosen = indices(found.check, [*ints, *[c.value for c in found.state.counts]])
             if not all(step.agrees(x, chosen) for x in found.outcomes):
@@ -247,12 +275,14 @@ class Scalars:
         args = (runs, found.structure, found.read, stays, ints, found.check, proven, step)
         return Variant(*args), found.fixed
 
-    def _without_backward(self, recorder: Recorder, symbolic: bool) -> Recording | None:
+    def _without_backward(
+        self, recorder: Recorder, symbolic: bool, leaves: Sequence[Any]
+    ) -> Recording | None:
         """What f does, if it calls no `backward`, as in the calls before; else all is as it was."""
-        put_back = State([self._f]).saved()
+        put_back = State([self._f, *objects_among(leaves)]).saved()
         with counting_backward() as calls:
             try:
-                found = recorder.record(symbolic=symbolic, lines=not self._known.framed)
+                found = recorder.record(symbolic=symbolic, lines=not self.known.framed)
             except Exception:
                 if not calls:
                     raise
@@ -265,9 +295,9 @@ class Scalars:
 
 def takes(f: Callable[..., Any] | None, leaves: Sequence[Any], *, otherwise: bool = False) -> bool:
     """Whether a call is one of Values: one is among the arguments, or, where these have neither
-    tensors nor arrays, f reaches one by itself, or it is one `otherwise`."""
+    tensors nor arrays, f or an object among these reaches one, or it is one `otherwise`."""
     if any(isinstance(x, Value) for x in leaves):
         return True
     if any(isinstance(x, Tensor | np.ndarray | np.generic) for x in leaves):
         return False
-    return otherwise or reaches_value(f)
+    return otherwise or reaches_value(f) or any(map(reaches_value, objects_among(leaves)))

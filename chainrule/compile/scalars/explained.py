@@ -72,3 +72,14 @@ def _what(family: Family) -> str:
     if family.op == LARGEST:
         return f"maxima of {most}"
     return f"dot products of {most}" if len(longest.terms[0]) == 2 else f"sums of {most}"
+
+
+def word_of(family: Family) -> str:
+    """What a family computes, in a word."""
+    if family.op == GATHER:
+        return "chosen"
+    if family.op == LARGEST:
+        return "largest"
+    long = family.op == SUM and all(r.extent > 1 for r in family.runs)
+    pairs = all(len(t) == 2 for r in family.runs for t in r.terms)
+    return "dot_product" if long and pairs else family.op

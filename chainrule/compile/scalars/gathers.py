@@ -13,6 +13,15 @@ Chosen = NDArray[np.int64]
 NONE: Chosen = np.zeros(0, np.int64)
 
 
+def as_chosen(found: Sequence[int] | None) -> Chosen | None:
+    """What was found of ints as an array; None if there is none, or one is larger than any
+    index."""
+    try:
+        return None if found is None else np.array(found, np.int64)
+    except OverflowError:
+        return None
+
+
 @final
 class Choice:
     """Where what is chosen lies: of each gather the number of its index, and an address for each

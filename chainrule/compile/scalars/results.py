@@ -16,9 +16,20 @@ from chainrule.compile.scalars.leaves import Leaves
 from chainrule.compile.scalars.lock import LOCK
 from chainrule.engine.op import Array
 from chainrule.scalar import Value
-from chainrule.scalar.rules import Made
 
-_MADE = "jit"
+
+@final
+class _Made:
+    """What made a result, read as a `Made` is; it is written at each call, which takes a third of
+    the time that a frozen one does."""
+
+    __slots__ = ("children", "partials")
+    mark = "jit"
+    singular = turned = False
+
+    def __init__(self, children: tuple[Value, ...], partials: Slopes) -> None:
+        self.children = children
+        self.partials = partials
 
 
 @final
@@ -83,7 +94,8 @@ def result_of(data: float, given: Sequence[Value], state: Leaves, slopes: Array)
     inner = [given[i] for i in apart]
     leaves = (*given, *state.values)
     v = Value(data, inner or leaves[:1], slopes[apart].tolist() if inner else [0.0])
-    v._made = Made(_MADE, children=leaves, partials=Slopes(slopes))
+    made: Any = _Made(leaves, Slopes(slopes))
+    v._made = made
     rest = [given[i] for i in outer], slopes[outer].tolist()
     v._d_a = _Handed(*rest, state, Slopes(slopes[n:]))
     return v
@@ -94,7 +106,8 @@ def result_of_state(data: float, state: Leaves, slopes: Slopes) -> Value:
     if not state.values:
         return Value(data)
     v = Value(data)
-    v._made = Made(_MADE, children=state.values, partials=slopes)
+    made: Any = _Made(state.values, slopes)
+    v._made = made
     v._a, v._b = Value(0.0), None  # gets the 0 of `_Handed`
     v._d_a = _Handed((), (), state, slopes)
     return v

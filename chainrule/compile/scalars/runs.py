@@ -59,12 +59,7 @@ class Runs:
         """The results for these numbers and those of the state, and of each its derivatives with
         respect to all leaves, a row each. `chosen` are the indices of gathers, `state` the numbers
         of the state, where they are known."""
-        x = np.empty(self.tape.leaves)
-        x[: len(given)] = given
-        if state is None:
-            self.state.read(x[len(given) :])
-        else:
-            x[len(given) :] = state
+        x = self._numbers(given, state)
         if self.loops is not None:
             return self.loops.run(x, chosen)
         self._calls += 1
@@ -79,6 +74,27 @@ class Runs:
         found = self.tape.run(x, chosen)
         self._spent += perf_counter() - start
         return found
+
+    def _numbers(self, given: Sequence[float], state: Array | None) -> Array:
+        """Those of all leaves."""
+        x = np.empty(self.tape.leaves)
+        x[: len(given)] = given
+        if state is None:
+            self.state.read(x[len(given) :])
+        else:
+            x[len(given) :] = state
+        return x
+
+    def settle(
+        self, given: Sequence[float], chosen: Chosen = NONE, state: Array | None = None
+    ) -> None:
+        """Make the loops now, if there are to be any; see `run`."""
+        x = self._numbers(given, state)
+        if not self._decided and self._known.framed:
+            self._take_frame(x, chosen)
+        if not self._decided:
+            self._decided = True
+            self._roll(x, chosen)
 
     def stay_tape(self, why: str) -> None:
         """Make no loops."""
@@ -110,12 +126,22 @@ class Runs:
 
     def _take(self, loops: Rolled, numbers: Array, chosen: Chosen) -> bool:
         """Take these loops if they agree with the tape."""
+        if self._agrees(loops, numbers, chosen):
+            self.loops, self.alone = loops, self._known.why
+        return self.loops is not None
+
+    def agrees_with(
+        self, loops: Rolled, given: Sequence[float], chosen: Chosen, state: Array
+    ) -> bool:
+        """Whether loops give what the tape does; see `run`."""
+        return self._agrees(loops, self._numbers(given, state), chosen)
+
+    def _agrees(self, loops: Rolled, numbers: Array, chosen: Chosen) -> bool:
+        """The same for these numbers of all leaves, and for others."""
         moved = numbers * (1 + 0.01 * np.cos(np.arange(len(numbers))))
         calls = (numbers, chosen), (moved, self.tape.gathers.other(chosen))
         exact = not self._known.any_order
-        if all(_agree(self.tape.run(*x), loops.run(*x), exact) for x in calls):
-            self.loops, self.alone = loops, self._known.why
-        return self.loops is not None
+        return all(_agree(self.tape.run(*x), loops.run(*x), exact) for x in calls)
 
 
 def _agree(want: Results, got: Results, exact: bool) -> bool:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import numpy as np
-
-from chainrule.compile.scalars.gathers import NONE, Chosen
+from chainrule.compile.scalars.gathers import Chosen, as_chosen
 from chainrule.compile.scalars.ints.symbolic import Check
 from chainrule.compile.scalars.results import result_of
 from chainrule.compile.scalars.runs import Runs
@@ -43,26 +41,27 @@ class Variant:
     step: Step | None = None
     """What runs if it is a whole step."""
 
-    def chosen(self, ints: Sequence[int]) -> Chosen | None:
-        """The indices of its gathers for these ints, None if it does something else for them."""
+    def found(self, ints: Sequence[int]) -> tuple[int, ...] | None:
+        """What its condition gives for these ints, None if it does something else for them."""
         if self.check is None:
-            return NONE if tuple(ints) == self.ints else None
+            return () if tuple(ints) == self.ints else None
         if self.step is not None and self.step.state.counts:
             ints = [*ints, *[c.value for c in self.step.state.counts]]
             if set(map(type, ints)) != {int}:
                 return None
-        found = self.check(ints)
-        try:
-            return None if found is None else np.array(found, np.int64)
-        except OverflowError:  # an int that is larger than all indices
-            return None
+        return self.check(ints)
 
-    def call_if_it_stays(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
-        """What `call` gives if all that f reads is certainly as it was; else `MISFIT`."""
+    def chosen(self, ints: Sequence[int]) -> Chosen | None:
+        """The same as an array, which begins with the indices of its gathers."""
+        return as_chosen(self.found(ints))
+
+    def call_if_it_stays(self, numbers: Sequence[Any], found: tuple[int, ...]) -> Any:
+        """What `call` gives for leaves of which these are the `numbers`, if all that f reads is
+        certainly as it was; else `MISFIT`."""
         if self.step is not None:
-            floats = [x for x in leaves if type(x) is float]
-            return self.step.call_if_it_stays(floats, chosen)
-        return self.call(leaves, chosen) if self.stays() else MISFIT
+            return self.step.call_if_it_stays(numbers, found)
+        chosen = as_chosen(found)
+        return MISFIT if chosen is None or not self.stays() else self.call(numbers, chosen)
 
     def call(self, leaves: Sequence[Any], chosen: Chosen) -> Any:
         """The function's value for arguments with these leaves."""

@@ -79,6 +79,7 @@ def _run(tracer: Tracer, left: Outcome, leaves: Sequence[Any], call: Call) -> No
         found, left.structure = flatten(result)
         tracer.arrays.check_done()
         for x in found:
+            _refuse_value(x)
             tracer.arrays.check_read(x)
             left.results.append(_note_result(tracer, left, x))
         note_derivative(tracer, left)
@@ -93,6 +94,16 @@ def _run(tracer: Tracer, left: Outcome, leaves: Sequence[Any], call: Call) -> No
                 left.changed.append((i, given[i].node))
         for lift in list(tracer.lifts):
             _note_updates(tracer, left, lift)
+
+
+def _refuse_value(x: Any) -> None:
+    """A `Value` that is returned was found where nobody looked for one: it would stay as it is."""
+    module = sys.modules.get("chainrule.scalar.value")
+    if module is not None and isinstance(x, module.Value):
+        raise TraceError(
+            f"jit: the function returns {x!r}, but reaches no Value by a name, an attribute or an "
+            "item (it may find them through a module of a module): let it find them by a name"
+        )
 
 
 def _placeholder(tracer: Tracer, left: Outcome, i: int, x: Any) -> Any:

@@ -35,20 +35,11 @@ class Description:
         at, results = self.addresses, list(self.inputs.results)
         outside = at.buffers[results.pop()] if checks else None
         state = [*self._inputs(self.inputs.state, each_step=False), *_generators(at)]
-        return {
-            "version": VERSION,
-            "name": getattr(f, "__name__", "step"),
-            "sizes": [
-                {"name": s, "address": place, "largest": self.sizes[s]}
-                for s, place in at.sizes.items()
-            ],
-            "inputs": _with_unique_names(self._inputs(self.inputs.call, each_step=True)),
-            "state": _with_unique_names(state),
-            "results": _with_unique_names(self._results(f, results)),
-            "call": [at.call.begin, at.call.size],
-            "returned": [at.results.begin, at.results.size],
-            "outside": outside and {"address": outside, "words": [*map(without_folders, checks)]},
-        }
+        sizes = [
+            {"name": s, "address": place, "largest": self.sizes[s]} for s, place in at.sizes.items()
+        ]
+        entries = self._inputs(self.inputs.call, each_step=True), state, self._results(f, results)
+        return described(f, at, sizes, entries, outside, checks)
 
     def _entry(
         self, name: str, about: str, b: Buffer, shape: Sequence[Extent], dtype: Any
@@ -70,6 +61,30 @@ class Description:
     def _results(self, f: Callable[..., Any], buffers: Sequence[Buffer]) -> list[Entry]:
         rows = zip(name_results(f, len(buffers)), buffers, self.layout.results, strict=False)
         return [self._entry(name, "result", b, s.shape, s.dtype) for name, b, s in rows]
+
+
+def described(
+    f: Callable[..., Any],
+    addresses: Addresses,
+    sizes: Sequence[Entry],
+    entries: tuple[list[Entry], list[Entry], list[Entry]],
+    outside: int | None,
+    checks: Sequence[str],
+) -> Entry:
+    """What a module of `f` says of itself: the `entries` are its inputs, its state, its results;
+    at `outside` lies which of the `checks` failed."""
+    inputs, state, results = entries
+    return {
+        "version": VERSION,
+        "name": getattr(f, "__name__", "step"),
+        "sizes": sizes,
+        "inputs": _with_unique_names(inputs),
+        "state": _with_unique_names(state),
+        "results": _with_unique_names(results),
+        "call": [addresses.call.begin, addresses.call.size],
+        "returned": [addresses.results.begin, addresses.results.size],
+        "outside": outside and {"address": outside, "words": [*map(without_folders, checks)]},
+    }
 
 
 def _generators(addresses: Addresses) -> list[dict[str, Any]]:

@@ -33,8 +33,14 @@ Drawing = tuple[Draw, Buffer | None, Extent]
 _I1, _I32, _VOID = ir.IntType(1), ir.IntType(32), ir.VoidType()
 
 
-def emit(program: Loops, addresses: Addresses, draws: Sequence[Drawing]) -> str:
-    """The module of `program`, as text, which begins with its `draws`."""
+def emit(
+    program: Loops,
+    addresses: Addresses,
+    draws: Sequence[Drawing],
+    asked: tuple[int, Buffer] | None = None,
+) -> str:
+    """The module of `program`, as text, which begins with its `draws`. With `asked` a call ends
+    after so many kernels if the buffer, one int64, is not 0 then."""
     out = Module.of(program, TargetModule("chainrule", WASM))
     step = ir.Function(out.ir, ir.FunctionType(_VOID, []), STEP)
     b = ir.IRBuilder(step.append_basic_block())
@@ -47,11 +53,19 @@ def emit(program: Loops, addresses: Addresses, draws: Sequence[Drawing]) -> str:
     for draw, to, count in draws:
         g = _address(addresses.generators[draw.generator])
         fill(b, draw, g, None if to is None else pointers[to], size_of(b, count, symbols))
-    for kernel in program.kernels:
+    for i, kernel in enumerate(program.kernels):
+        if asked is not None and i == asked[0]:
+            _end_unless_zero(b, pointers[asked[1]])
         call_kernel(out, b, kernel, pointers, symbols, nobody, shared, None)
     b.ret_void()
     _write_steps(out.ir, step, addresses)
     return str(out.ir)
+
+
+def _end_unless_zero(b: Any, place: Any) -> None:
+    wrong = b.icmp_signed("!=", b.load(place, typ=I64), ir.Constant(I64, 0))
+    with b.if_then(wrong):
+        b.ret_void()
 
 
 def _address(at: int) -> Any:

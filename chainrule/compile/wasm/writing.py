@@ -72,14 +72,9 @@ def module_of(
     batch = read_batch(variant, call.leaves, "to_wasm", drawn=False)
     loops, layout = schedule(native.program, WASM)
     refuse_eager(loops.kernels, "to_wasm")
-    sizes = _largest(batch.sizes, largest)
+    sizes = largest_sizes(batch.sizes, largest)
     inputs = Inputs.of(layout, given, sum([d.read for d in variant.draws]))
     addresses = assign_addresses(layout, inputs, [d.generator for d in draws], sizes)
-    if addresses.end >= MOST:
-        raise ConfigError(
-            f"to_wasm: the program needs {addresses.end:,} bytes, and a module has at most "
-            f"{MOST:,}: make the batch smaller"
-        )
     read, rest = [d.read for d in variant.draws], iter(inputs.drawn)
     drawings: list[Drawing] = []
     for draw, is_read in zip(draws, read, strict=True):
@@ -89,8 +84,20 @@ def module_of(
         addresses, inputs, given, read_state(variant, "to_wasm"), batch, layout.symbols
     )
     about = Description(layout, addresses, inputs, given, sizes).of(f, native.checks)
+    return linked(emit(loops, addresses, drawings), addresses, starts, about)
+
+
+def linked(
+    text: str, addresses: Addresses, starts: Sequence[Start], about: Mapping[str, Any]
+) -> bytes:
+    """The module of a program in LLVM's language, which says `about` itself where things lie."""
+    if addresses.end >= MOST:
+        raise ConfigError(
+            f"to_wasm: the program needs {addresses.end:,} bytes, and a module has at most "
+            f"{MOST:,}: make the batch smaller"
+        )
     return link(
-        _object(emit(loops, addresses, drawings)),
+        _object(text),
         {STEP: STEP, STEPS: STEPS},
         stack=STACK,
         data=addresses.end,
@@ -117,7 +124,7 @@ def _compile(text: str) -> bytes:
     return to.emit_object(made)
 
 
-def _largest(now: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, int]:
+def largest_sizes(now: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, int]:
     """By symbol, the size for which there is to be room: at least that of the arguments."""
     for s in largest:
         if s not in now:

@@ -84,8 +84,16 @@ class Steps:
         end = f"return ({''.join([f'{x}, ' for x in names])})"
         body = "\n    ".join([*self._lines, end])
         space: dict[str, Any] = dict(self._tables)
-        exec(compile(f"def check(a):\n    {body}\n", "<ints>", "exec"), space)
+        source = f"def check(a):\n    {body}\n"
+        exec(compile(source, "<ints>", "exec"), space)
+        space["check"].__doc__ = source
         return space["check"]
+
+
+def source_of(check: Check) -> tuple[str, dict[str, tuple[int, ...]]]:
+    """The source of a compiled check, and the tables that it reads."""
+    space: dict[str, Any] = getattr(check, "__globals__", {})
+    return check.__doc__ or "", {k: x for k, x in space.items() if isinstance(x, tuple)}
 
 
 @final

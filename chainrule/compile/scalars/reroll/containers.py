@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.compile.trace.guards.followed import is_followed_file
 from chainrule.compile.trace.guards.reach import names_in
 from chainrule.engine.tensors import Tensor
 from chainrule.scalar import Value
@@ -34,7 +35,12 @@ def parts(x: Any) -> Iterator[tuple[Any, Any]]:
             yield from ((f"default {i}", d) for i, d in enumerate(x.__defaults__ or ()))
             if not (x.__module__ or "").startswith("chainrule."):
                 names = dict.fromkeys(names_in(x.__code__))  # in the order of their use
-                yield from ((n, x.__globals__[n]) for n in names if n in x.__globals__)
+                found = [(n, x.__globals__[n]) for n in names if n in x.__globals__]
+                yield from found
+                for name, module in found:
+                    if isinstance(module, ModuleType) and is_followed_file(module):
+                        inside = vars(module)
+                        yield from ((f"{name}.{n}", inside[n]) for n in names if n in inside)
         case MethodType():
             yield "self", x.__self__
             yield "function", x.__func__
@@ -45,9 +51,30 @@ def parts(x: Any) -> Iterator[tuple[Any, Any]]:
         case _ if isinstance(x, _ARRAYS):
             pass
         case _:
-            inside = getattr(x, "__dict__", None)
-            if isinstance(inside, Mapping):
-                yield from cast("Mapping[Any, Any]", inside).items()
+            own = getattr(x, "__dict__", None)
+            if isinstance(own, Mapping):
+                yield from cast("Mapping[Any, Any]", own).items()
+
+
+def objects_among(leaves: Sequence[Any]) -> list[Any]:
+    """What a function may find Values in of its arguments' leaves: `self`, say."""
+    return [x for x in leaves if not isinstance(x, (*PLAIN, *_ARRAYS, Value))]
+
+
+def named(roots: Sequence[Any]) -> dict[str, Any]:
+    """A function and objects among its arguments, by names to be walked from."""
+    f, *objects = roots
+    return {"function": f, **{f"argument{i or ''}": x for i, x in enumerate(objects)}}
+
+
+def entry_of(f: FunctionType, name: str) -> tuple[dict[str, Any], str]:
+    """The dictionary that a name of `parts` is of, and the key there: of the function's module, or
+    of a module that it names."""
+    module, _, key = name.rpartition(".")
+    if not module:
+        return f.__globals__, name
+    named: ModuleType = f.__globals__[module]
+    return vars(named), key
 
 
 def reaches_value(root: Any) -> bool:

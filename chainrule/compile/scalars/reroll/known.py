@@ -97,6 +97,28 @@ class Known:
             alike[:] = [made, *alike[: TRIED - 1]]
         return Rolled(tape, made, code)
 
+    def common(self, tapes: Sequence[Recorded]) -> list[Rolled] | str:
+        """The loops of tapes of several sizes by one code, or why there is none."""
+        for frame, code in self._frames:
+            if not isinstance(made := _fits(frame, tapes), str):
+                return [Rolled(t, m, code) for t, m in zip(tapes, made, strict=True)]
+        if len({len(t.code) for t in tapes}) < 2:
+            return "they do as many operations, but others"
+        small, *_, big = sorted(tapes, key=lambda t: len(t.code))
+        ends: list[tuple[Recorded, Families]] = []
+        for tape in (small, big):
+            made = rolled(tape)
+            if isinstance(made, str):
+                return made
+            ends.append((tape, made))
+        if isinstance(found := self._framed(*ends), str):
+            return found
+        frame, code = self._frames[0]
+        made = _fits(frame, tapes)
+        if isinstance(made, str):
+            return made
+        return [Rolled(t, m, code) for t, m in zip(tapes, made, strict=True)]
+
     def _written(self, tape: Recorded, made: Families) -> tuple[Loops, list[Any]]:
         return written(tape, made, any_order=self.any_order)
 
@@ -157,6 +179,17 @@ class Known:
             loops = written_straight(tape, made, there, any_order=self.any_order)
             code = self._codes[form] = Code(loops, any_order=self.any_order)
         return Straight(tape, made, code, there)
+
+
+def _fits(frame: Frame, tapes: Sequence[Recorded]) -> list[Families] | str:
+    """The families of tapes by a frame, or why one of them has none."""
+    out: list[Families] = []
+    for tape in tapes:
+        made = frame.fit(tape)
+        if isinstance(made, str):
+            return made
+        out.append(made)
+    return out
 
 
 def _form(tape: Recorded, made: Families) -> Hashable:

@@ -61,13 +61,14 @@ class Code:
         layout = Layout((), objects, [], scratch, lives)
         self._block = Block(layout, (), Lender(), named=False)
         self.memory = self._block.scratch, self._block.sizes
-        self._objects = objects
+        self.objects = objects
+        """The memory that a caller has."""
         self.lock = threading.Lock()
         """For the memory that all who run this share."""
 
     def arrays(self) -> list[Array]:
         """New memory for what a caller has."""
-        return [np.zeros(b.shape, b.dtype) for b in self._objects]
+        return [np.zeros(b.shape, b.dtype) for b in self.objects]
 
     def run(self, addresses: Any) -> None:
         """Run it for the arrays that lie there."""
@@ -87,21 +88,21 @@ class Rolled:
         self.spots = made.spots
         self.first = tape.given if made.sizes is None else made.sizes.first
         """Where the numbers of the state begin."""
-        self._arrays = code.arrays()
-        constants, parameters, sizes, *tables = self._arrays[_CONSTANTS:]
+        self.arrays = code.arrays()
+        constants, parameters, sizes, *tables = self.arrays[_CONSTANTS:]
         constants[: len(tape.constant_data)] = tape.constant_data
         if made.sizes is not None:
             parameters[: len(made.sizes.parameters)] = made.sizes.parameters
             sizes[: len(made.sizes.numbers)] = made.sizes.numbers
         for array, table in zip(tables, made.tables(), strict=True):
             array[:] = table.values
-        self.numbers, self.seeds, self.out, self.slopes = self._arrays[:_CONSTANTS]
+        self.numbers, self.seeds, self.out, self.slopes = self.arrays[:_CONSTANTS]
         self.choices = [
             (array, *made.chosen[id(table)])
             for array, table in zip(tables, made.tables(), strict=True)
             if id(table) in made.chosen
         ]
-        self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
+        self.addresses = (ctypes.c_void_p * len(self.arrays))(*map(id, self.arrays))
 
     def share(self, numbers: Array, slopes: Array) -> None:
         """Let this be the memory of the numbers and of their derivatives."""
@@ -150,8 +151,8 @@ class Straight:
     ) -> None:
         self.families = made
         self.code = code
-        self._arrays = code.arrays()
-        self.leaves, constants, *rest = self._arrays
+        self.arrays = code.arrays()
+        self.leaves, constants, *rest = self.arrays
         constants[: len(tape.constant_data)] = tape.constant_data
         tables = made.tables()
         for array, table in zip(rest, tables, strict=False):
@@ -160,11 +161,12 @@ class Straight:
         outputs = dict(zip(sources, rest[len(tables) :], strict=True))
         for i, at in homes.items():
             outputs[i] = self.leaves[at : at + made.families[i].size]
-        outputs |= {LEAVES: self._arrays[0], CONSTANTS: constants}
+        outputs |= {LEAVES: self.arrays[0], CONSTANTS: constants}
+        self.homes = homes
         self._results = made.results
         self._sources = outputs
         self._rows: dict[tuple[int, int], Callable[[], Array]] = {}
-        self.addresses = (ctypes.c_void_p * len(self._arrays))(*map(id, self._arrays))
+        self.addresses = (ctypes.c_void_p * len(self.arrays))(*map(id, self.arrays))
 
     def run(self, fill: Callable[[Array], None]) -> None:
         """Compute the results for the numbers of all leaves, which `fill` writes to an array."""

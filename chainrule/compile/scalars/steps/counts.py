@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, cast, final
 
+from chainrule.compile.scalars.reroll.containers import entry_of
 from chainrule.engine.provenance import location
 
 
@@ -30,7 +31,10 @@ class Count:
         if not isinstance(f, FunctionType):
             return _names(f)[self.name]
         cell = _cells(f).get(self.name)
-        return f.__globals__[self.name] if cell is None else cell.cell_contents
+        if cell is not None:
+            return cell.cell_contents
+        names, key = entry_of(f, self.name)
+        return names[key]
 
     def write(self, x: Any) -> None:
         """Let this be there."""
@@ -40,15 +44,17 @@ class Count:
         elif (cell := _cells(f).get(self.name)) is not None:
             cell.cell_contents = x
         else:
-            f.__globals__[self.name] = x
+            names, key = entry_of(f, self.name)
+            names[key] = x
 
     @property
-    def names(self) -> dict[Any, Any] | None:
-        """The dictionary that has it; None of a variable of an enclosing function."""
+    def entry(self) -> tuple[dict[Any, Any] | None, Any]:
+        """The dictionary that has it, and the key there; None of a variable of an enclosing
+        function."""
         f = self.holder
-        if isinstance(f, FunctionType):
-            return None if self.name in _cells(f) else f.__globals__
-        return _names(f)
+        if not isinstance(f, FunctionType):
+            return _names(f), self.name
+        return (None, self.name) if self.name in _cells(f) else entry_of(f, self.name)
 
     @property
     def cell(self) -> Any:
@@ -83,10 +89,11 @@ def writing_line(functions: Sequence[FunctionType], name: Any) -> str:
 
 def _store(code: CodeType, name: Any) -> int | None:
     keys: dict[int, bool] = {}
+    short = name.rpartition(".")[2] if isinstance(name, str) else name
     line = 0
     for x in dis.get_instructions(code):
         line = x.starts_line or line if type(x.starts_line) is int else line
-        if x.opname in _STORES and x.argval == name:
+        if x.opname in _STORES and x.argval in (name, short):
             return x.offset
         if x.opname == "LOAD_CONST" and type(x.argval) is str and x.argval == name:
             keys[line] = True

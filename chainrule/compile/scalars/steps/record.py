@@ -17,7 +17,7 @@ from chainrule.compile.scalars.ints.subscripts import seeing
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
 from chainrule.compile.scalars.lines import Lines, noting_lines
 from chainrule.compile.scalars.reads import Reads
-from chainrule.compile.scalars.reroll.containers import stands
+from chainrule.compile.scalars.reroll.containers import named, objects_among, stands
 from chainrule.compile.scalars.steps.counts import Count, writing_line
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
 from chainrule.compile.scalars.steps.numbers import TracedNumber, functions_of_math, number_of
@@ -55,8 +55,8 @@ class StepRecorder:
         self._name = name
         self._leaves = leaves
         self._structure = structure
-        self._state = State([f])
-        self._where = where = stands({"function": f})
+        self._state = State([f, *objects_among(leaves)])
+        self._where = where = stands(named(self._state.roots))
         apart = (("", 1), (0,))
         order_of = ranked(where)
         self._state.values.sort(key=lambda v: order_of(where.get(id(v), apart)))
@@ -92,7 +92,7 @@ class StepRecorder:
             for k in self._written:
                 notes.forget_items(state.lists[k])
             for c in state.counts:
-                notes.forget(c.names, c.name, c.cell)
+                notes.forget(*c.entry, c.cell)
             guards = notes.finish()
             self._open(outcome, self._where)
             with seeing(notes.functions):

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, ClassVar, cast, final
 
 from chainrule.compile.scalars.ints.symbolic import SymbolicInt
-from chainrule.compile.scalars.reroll.containers import PLAIN, parts
+from chainrule.compile.scalars.reroll.containers import PLAIN, entry_of, parts
 from chainrule.compile.scalars.steps.counts import Count, can_count
 from chainrule.compile.scalars.steps.numbers import TracedNumber
 from chainrule.scalar import Value
@@ -27,6 +27,7 @@ class State:
 
     def __init__(self, roots: Sequence[Any]) -> None:
         State.made += 1
+        self.roots = tuple(roots)
         self.values: list[Value] = []
         self.lists: list[list[Any]] = []
         self.ints: list[list[Any]] = []
@@ -132,8 +133,10 @@ def _restore(holder: Any, before: list[tuple[Any, Any]]) -> None:
         for name, x in before:
             if name in cells:
                 cells[name].cell_contents = x
-            elif name in holder.__globals__:
-                holder.__globals__[name] = x
+            else:
+                names, key = entry_of(holder, name)
+                if key in names:
+                    names[key] = x
     elif isinstance(holder, set):
         held = cast("set[Any]", holder)
         held.clear()

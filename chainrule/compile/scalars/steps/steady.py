@@ -7,6 +7,7 @@ update's loops read the state's arrays. From then on a call is one call of machi
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -76,6 +77,9 @@ class Steady:
         self._words = np.array(self._rows, np.int64)
         self._address = self._words.ctypes.data
         self._play = player()
+        self._slopes = loops.slopes[loops.first :]
+        self._to: Any = self._chosen
+        self._pack = struct.Struct(f"={len(chosen)}q").pack_into
 
     def _add(self, *words: int) -> None:
         self._rows += [*words, *[0] * (WORDS - len(words))]
@@ -184,31 +188,35 @@ class Steady:
     @property
     def slopes(self) -> Array:
         """The derivatives of the latest run, which the next one writes over."""
-        return self._loops.slopes[self._loops.first :]
+        return self._slopes
 
-    def run(self, floats: Sequence[float], chosen: Chosen, watched: bool) -> float | None:
+    def run(self, floats: Sequence[float], found: Sequence[int], watched: bool) -> float | None:
         """The result, if everything is in its place, and if what is `watched` is as it was: then
-        the step is done."""
+        the step is done. `found` are the ints that are chosen."""
         leaves, loops = self._storage.leaves, self._loops
         if not leaves.follows(self._effects) or self._storage.version != self._version:
             return None
         if watched and self._stays.asked and not self._stays():
             return None
-        if not all(x.hollow for x in self._hollow):
-            return None
+        for x in self._hollow:
+            if not x.hollow:
+                return None
         skipped = 0 if watched else 1
         if floats:
             loops.numbers[: self._floats] = floats
             for to, places in self._given:
                 to[:] = np.take(floats, places)
-        self._chosen[:] = chosen
+        try:
+            self._pack(self._to, 0, *found)
+        except struct.error:  # an int that is larger than all indices
+            return None
         with loops.code.lock, self._update.code.lock:
             count = self._count - skipped
             if self._play(self._address + 8 * WORDS * skipped, count) < count:
                 return None
             result = float(loops.out[0])
         leaves.count_step()
-        if self._made.any():
+        if self._written and self._made.any():
             for x, made in zip(self._written, self._made.tolist(), strict=True):
                 x.note_made(made)
             self._storage.version += any(x.scattered for x in self._written)

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.scalars.gathers import Chosen
+from chainrule.compile.scalars.gathers import Chosen, as_chosen
 from chainrule.compile.scalars.reroll.known import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.results import Slopes, result_of_state
@@ -51,34 +51,36 @@ class Step:
         self.structure = found.structure
         self._storage = storage = storages.of(state)
         rank = {id(v): i for i, v in enumerate(state.values)}
-        self._places = np.array([rank.get(id(v), -1) for v in found.tape.state], np.int64)
-        if (self._places < 0).any():
+        self.places = np.array([rank.get(id(v), -1) for v in found.tape.state], np.int64)
+        if (self.places < 0).any():
             raise TraceError("jit: a step reads a Value that it reaches by no name")
         self._floats = len(first.leaves)
-        self._scalars = len(first.steps.scalars)
+        self.scalars = len(first.steps.scalars)
         self._counts = slice(len(first.steps.indices), len(first.steps.indices) + len(first.counts))
         self._room = 0
         self._room_of: Rolled | None = None
         outputs: list[int] = []
         each = [self._effects_of(first, kind, left, outputs) for kind, left in _left(first)]
         effects = Effects([w for p in each for w in p.writes], [f for p in each for f in p.fills])
-        self._effects = storage.effects(effects)
-        self._returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
-        self.update = updates.update(first.nodes, outputs, self._effects)
+        self.effects = storage.effects(effects)
+        self.returned = [_returned(y, first, outputs) for y in flatten(first.returned)[0]]
+        self._is_root = self.structure.kind is None and self.returned == [("value", 0)]
+        """Whether it returns what `backward` is called on, and nothing else."""
+        self.update = updates.update(first.nodes, outputs, self.effects)
         kinds = self.update.tape.kinds
         self._needed = [k for k in storage.kinds() if k in kinds or k == (DATA,)]
         self._moved = False
         self._steady: Steady | None = None
         self._zeros = np.zeros(len(state.values))
 
-    def _room_in_order(self, loops: Rolled) -> int:
+    def room_in_order(self, loops: Rolled) -> int:
         """How many numbers of Values the loops have room for, if those are the first of the state,
         in its order; else 0."""
         if self._room_of is not loops:
             self._room_of = loops
             given, first = self._floats, loops.first
             room = len(loops.numbers) - first
-            in_order = np.array_equal(loops.spots[given:] - first, self._places)
+            in_order = np.array_equal(loops.spots[given:] - first, self.places)
             one = len(loops.families.results) == 1
             one = one and np.array_equal(loops.spots[:given], np.arange(given))
             fits = in_order and one and room <= len(self.state.values)
@@ -105,35 +107,61 @@ class Step:
     def call(self, floats: Sequence[float], chosen: Chosen) -> Any:
         """The value of the step, which is done."""
         with LOCK:
-            y = self._call_steadily(floats, chosen, watched=False)
+            found = chosen.tolist()
+            y = self._call_steadily(floats, found, watched=False)
             y = self._call_slowly(floats, chosen) if y is MISFIT else y
-            self._count(chosen)
+            self._count(found)
             return y
 
-    def call_if_it_stays(self, floats: Sequence[float], chosen: Chosen) -> Any:
-        """The same if all that the step reads is certainly as it was; else `MISFIT`."""
+    def call_if_it_stays(self, floats: Sequence[float], found: Sequence[int]) -> Any:
+        """The same if all that the step reads is certainly as it was; else `MISFIT`. `found` are
+        the ints that are chosen."""
         with LOCK:
-            y = self._call_steadily(floats, chosen, watched=True)
+            y = self._call_steadily(floats, found, watched=True)
             if y is MISFIT and self._stays():
-                y = self._call_slowly(floats, chosen)
+                chosen = as_chosen(found)
+                y = MISFIT if chosen is None else self._call_slowly(floats, chosen)
             if y is not MISFIT:
-                self._count(chosen)
+                self._count(found)
             return y
 
-    def _count(self, chosen: Chosen) -> None:
+    def settle(self, floats: Sequence[float], chosen: Chosen, *, graph: bool = True) -> None:
+        """Make its loops now, if there are to be any, for a call with these numbers: those of the
+        `graph`, and of the update. Nothing that it trains is changed."""
+        with LOCK:
+            self.update.reclaim()
+            given = self._storage.load(self._needed)
+            if graph:
+                self.runs.settle(floats, chosen, given[DATA,][self.places])
+            results, _, slope = self._differentiate(given[DATA,], floats, chosen)
+            self.update.settle(self._inputs(given, floats, chosen, results, slope))
+
+    def agrees_with(self, loops: Rolled, floats: Sequence[float], chosen: Chosen) -> bool:
+        """Whether loops give what the tape does for the data as they are and for others."""
+        with LOCK:
+            data = self._storage.load([(DATA,)])[DATA,]
+            return self.runs.agrees_with(loops, floats, chosen, data[self.places])
+
+    def _count(self, found: Sequence[int]) -> None:
         """Write the ints that the step changes."""
         if self.state.counts:
-            for c, x in zip(self.state.counts, chosen[self._counts].tolist(), strict=True):
+            for c, x in zip(self.state.counts, found[self._counts], strict=True):
                 c.write(x)
 
-    def _call_steadily(self, floats: Sequence[float], chosen: Chosen, *, watched: bool) -> Any:
+    def _call_steadily(
+        self, floats: Sequence[float], found: Sequence[int], *, watched: bool
+    ) -> Any:
         """The value of the step if its commands can be run; else `MISFIT`."""
         self.update.reclaim()
         steady = self._steady
-        done = None if steady is None else steady.run(floats, chosen, watched)
+        done = None if steady is None else steady.run(floats, found, watched)
         if done is None or steady is None:
             return MISFIT
-        slopes = self.update.lend(Slopes(steady.slopes, self._places))
+        slopes = self.update.lend(Slopes(steady.slopes, self.places))
+        if self._is_root:
+            y = result_of_state(done, self.runs.state, slopes)
+            y._g = 1
+            return y
         return self._result([done], [slopes], self.update.outputs)
 
     def _call_slowly(self, floats: Sequence[float], chosen: Chosen) -> Any:
@@ -141,7 +169,7 @@ class Step:
         given = self._storage.load(self._needed)
         results, slopes, slope = self._differentiate(given[DATA,], floats, chosen)
         outputs = self.update.run(self._inputs(given, floats, chosen, results, slope))
-        self._storage.store(self._effects, outputs)
+        self._storage.store(self.effects, outputs)
         y = self._result(results, slopes, outputs)
         self._steady = self._commands(chosen)
         return y
@@ -151,21 +179,21 @@ class Step:
         loops, straight = self.runs.loops, self.update.loops
         if loops is None or straight is None:
             return None
-        room = self._room_in_order(loops)
+        room = self.room_in_order(loops)
         if not room:
             return None
         if not self._moved:
             self._move()
         if not self._storage.leaves.hollow:
             return None
-        sizes = self._floats, room, self._scalars
+        sizes = self._floats, room, self.scalars
         of = (self.update.tape, straight), sizes, chosen, self._stays
-        return steady(self._storage, self._effects, loops, *of)
+        return steady(self._storage, self.effects, loops, *of)
 
     def _result(self, results: Sequence[float], slopes: Sequence[Slopes], outputs: Outputs) -> Any:
         """What the step returns."""
         out: list[Any] = []
-        for kind, i in self._returned:
+        for kind, i in self.returned:
             if kind == "number":
                 out.append(float(outputs(i, i + 1)[0]))
             else:
@@ -187,13 +215,13 @@ class Step:
     ) -> tuple[Sequence[float], Sequence[Slopes], Array]:
         """The results; the derivatives of each; those of the first by the places of the state."""
         loops, first = self.runs.loops, self._floats
-        room = 0 if loops is None else self._room_in_order(loops)
+        room = 0 if loops is None else self.room_in_order(loops)
         if loops is not None and room:
             result, found = loops.once(floats, data[:room], chosen)
-            return [result], [Slopes(found, self._places)], self._widened(found)
-        results, rows = self.runs.run(floats, chosen, data[self._places])
+            return [result], [Slopes(found, self.places)], self._widened(found)
+        results, rows = self.runs.run(floats, chosen, data[self.places])
         slope = self._zeros.copy()
-        slope[self._places] = rows[0, first:]
+        slope[self.places] = rows[0, first:]
         return results.tolist(), [Slopes(x[first:]) for x in rows], slope
 
     def _widened(self, slope: Array) -> Array:
@@ -215,30 +243,30 @@ class Step:
             (SLOPE,): slope,
             (RESULT,): np.array(results, np.float64),
             (FLOAT,): np.array(floats, np.float64),
-            (INT,): chosen[len(chosen) - self._scalars :].astype(np.float64),
+            (INT,): chosen[len(chosen) - self.scalars :].astype(np.float64),
         }
 
     def agrees(self, outcome: Outcome, chosen: Chosen) -> bool:
         """Whether it does what a run of the program did, for the numbers that this found."""
         before = {k: np.array(x, np.float64) for k, x in outcome.before.items()}
-        x = np.concatenate([outcome.floats, before[DATA,][self._places]])
+        x = np.concatenate([outcome.floats, before[DATA,][self.places]])
         results, rows = self.runs.tape.run(x, chosen)
         slope = self._zeros.copy()
-        slope[self._places] = rows[0, self._floats :]
+        slope[self.places] = rows[0, self._floats :]
         tape = self.update.tape
         inputs = self._inputs(before, outcome.floats, chosen, results.tolist(), slope)
         found = tape.run(lambda x: tape.fill(x, inputs))
         left = before
-        for w in self._effects.writes:
+        for w in self.effects.writes:
             left[w.kind][index(w.among)] = found[w.start : w.stop]
-        for f in self._effects.fills:
+        for f in self.effects.fills:
             left[f.kind][index(f.among)] = f.thing
         pairs = [
             pair
             for kind, after in _left(outcome)
             for pair in zip(map(number_of, after), left[kind].tolist(), strict=True)
         ]
-        for y, (kind, i) in zip(flatten(outcome.returned)[0], self._returned, strict=True):
+        for y, (kind, i) in zip(flatten(outcome.returned)[0], self.returned, strict=True):
             z = found[i] if kind == "number" else results[i]
             pairs.append((number_of(y.data if isinstance(y, Value) else y), float(z)))
         # complex is what Python makes of numbers that the program does not meet

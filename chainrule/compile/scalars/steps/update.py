@@ -144,6 +144,12 @@ class Update:
         found = self.tape.run(lambda x: self.tape.fill(x, given))
         return lambda start, stop: found[start:stop]
 
+    def settle(self, given: Mapping[Kind, Array]) -> None:
+        """Make its loops now, if there are to be any, which have to agree for arrays like these."""
+        if self.loops is None and self._calls < CALLS:
+            self._calls = CALLS
+            self._roll(given)
+
     def outputs(self, start: int, stop: int) -> Array:
         """Outputs of its loops' latest run."""
         assert self.loops is not None, "it has loops"
