@@ -125,6 +125,8 @@ def _isfinite(b: Builder, d: Any, xs: list[Value]) -> Value:
     (x,) = xs
     if d.kind != "f":
         return constant(1, np.dtype(bool), lanes_of(x))
+    if not lanes_of(x):  # of a single number LLVM would ask that in other registers
+        return b.fcmp_ordered("==", b.fsub(x, x), constant(0.0, d))
     return b.fcmp_ordered("<", _abs(b, d, [x]), constant(float("inf"), d, lanes_of(x)))
 
 

@@ -36,7 +36,7 @@ def host() -> Target:
         vector=vector,
         registers=32 if vector == 64 or _is_arm(triple) else 16,
         fma=has_fma(triple, has),
-        scalef=bool(has.get("avx512f")),
+        scalef=bool(has.get("avx512f") and has.get("avx512vl")),
         pointer=8,
         line=64,
         threads=True,

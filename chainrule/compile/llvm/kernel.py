@@ -46,7 +46,8 @@ class Emitter:
 
     `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code. A local
     that is folded into is a slot on the stack; it has another, in `vectors`, while a loop over
-    lanes folds into it. `lanes` is the vector that is being computed, `known` what has been.
+    lanes folds into it. `begun` are the numbers that such locals have before anything is folded in.
+    `lanes` is the vector that is being computed, `known` what has been.
     `polls`, if there are any, is how long loops look for signals, and `polled_loops` how many of
     those around do. Functions that are `called` are not written in place.
     """
@@ -69,6 +70,7 @@ class Emitter:
         self.locals: dict[Local, Value] = {}
         self.vectors: dict[Local, Value] = {}
         self.lanes: Lanes | None = None
+        self.begun: dict[Local, Any] = {}
         self.known = AvailableValues()
         self.derived = Derived(builder)
         self.polls = polls
@@ -134,10 +136,12 @@ class Emitter:
 
             transpose(self, s)
             return
+        self.begun.clear()
         each = self.takes(s.body)
         for i in serial_loops.iterations(self, self.end(s), 1, s.body, each):
             self.vars[s.var] = i
             self.run(s.body)
+        self.begun.clear()
 
     def end(self, s: loops.For) -> Value:
         """Where a loop ends."""
@@ -163,6 +167,8 @@ class Emitter:
         slot = self.slot(value.type)
         self.b.store(value, slot)
         self.locals[s.local] = slot
+        if s.value.kind == "lit" and self.lanes is None:
+            self.begun[s.local] = s.value.of
 
     def _into(self, s: loops.Into) -> None:
         b, value = self.b, self.value(s.value)
@@ -179,6 +185,7 @@ class Emitter:
         if lanes is not None and lanes.mask is not None and nums.lanes_of(new):
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
+        self.begun.pop(s.local, None)
         self.known.invalidate_local(s.local)
 
     # --- expressions

@@ -175,8 +175,10 @@ def _finish(e: Emitter, local: Local, fold: Fold) -> None:
     vectors = e.vectors.pop(local)
     one = _across(b, b.load(vectors, typ=vectors.allocated_type), fold, dtype)
     slot = e.locals[local]
-    old = b.load(slot, typ=slot.allocated_type)
-    b.store(fn.call(b, fold, dtype, [old, one]), slot)
+    if e.begun.get(local) != identity(fold, dtype):
+        one = fn.call(b, fold, dtype, [b.load(slot, typ=slot.allocated_type), one])
+    b.store(one, slot)
+    e.begun.pop(local, None)
     e.known.invalidate_local(local)
 
 

@@ -27,7 +27,7 @@ def power_of_two(k: Bits) -> Real:
 def scale(y: Real, k: Bits) -> Real:
     """y 2^k, rounded once; k of any size that an exponential needs (|k| < 2 bias)."""
     at = y.at
-    if at.target.scalef and at.width * at.bits >= _REGISTER:
+    if at.target.scalef and at.width * at.bits >= _SMALLEST:
         return Real(at, _scalef(at, y.v, k.value().v))
     if at.target.scalef and at.width > 1:
         n = k.v if at.bits == 32 else at.builder.trunc(k.v, at.shaped(ir.IntType(32)))
@@ -36,8 +36,8 @@ def scale(y: Real, k: Bits) -> Real:
     return y * power_of_two(half) * power_of_two(k - half)
 
 
-_REGISTER = 512
-"""Bits of a register where there is such an instruction."""
+_SMALLEST, _REGISTER = 128, 512
+"""Bits of the smallest and of the largest register where there is such an instruction."""
 
 
 def _scalef(at: Lanes, y: Any, n: Any) -> Any:
@@ -48,9 +48,11 @@ def _scalef(at: Lanes, y: Any, n: Any) -> Any:
             _scalef(at.narrower, a, b) for a, b in zip(at.halves(y), at.halves(n), strict=True)
         ]
         return at.joined(*halves)
-    name = f"llvm.x86.avx512.mask.scalef.p{'s' if at.bits == 32 else 'd'}.512"
-    lanes, mode = ir.IntType(at.width)(-1), ir.IntType(32)(4)
-    return at.call_function(name, y.type, [y, n, y, lanes, mode])
+    size = at.width * at.bits
+    name = f"llvm.x86.avx512.mask.scalef.p{'s' if at.bits == 32 else 'd'}.{size}"
+    lanes = ir.IntType(max(8, at.width))(-1)
+    mode = [ir.IntType(32)(4)] if size == _REGISTER else []
+    return at.call_function(name, y.type, [y, n, y, lanes, *mode])
 
 
 def polynomial(z: Real, coefficients: Sequence[float]) -> Real:
