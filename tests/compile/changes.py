@@ -291,6 +291,28 @@ def defaults_of_a_helper(wrap: Wrap) -> Any:
 
 
 @program
+def defaults_that_are_given_by_name(wrap: Wrap) -> Any:
+    def helper(x: Any, *, k: float = 1.0) -> Any:
+        return x * k
+
+    def change(i: int) -> None:
+        helper.__kwdefaults__ = {"k": float(i)}
+
+    return wrap(lambda x: helper(x)), change
+
+
+@program
+def a_default_that_is_given_by_name(wrap: Wrap) -> Any:
+    def helper(x: Any, *, k: float = 1.0) -> Any:
+        return x * k
+
+    def change(i: int) -> None:
+        helper.__kwdefaults__["k"] = float(i)
+
+    return wrap(lambda x: helper(x)), change
+
+
+@program
 def helper_that_is_replaced(wrap: Wrap) -> Any:
     s = types.SimpleNamespace(act=cr.tanh)
 

@@ -100,6 +100,8 @@ class Holders:
     """Of a list: the address of its items."""
     cell: int
     """Of a cell: the address of what is in it."""
+    defaults: tuple[int, int] | None
+    """Of a function: its defaults, and those of parameters that are only given by name."""
     version: int
     """Of a dictionary: a word that is another one after each change; 0 if there is no such word."""
     word: Callable[[int], int] = word
@@ -116,7 +118,16 @@ def holders() -> Holders | None:
     cell = CellType(one)
     if word(id(cell) + 2 * _WORD) != id(one):
         return None
-    return Holders(2 * _WORD, 3 * _WORD, 2 * _WORD, 3 * _WORD if _versions() else 0)
+    version = 3 * _WORD if _versions() else 0
+    return Holders(2 * _WORD, 3 * _WORD, 2 * _WORD, _defaults(), version)
+
+
+def _defaults() -> tuple[int, int] | None:
+    def f(x: int = 0, *, y: int = 0) -> int:
+        return x + y
+
+    found = _slot(f, f.__defaults__), _slot(f, f.__kwdefaults__)
+    return None if None in found else found  # type: ignore[return-value]
 
 
 def _versions() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -32,6 +32,19 @@ class Gate:
         self.way = WayIn(code, words_of_plan)
 
 
+def look(rows: list[int], words: Any) -> tuple[Callable[[Any], int], Any]:
+    """What looks at `rows` and `words` alone (see `Guards.watch`), and what is to live with it."""
+    plan = np.array([*_head(0, rows, words), *rows], np.int64)
+    again, method = builtin("again", looks().again, ONE, plan)
+    return again, (method, words)
+
+
+def _head(arguments: int, rows: Sequence[int], words: Any) -> list[int]:
+    head = {"arguments": arguments, "rows": len(rows) // 2, "none": id(None)}
+    head |= {"ndarray": id(np.ndarray), "guards": words.ctypes.data}
+    return [head.get(name, 0) for name in PLAN]
+
+
 def gate(
     code: Code,
     wanted: Sequence[tuple[Any, Any, Any, int | None]],
@@ -52,9 +65,7 @@ def gate(
     if found is None or not arrays_are_known() or len(symbols) > SYMBOLS:
         return None
     value, node, _ = found
-    head = {"arguments": len(wanted), "rows": len(rows) // 2, "none": id(None)}
-    head |= {"ndarray": id(np.ndarray), "guards": words.ctypes.data}
-    plan = [head.get(name, 0) for name in PLAN]
+    plan = _head(len(wanted), rows, words)
     for i, ((kind, shape, dtype, _), named) in enumerate(zip(wanted, axes, strict=True)):
         if len(shape) > AXES:
             return None

@@ -13,6 +13,7 @@ from typing import Any
 from chainrule.compile.trace.guards.contents import is_layer, public_contents
 from chainrule.compile.trace.guards.followed import is_followed
 from chainrule.compile.trace.guards.lookup import UNKNOWN, instance_dict
+from chainrule.compile.trace.guards.places import Defaults, Reading, defaults_of
 from chainrule.compile.trace.guards.random_state import never_the_same
 from chainrule.compile.trace.guards.stack import Frame, Method
 
@@ -64,12 +65,15 @@ def _add_defaults(f: Frame, function: Any) -> None:
     notes = f.observer.notes
     if not isinstance(function, FunctionType) or not notes.is_outer(function):
         return
-    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for x in values:
+    by_place, by_name = values = defaults_of(function)
+    if not by_place and not by_name:
+        return
+    reading = Reading(f"{function.__name__}.__defaults__", notes.line)
+    notes.guards.sources.append(Defaults(function, values, reading))
+    for x in by_place or ():
         notes.add(x, f"a default of {function.__name__}")
-    if values:
-        name = f"{function.__name__}.__defaults__"
-        notes.answer(lambda: function.__defaults__, function.__defaults__, name)
+    for key in by_name or {}:
+        notes.entry(by_name or {}, key, f"a default of {function.__name__}")
 
 
 def _nothing(f: Frame, args: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_
 from types import CellType
 from typing import Any, final
 
@@ -184,6 +185,33 @@ class Answer(Source):
         """See `Source`."""
         found = self.ask()
         return found is self.value or _equal(self.value, found)
+
+
+@final
+@dataclass(eq=False, slots=True, repr=False)
+class Defaults(Source):
+    """The defaults of a function's parameters, and of those that are only given by name."""
+
+    holder: Any
+    values: tuple[tuple[Any, ...] | None, dict[str, Any] | None]
+    reading: Reading
+
+    def changed(self) -> tuple[Reading, Any, Any] | None:
+        """See `Source`."""
+        found = defaults_of(self.holder)
+        if not all(map(same, self.values, found)):
+            return self.reading, self.values, found
+        self.values = found
+        return None
+
+    def stays(self) -> bool:
+        """See `Source`."""
+        return all(map(is_, self.values, defaults_of(self.holder)))
+
+
+def defaults_of(f: Any) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
+    """The values of `Defaults`."""
+    return f.__defaults__, f.__kwdefaults__
 
 
 def _equal(a: Any, b: Any) -> bool:
