@@ -89,9 +89,9 @@ class Settings(Mapping[str, Any]):
         group = self._group
         value: Any = group[key]
         if _is_number(value):
-            return self._number((id(group), key), lambda: group[key])
+            return self._number(key)
         if isinstance(value, tuple | list) and _are_numbers(value):
-            return tuple([self._part(key, i) for i in range(len(group[key]))])
+            return tuple([self._number(key, i) for i in range(len(group[key]))])
         return self.fixed(key)
 
     def fixed(self, key: str) -> Any:
@@ -102,12 +102,8 @@ class Settings(Mapping[str, Any]):
         fixed[key] = group[key]
         return fixed[key]
 
-    def _part(self, key: str, i: int) -> Any:
-        group = self._group
-        return self._number((id(group), key, i), lambda: group[key][i])
-
-    def _number(self, key: tuple[Any, ...], read: Callable[[], float]) -> Vector:
-        return Vector(self._by.number(key, read, self._check))
+    def _number(self, key: str, item: int | None = None) -> Vector:
+        return Vector(self._by.number(self._group, key, item, self._check))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._group)

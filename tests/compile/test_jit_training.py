@@ -200,6 +200,69 @@ def test_a_schedule_changes_the_rate_without_a_new_trace():
     side_by_side(Mlp, OPTIMIZERS["adamw"], vectors, between=between, steps=7)
 
 
+def _rates(k: int, group: dict[str, Any]) -> None:
+    group["lr"] = 0.1 / (k + 1)
+
+
+def _list_of_betas(k: int, group: dict[str, Any]) -> None:
+    if k == 4:
+        group["betas"] = [0.9, 0.99]
+    elif k > 5:
+        group["betas"][0] = 0.5 + k / 40
+
+
+def _from_the_sixth(name: str, value: Any) -> Callable[[int, dict[str, Any]], None]:
+    return lambda k, group: group.update({name: value} if k == 6 else {})
+
+
+CHANGES = {
+    "rates": _rates,
+    "list of betas": _list_of_betas,
+    **{n: _from_the_sixth(n, v) for n, v in [("weight_decay", 0.3), ("amsgrad", True),
+                                             ("maximize", True)]},
+}  # fmt: skip
+
+
+def _trained(how: str, change: Callable[[int, dict[str, Any]], None]) -> Any:
+    """A parameter after twelve steps of Adam, between which its settings change."""
+    w = cr.tensor(np.arange(1, 5) / 7, requires_grad=True)
+    adam = optim.Adam([w], lr=0.1)
+
+    def step(x: Any) -> Any:
+        loss = ((w * x - 1) ** 2).sum()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        return loss
+
+    def batches() -> Any:
+        for k in range(12):
+            change(k, adam.param_groups[0])
+            yield (cr.tensor(np.full(4, 1.0 + k % 3)),)
+
+    f = step if how == "eager" else cr.jit(step)
+    if how == "loop":
+        cr.jit(step).loop(batches())
+    else:
+        for batch in batches():
+            f(*batch)
+    return w.detach().numpy()
+
+
+@pytest.mark.parametrize("how", ["calls", "loop"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_settings_change_between_steps(name: str, how: str):
+    want, unchanged = (_trained("eager", c) for c in (CHANGES[name], lambda k, group: None))
+    assert abs(want - unchanged).max() > 1e-6
+    np.testing.assert_allclose(_trained(how, CHANGES[name]), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", ["eager", "calls", "loop"])
+def test_a_rate_that_makes_no_sense_is_refused_between_steps(how: str):
+    with pytest.raises(cr.ConfigError, match="lr is a number that is not negative"):
+        _trained(how, _from_the_sixth("lr", -1.0))
+
+
 def test_a_rate_of_zero():
     def between(run: Run, k: int) -> None:
         run.opt.param_groups[0]["lr"] = [0.1, 0.0, 0.2, 0, 1][k]

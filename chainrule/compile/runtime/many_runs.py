@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from chainrule.compile.cpu.object_layout import holders
 from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.scratch import Block
 
@@ -28,16 +29,16 @@ class Moving:
         self._fixed = dict(fixed)
         self.places = [i for i in range(len(program.layout.objects)) if i not in fixed]
 
-    def __call__(self, columns: Sequence[Any], blocks: Sequence[Block]) -> None:
-        """Run it once for each of `blocks`; `columns` are, by place, addresses of objects."""
-        program, runs = self._program, len(blocks)
+    def __call__(self, columns: Sequence[Any], blocks: Sequence[Block], which: Any) -> None:
+        """Run it in block 0 or 1 or ..., as `which` (runs) says for each run; `columns` are, by
+        place, addresses of objects."""
+        program, runs = self._program, len(which)
         if program.pool is not None:
             program.pool.run()
         rows = np.empty((runs, len(columns) + 2), np.int64)
         for k, column in enumerate(columns):
             rows[:, k] = column
-        rows[:, -2] = [b.scratch for b in blocks]
-        rows[:, -1] = [b.sizes for b in blocks]
+        rows[:, -2:] = np.array([(b.scratch, b.sizes) for b in blocks])[which]
         places = np.array(self.places, np.int64)
         count = len(program.layout.objects)
         table = (ctypes.c_void_p * count)(
@@ -56,35 +57,37 @@ class Parts:
 
     def __init__(self, array: Any) -> None:
         """`array` is C-contiguous."""
-        step = array.strides[0] if len(array) else 0
-        self._cells = array.ctypes.data + step * np.arange(len(array), dtype=np.int64)
+        numbers = np.arange(len(array))
+        self._cells = _address(array) + array.strides[0] * numbers
         self._array = array
-        word = self._cells.itemsize
-        self.addresses = (
-            self._cells.ctypes.data - HEADER + word * np.arange(len(array), dtype=np.int64)
-        )
+        self.addresses = _address(self._cells) - HEADER + self._cells.itemsize * numbers
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0]
 
 
 @final
 class ManyArguments:
     """The arguments of many calls, in lists that grow with each of them.
 
-    `arrays` are those that a call is given, `count` for each; `sizes` the values of its dynamic
-    axes; `numbers` the settings that it reads, `settings_of` for each.
+    `arrays` are those that a call is given, `count` for each; `sizes` the number of its sizes in a
+    list of all that there were; `settings` what it reads of optimizers. None of these is an object
+    that the garbage collector would count.
     """
 
-    def __init__(self, count: int, settings_of: int) -> None:
-        self._count, self._settings_of = count, settings_of
+    def __init__(self, count: int) -> None:
+        self._count = count
         self.arrays: list[Any] = []
-        self.sizes: list[tuple[int, ...]] = []
-        self.numbers: list[float] = []
+        self.sizes: list[int] = []
+        self.settings: list[Any] = []
 
     def addresses(self) -> list[Any]:
         """For each argument its arrays' addresses, int64, one for each call."""
-        words = np.fromiter(map(id, self.arrays), np.int64, len(self.arrays))
+        layout, count = holders(), len(self.arrays)
+        if layout is None or not count:
+            words = np.array([*map(id, self.arrays)], np.int64)
+        else:  # they are what the list holds
+            items = layout.word(id(self.arrays) + layout.items)
+            words = np.asarray((ctypes.c_int64 * count).from_address(items))
         return list(words.reshape(len(self.sizes), self._count).T)
-
-    def settings(self) -> list[Any]:
-        """For each setting its values, float64, one for each call."""
-        values = np.array(self.numbers, np.float64)
-        return list(np.ascontiguousarray(values.reshape(len(self.sizes), self._settings_of).T))

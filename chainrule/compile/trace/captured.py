@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -60,6 +60,21 @@ class GradSlot(Extra):
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Where a setting of an optimizer is: `holder[key]`, or an item of that."""
+
+    holder: Mapping[str, Any]
+    key: str
+    item: int | None
+
+    def reader(self) -> Callable[[], float]:
+        """What reads it. Short: every call does."""
+        holder, key, item = self.holder, self.key, self.item
+        return (lambda: holder[key]) if item is None else (lambda: holder[key][item])
+
+
+@final
 @dataclass(eq=False)
 class Number:
     """A Python number that is read again at every call: a setting of an optimizer.
@@ -68,7 +83,7 @@ class Number:
     `name` is for readers.
     """
 
-    read: Callable[[], float]
+    entry: Entry
     check: Callable[[], None]
     node: Node
     name: str
@@ -77,5 +92,5 @@ class Number:
     def asked(self) -> bool:
         """What `bool()` of it is, which is noted."""
         if self.truth is None:
-            self.truth = bool(self.read())
+            self.truth = bool(self.entry.reader()())
         return self.truth

@@ -14,6 +14,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY
+from chainrule.compile.trace.captured import Entry
 from chainrule.engine.graph import variable
 from chainrule.engine.node import Node
 from chainrule.engine.op import Array, Spec
@@ -91,12 +92,16 @@ class Draw:
 class HeldNumber:
     """A Python number that is read before every call; if `truth` is known, it must stay so."""
 
-    read: Callable[[], float]
+    entry: Entry
     check: Callable[[], None]
     truth: bool | None
     array: Array
     name: str
     last: Any = None
+    read: Callable[[], float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.read = self.entry.reader()
 
     def fits(self, value: float) -> bool:
         """Take over another value than that of the latest call, if it fits."""

@@ -71,9 +71,8 @@ class Body:
         }
         flags = [np.zeros(self.iterations, np.int64)] if run.checks else []
         parts = [Parts(a) for a in [*xs, *ys, *flags]]
-        Moving(run.loaded, fixed)(
-            [p.addresses for p in parts], [run.loaded.block(())] * self.iterations
-        )
+        which = np.zeros(self.iterations, np.int64)
+        Moving(run.loaded, fixed)([p.addresses for p in parts], [run.loaded.block(())], which)
         if flags and (outside := np.bitwise_or.reduce(flags[0])):
             refuse(int(outside), run.checks)
         return (*state, *ends, *ys)

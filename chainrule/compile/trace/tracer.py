@@ -11,7 +11,7 @@ Notation: a place is where an input of the program comes from at each call.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.trace.array_arguments import ArrayArguments
-from chainrule.compile.trace.captured import GradSlot, Lift, Number
+from chainrule.compile.trace.captured import Entry, GradSlot, Lift, Number
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.unknown_values import unknown
@@ -210,16 +210,16 @@ class Tracer:
         return x
 
     def number(
-        self, key: tuple[Any, ...], read: Callable[[], float], check: Callable[[], None]
+        self, holder: Mapping[str, Any], key: str, item: int | None, check: Callable[[], None]
     ) -> Any:
-        """A placeholder for a Python number that `read` gives before every call.
-
-        `check` is called, and may raise, whenever it is another one than before.
-        """
-        found = self._settings.get(key)
+        """A placeholder for `holder[key]`, or an item of it: a number that is read before every
+        call. `check` is called, and may raise, whenever it is another one than before."""
+        place = id(holder), key, item
+        found = self._settings.get(place)
         if found is None:
-            found = self._settings[key] = weak_placeholder(np.dtype(np.float64))
-            number = Number(read, check, found.node, " ".join(map(str, key[1:])))
+            found = self._settings[place] = weak_placeholder(np.dtype(np.float64))
+            name = key if item is None else f"{key} {item}"
+            number = Number(Entry(holder, key, item), check, found.node, name)
             self.numbers.append(number)
             self.known_truths[found.node] = number.asked
         return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter, call
+from operator import attrgetter
 from typing import Any, final
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.runtime.call.declared_axes import Axes
-from chainrule.compile.runtime.call.gate import Gate, gate
+from chainrule.compile.runtime.call.gate import Gate, gate, look
+from chainrule.compile.runtime.call.settings import Settings
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
 from chainrule.compile.runtime.loaded_program import Loaded
@@ -62,8 +63,8 @@ class Steady:
         # of many calls as one, what an eager op raises would come too late
         self.repeats = not (self._native.hosts or self._native.code.undo)
         self.seen = Seen(variant, looks().unchanged)
-        self._reads = [n.read for n in variant.numbers]
-        self._numbers, self._guards = variant.numbers, variant.guards
+        self._settings = Settings(variant.numbers)
+        self._guards = variant.guards
         self._read = variant.read
         # what machine code cannot see is asked in Python at every call
         self._asked = [p.stays for p in variant.read.asked()]
@@ -72,20 +73,22 @@ class Steady:
         self._finish = variant.finish
         self._axes = axes
         self._gate: Gate | None = None
-        self._again: Any = None
+        self._again: Callable[[Any], int] = _never
         self._arrays = self._arrays_of()
         self._entered: dict[int, Entered] = {}
-        # what `again` says, and the sizes that it means
-        self._told: dict[int, tuple[int, ...]] = {}
+        # what `again` says, and the sizes that it means, by their number among all that there were
+        self._told: dict[int, int] = {}
+        self._every: list[tuple[int, ...]] = []
 
     def watch(self) -> None:
         """Have machine code look at the state and at the arguments, where it can."""
         rows = self.seen.watch()
         if rows is not None:
-            args, words = self.variant.args, self._read.groups()
-            rows = [*self._read.rows(), *rows]
+            before, words = self._read.watch(look)
+            args, rows = self.variant.args, [*before, *rows]
             self._gate = gate(self._native.code, self._wanted, self._axes, args, rows, words)
-            self._again = self._gate and self._gate.again
+            if self._gate is not None:
+                self._again = self._gate.again
 
     def holds(self) -> bool:
         """Whether the state is as the last call left it, seen by nobody else, and all that the
@@ -94,8 +97,8 @@ class Steady:
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
-        for n in self._numbers:
-            value = n.read()
+        settings = self._settings
+        for n, value in zip(settings.numbers, settings.read(), strict=False):
             if value is not n.last and not n.fits(value):
                 return False
         for guard in self._guards:
@@ -108,19 +111,19 @@ class Steady:
 
     def call(self, args: tuple[Any, ...]) -> Any:
         """The result, or `MISFIT` if the arguments or the state are not as before."""
-        entered = self._entered
-        if entered and (ready := entered.get(self._again(args))) is not None:
+        key = self._again(args)
+        if (ready := self._entered.get(key)) is not None:
             if is_recording() is self._recording and self._settings_hold():
                 return self._finish(ready.run(args))
             return MISFIT
         given = self._matching_arrays(args)
-        if given is None or not self.holds():
+        if given is None or not (self._settings_hold() if key >= 0 else self.holds()):
             return MISFIT
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
         if sizes not in self._known:
             return MISFIT
-        if self._gate is not None and (key := self._again(args)) >= 0:
-            entered[key] = Entered(self._call, self._gate.way, sizes)
+        if self._gate is not None and key >= 0:
+            self._entered[key] = Entered(self._call, self._gate.way, sizes)
         self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
 
@@ -155,40 +158,51 @@ class Steady:
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
         """What calls with `batches` return, up to the first that is not like the one before. The
         results' arrays, stacked (None if there was not one call); and that batch, if there is."""
-        calls = ManyArguments(len(self.variant.args), len(self._reads))
-        rest, reads, recording = None, self._reads, self._recording
+        calls = ManyArguments(len(self.variant.args))
+        rest, recording = None, self._recording
+        read, truths = self._settings.read, self._settings.truths
         # Each line of this loop is a noticeable part of a small program's time.
-        keep, sized, numbered = calls.arrays.extend, calls.sizes.append, calls.numbers.extend
-        again, told, arrays = self._again or _never, self._told, self._arrays
-        asked = self._asked
+        keep, sized, numbered = calls.arrays.extend, calls.sizes.append, calls.settings.extend
+        again, told, arrays = self._again, self._told, self._arrays
+        asked = [*self._asked, *self._guards]
         for batch in batches:
-            sizes = told.get(again(batch)) if batch.__class__ is tuple else None
+            key = again(batch) if batch.__class__ is tuple else -1
+            sizes = told.get(key)
             if sizes is None or is_recording() is not recording:
-                sizes = self._sizes_of(batch)
-            elif asked and not all(map(call, asked)):
-                sizes = None
+                sizes = self._sizes_of(batch, key)
+            found = read()
+            for ask in asked:
+                if not ask():
+                    sizes = None
+            for i, truth in truths:
+                if bool(found[i]) is not truth:
+                    sizes = None
             if sizes is None:
                 rest = batch
                 break
             keep(arrays(batch))
             sized(sizes)
-            numbered(map(call, reads))
+            numbered(found)
         if not calls.sizes:
             return None, rest
         self.variant.pause = self.variant.paused = 0
         return self._run_all(calls), rest
 
-    def _sizes_of(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
-        """The sizes that a batch's dynamic axes have; None if it is not like the one before."""
+    def _sizes_of(self, batch: Sequence[Any], key: int) -> int | None:
+        """The number of the sizes that a batch's dynamic axes have; None if it is not like the one
+        before. `key` is what `again` says of it."""
         given = self._matching_arrays(batch)
-        if given is None or not self._read.stays():
+        if given is None or not (key >= 0 or self._read.stays()):
             return None
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
         if sizes not in self._known:
             return None
-        if self._again is not None and (key := self._again(tuple(batch))) >= 0:
-            self._told[key] = sizes
-        return sizes
+        if sizes not in self._every:
+            self._every.append(sizes)
+        number = self._every.index(sizes)
+        if key >= 0:
+            self._told[key] = number
+        return number
 
     def _arrays_of(self) -> Callable[[Sequence[Any]], Iterable[Any]]:
         """What takes the arrays that the program reads out of a batch."""
@@ -201,13 +215,17 @@ class Steady:
 
     def _run_all(self, calls: ManyArguments) -> list[Any]:
         native = self._native
-        blocks = {s: native.block(s) for s in set(calls.sizes)}
-        every = [blocks[s] for s in calls.sizes]
-        outs = [np.empty((len(every), *shape), dtype) for shape, dtype in every[0].shapes]
+        blocks = [native.block(s) for s in self._every]
+        which = np.array(calls.sizes)
+        shapes = blocks[calls.sizes[0]].shapes
+        outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
         given = calls.addresses()
-        kept = [Parts(x) for x in [*calls.settings(), *outs]]
+        settings = self._settings.columns(calls.settings)
+        kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
         stay = dict(enumerate(self.seen.arrays, len(given)))
-        Moving(native, stay)([*given, *[p.addresses for p in kept]], every)
+        first = len(given) + len(stay)
+        stay |= {i: x for i, x in enumerate(settings, first) if not x.ndim}
+        Moving(native, stay)([*given, *[p.addresses for p in kept]], blocks, which)
         if native.checks:
             flags = int(np.bitwise_or.reduce(outs.pop()))
             if flags:
