@@ -22,14 +22,6 @@ net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
 o = torch.optim.SGD(net.parameters(), lr=0.01)
 """
 
-LEAF = """
-for _ in range(5):
-    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
-    out = torch.autograd.Variable(net(x).data / 2, requires_grad=True)
-    o.zero_grad()
-    F.cross_entropy(out, y).backward()
-    o.step()
-"""
 
 SCALER = """
 scaler = torch.amp.GradScaler("cpu", {options})
@@ -55,12 +47,6 @@ for _ in range(3):
             o.step()
             o.zero_grad()
 """
-
-
-def test_a_leaf_that_was_made_of_an_output(tmp_path):
-    (slip,) = observed(tmp_path, START + LEAF, steps=3)[0]
-    assert slip.name.code == "detached"
-    assert slip.place is not None and "Variable(" in slip.place.text
 
 
 @pytest.mark.parametrize(
@@ -132,33 +118,6 @@ def test_a_layer_in_whose_place_another_one_is_called(tmp_path):
     assert slip.name.code == "no_gradient"
     assert slip.correction is not None and slip.correction.rechecked
     assert slip.correction.after.strip() == "h = h + self.mix2(h).tanh()"
-
-
-GROUPS = """
-parts = nn.ModuleDict({"conv_in": nn.Linear(4, 8), "in_head": nn.Linear(8, 8)})
-for name, p in parts.named_parameters():
-    if "in" in name:
-        p.requires_grad_(False)
-head = nn.Linear(8, 3)
-o = torch.optim.SGD([{"params": parts["in_head"].parameters()}, {"params": head.parameters()}], 0.1)
-model = nn.Sequential(parts["conv_in"], nn.Tanh(), parts["in_head"], head)
-for step in range(4):
-    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
-    o.zero_grad()
-    F.cross_entropy(model(x), y).backward()
-    o.step()
-"""
-THAWED = """
-    if step == 20:
-        parts["in_head"].requires_grad_(True)
-"""
-
-
-def test_a_group_that_is_frozen_whole(tmp_path):
-    (slip,) = observed(tmp_path, START + GROUPS, steps=3)[0]
-    assert slip.name.code == "no_gradient"
-    assert slip.place is not None and "in_head" in slip.place.text
-    assert observed(tmp_path, START + GROUPS + THAWED, steps=3)[0] == []
 
 
 LISTED = """

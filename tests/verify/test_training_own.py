@@ -226,21 +226,6 @@ def test_units_behind_a_threshold_are_dead():
     assert codes(loop) == ["dead"]
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_a_number_that_gets_gradients_and_is_never_trained(held):
-    def loop():
-        x = cr.tensor(np.random.default_rng(0).normal(size=(64, 4)))
-        m, gain = nn.Linear(4, 1), cr.tensor(np.ones(1), requires_grad=True)
-        o = optim.SGD([*m.parameters(), gain] if held else m.parameters(), lr=1e-3)
-        for _ in range(3):
-            o.zero_grad()
-            gain.grad = None
-            loss_of(lambda x: gain * m(x), x, x[:, :1]).backward()
-            o.step()
-
-    assert codes(loop) == ([] if held else ["not_optimized"])
-
-
 @pytest.mark.parametrize(
     ("scaled", "expected"),
     [

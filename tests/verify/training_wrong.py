@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 
 import torch
@@ -762,23 +761,6 @@ def new_scaler_for_each_step():
         scaler.scale(F.mse_loss(out.float(), y)).backward()
         scaler.step(o)
         scaler.update()
-
-
-@wrong("detached")
-def copies_that_are_adapted_through_data():
-    m = mlp()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        total = torch.zeros(())
-        for _ in range(2):
-            fast, (x, y) = copy.deepcopy(m), batch()
-            grads = torch.autograd.grad(F.mse_loss(fast(x), y), list(fast.parameters()))
-            for p, g in zip(fast.parameters(), grads, strict=True):
-                p.data -= 0.1 * g
-            total = total + F.mse_loss(fast(x), y)
-        total.backward()
-        o.step()
 
 
 # --- hooks that write into the gradient that they are given

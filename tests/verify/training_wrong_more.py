@@ -109,17 +109,6 @@ def steps_of_an_equation_without_their_length():
         o.step()
 
 
-@wrong("not_optimized")
-def a_head_that_is_reset_with_the_others_and_not_trained():
-    body, head = mlp(4, 6), nn.Linear(6, 40)
-    o = torch.optim.Adam(body.parameters())
-    for _ in range(4):
-        for m in (body, head):
-            m.zero_grad()
-        F.cross_entropy(head(body(batch()[0])), torch.randint(0, 40, (16,))).backward()
-        o.step()
-
-
 def pixels(scale, bias=0.0):
     """Inputs up to `scale`, that are not brought to mean 0 and deviation 1."""
     m = nn.Sequential(nn.Linear(30, 12), nn.Sigmoid(), nn.Linear(12, 1))
@@ -205,17 +194,6 @@ def a_scale_by_hand_that_is_too_large():
         with torch.no_grad():
             for p in m.parameters():
                 p.sub_(p.grad / 2.0**20, alpha=0.05)
-
-
-@wrong("not_optimized")
-def a_temperature_that_no_optimizer_has():
-    m, scale = mlp(), nn.Parameter(torch.tensor(0.5))
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(4):
-        x, y = batch()
-        o.zero_grad()
-        F.l1_loss(m(x) / scale, y).backward()
-        o.step()
 
 
 class Overwritten(Branched):

@@ -17,8 +17,6 @@ _FILLS = (
 """Calls that give a weight its values."""
 _EVEN = ("constant_", "fill_")
 """Those that give all elements one value."""
-_CUTS = ("data", "detach", "numpy", "tolist", "item")
-"""What takes a value out of its graph."""
 _DRAWS = ("randn", "rand", "normal")
 
 
@@ -111,11 +109,6 @@ def _rescales(node: ast.AST) -> bool:
             return False
 
 
-def rewrap_line(near: Place | None) -> Place | None:
-    """The line that makes a new leaf of a value that was taken out of its graph."""
-    return _only(_rewraps, ("requires_grad",), near)
-
-
 def _makes(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
         return False
@@ -134,38 +127,10 @@ def _shares(node: ast.AST) -> bool:
     return all(isinstance(x, ast.Attribute) and x.attr == "data" for x in sides)
 
 
-def freeze_line(near: Place | None) -> Place | None:
-    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
-    return _only(_freezes, ("requires_grad",), near)
-
-
-def _freezes(node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(
-            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
-        ):
-            return no is False
-        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
-            return no is False
-        case _:
-            return False
-
-
 def _scales(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or last_word(node.func) != "GradScaler":
         return False
     return any(k.arg in ("init_scale", "backoff_factor") for k in node.keywords)
-
-
-def _rewraps(node: ast.AST) -> bool:
-    """`Variable(y.data, requires_grad=True)`, `torch.tensor(y.numpy(), requires_grad=True)`,
-    `y.detach().requires_grad_()`."""
-    if not isinstance(node, ast.Call):
-        return False
-    inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in _CUTS]
-    required = [k.value for k in node.keywords if k.arg == "requires_grad"]
-    leaf = any(isinstance(v, ast.Constant) and v.value is True for v in required)
-    return bool(inner) and (leaf or last_word(node.func) == "requires_grad_")
 
 
 def _sets(node: ast.AST) -> bool:

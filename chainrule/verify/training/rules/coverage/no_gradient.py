@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text import origins
 from chainrule.verify.training.text.unread import Unread, Unused, holders, unread_part, unused_value
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ class _Bare:
     """What became of them."""
     is_whole: bool
     """Whether these are all that it has, in more than one step, and others got gradients."""
-    cut: Place | None
-    """Where the loss begins at a leaf that was made of what they gave."""
 
 
 class _Useless(NamedTuple):
@@ -75,9 +71,8 @@ def _bare(part: Coverage) -> Iterator[_Bare]:
         if bare:
             names = join_names([seen.names.param(p) for p in (*used, *others)])
             whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-            cut = origins.rewrap_line(row.place) if whole and used and seen.loose else None
             groups = _groups(seen, used, others)
-            yield _Bare(row, names, len(bare), groups, whole, cut)
+            yield _Bare(row, names, len(bare), groups, whole)
 
 
 def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
@@ -93,49 +88,7 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Zero:
-    """Matrices that an optimizer was given, that are nothing but zeros and cannot change."""
-
-    count: int
-    names: str
-    place: Place | None
-
-
-def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
-    """The second factor of a low-rank adapter, frozen together with the model that it was put into.
-    A matrix multiplies, rather than is added: along one axis that would have one element."""
-    seen = part.facts
-    rows = [row for row in seen.optimizers.values() if row.count]
-    given = {key: p for row in rows for key, p in row.params.items()}.values()
-    matrices = [p for p in given if len(p.shape) == 2 and min(p.shape) > 1]
-    frozen = [
-        p for p in matrices if not p.requires_grad and id(seen.names.owner(p)) in seen.ran
-    ]  # fmt: skip
-    engine = next((engine for engine, _ in seen.names.roots.values()), None)
-    norms = engine.norms(frozen) if engine is not None else []
-    zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
-    if zero:
-        place = origins.freeze_line(rows[0].place) or rows[0].place
-        yield _Zero(len(zero), join_names([seen.names.param(p) for p in zero]), place)
-
-
-_WORDS = (
-    "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} steps: "
-    "{groups}"
-)
-
-
 ROWS = (
-    Row(
-        "no_gradient",
-        _frozen_at_zero,
-        "{count} matrices are 0 and frozen (requires_grad is False), though an optimizer has them: "
-        "what they are multiplied with stays 0, however long the training",
-        "freeze the old parameters before new ones are put in, or requires_grad_(True) for these",
-        subject="{names}",
-        kind="parameters",
-    ),
     Row(
         "no_gradient",
         _useless,
@@ -147,19 +100,10 @@ ROWS = (
         edit=lambda c: c.part.edit if isinstance(c.part, Unread) else None,
     ),
     Row(
-        "detached",
-        lambda part: (c for c in _bare(part) if c.cut is not None),
-        f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
-        "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
-        "error",
-        place=lambda c: c.cut,
-        subject="{names}",
-        kind="parameters",
-    ),
-    Row(
         "no_gradient",
-        lambda part: (c for c in _bare(part) if c.cut is None),
-        _WORDS,
+        _bare,
+        "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} "
+        "steps: {groups}",
         "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",

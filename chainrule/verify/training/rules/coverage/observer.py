@@ -25,7 +25,7 @@ from chainrule.verify.training.rules.coverage.forgotten import Unheld
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of
-from chainrule.verify.where import Line, here, is_library
+from chainrule.verify.where import Line, is_library
 
 _TIMES = 2
 """In so many backward passes one must have been new."""
@@ -155,13 +155,9 @@ class Seen:
     """By id of a model: what the program calls it."""
     loaded: set[int] = field(default_factory=set[int])
     """Ids of modules whose values were trained before."""
-    written: dict[int, Line] = field(default_factory=dict[int, Line])
-    """By id: parameters of which the program has taken `.data`, and where last."""
     unheld: Unheld = field(default_factory=Unheld)
     remade: Remade = field(default_factory=Remade)
     backwards: int = 0
-    loose: bool = False
-    """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
@@ -197,15 +193,6 @@ class Coverage(Part):
         row.place = e.place
         row.params = {id(p): p for p in e.params}
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
-        if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
-            self.facts.written[id(e.inputs[0])] = at
-
-    @on(events.Zeroed)
-    def _zeroed(self, e: events.Zeroed) -> None:
-        self.facts.unheld.zeroed(e)
-
     @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self.facts.unheld.begins(e)
@@ -213,7 +200,6 @@ class Coverage(Part):
     @on(events.Asked)
     def _asked(self, e: events.Asked) -> None:
         """Gradients may be made so, and given to the parameters by hand."""
-        self.facts.unheld.differentiated(e)
         ids = {id(x) for x in e.inputs}
         for row in self.facts.optimizers.values():
             row.fresh |= not ids.isdisjoint(row.params)
@@ -243,9 +229,6 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self.facts.backwards += 1
         self.facts.touched |= e.touched
-        known, optimized = self.facts.names, self.facts.optimized
-        for x in e.begin.graph.leaves:
-            self.facts.loose |= not known.has(x) and id(x) not in optimized
         self.facts.unheld.ended(e, self.facts.names, self.facts.optimized)
         self.facts.remade.ended(e, self.facts.names, self.facts.optimized)
         for key, (module, _, _) in self.facts.strangers.items():
