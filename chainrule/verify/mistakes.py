@@ -67,7 +67,6 @@ _ROWS: list[tuple[str, str, str]] = [
     ("scaler_skips", "scaler keeps skipping", "every step is dropped because of infinities"),
     ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
     ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
-    ("hooked", "gradient changed by a hook", "a hook returns another one; it may be meant"),
     (
         "wrong_domain",
         "wrong kind of input",

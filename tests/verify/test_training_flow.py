@@ -219,12 +219,6 @@ def number_for_a_loss():
     assert not hasattr(loss, "backward")
 
 
-def test_a_loss_that_is_a_number_is_a_note():
-    finding = only(number_for_a_loss, "detached")
-    assert finding.level == "note"
-    assert ".item()" in finding.place.text
-
-
 def last_group_is_smaller():
     m = mlp()
     o = torch.optim.SGD(m.parameters(), 0.1)

@@ -394,29 +394,6 @@ def test_a_schedule_before_the_first_step(early):
     assert codes(loop) == (["scheduled_first"] if early else [])
 
 
-@pytest.mark.parametrize("divided", ["first", "then"])
-def test_a_loss_that_is_scaled_by_hand(divided):
-    def loop():
-        m, (x, y) = Net(), data()
-        o = optim.SGD(m.parameters(), lr=1e-2)
-
-        def divide():
-            for p in m.parameters():
-                p.grad = p.grad / 1024
-
-        for _ in range(3):
-            o.zero_grad()
-            (loss_of(m, x, y) * 1024).backward()
-            if divided == "first":
-                divide()
-            optim.clip_grad_value(m.parameters(), 0.5)
-            if divided == "then":
-                divide()
-            o.step()
-
-    assert codes(loop) == ([] if divided == "first" else ["clip_scaled"])
-
-
 @pytest.mark.parametrize(
     ("count", "expected"), [(16, ["accumulation"]), (64, []), (4, []), (1, [])], ids=str
 )

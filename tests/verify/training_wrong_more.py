@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import Branched, batch, hooked, mlp, train
+from tests.verify.training_models import Branched, batch, mlp, train
 from tests.verify.training_wrong import wrong
 
 
@@ -54,18 +54,6 @@ def half_of_a_critics_loss_is_thrown_away():
         a.step()
 
 
-@wrong("accumulation")
-def a_step_after_the_first_of_four():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for i in range(11):
-        x, y = batch()
-        (F.mse_loss(m(x), y) / 4).backward()
-        if i % 4 == 0:
-            o.step()
-            o.zero_grad()
-
-
 class Recall(nn.Module):
     """A first value, then a recurrence that is read at its end."""
 
@@ -89,11 +77,6 @@ def recall(gain, turns=40):
         o.zero_grad()
         F.mse_loss(m(x, turns), y).backward()
         o.step()
-
-
-@wrong("vanishing")
-def recurrence_in_which_all_is_lost():
-    recall(0.4)
 
 
 @wrong("exploding")
@@ -140,11 +123,6 @@ def halves_of_a_loss_that_is_made_small():
         with torch.no_grad():
             for q, p in zip(full, m.parameters(), strict=True):
                 p.copy_(q)
-
-
-@wrong("not_deterministic")
-def hook_that_drops_at_random():
-    hooked(mlp(), lambda g: F.dropout(g, 0.5))
 
 
 @wrong("graph_kept")
@@ -221,21 +199,6 @@ def a_layer_whose_output_is_forgotten():
     train(Forgotten())
 
 
-@wrong("vanishing")
-def layers_of_a_list_that_are_called_one_by_one():
-    layers = [nn.Linear(4, 16), *[nn.Linear(16, 16) for _ in range(6)], nn.Linear(16, 1)]
-    for m in layers:
-        nn.init.normal_(m.weight, 0.0, 0.01)
-    o = torch.optim.SGD([p for m in layers for p in m.parameters()], 0.1)
-    for _ in range(4):
-        x, y = batch()
-        for m in layers[:-1]:
-            x = torch.tanh(m(x))
-        o.zero_grad()
-        F.mse_loss(layers[-1](x), y).backward()
-        o.step()
-
-
 @wrong("clip_idle")
 def a_clip_between_two_losses():
     m = mlp()
@@ -249,37 +212,6 @@ def a_clip_between_two_losses():
         o.step()
 
 
-@wrong("not_deterministic")
-def a_hook_that_draws_from_a_generator_of_its_own():
-    generator = torch.Generator().manual_seed(1)
-
-    def jitter(module, given, grads):
-        return (given[0] + 0.1 * torch.randn(given[0].shape, generator=generator),)
-
-    m = mlp()
-    m[2].register_full_backward_hook(jitter)
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(4):
-        x, y = batch()
-        o.zero_grad()
-        F.mse_loss(m(x), y).backward()
-        o.step()
-
-
-@wrong("graph_kept")
-def an_average_of_weights_that_is_made_with_a_graph():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    average = {k: p.detach().clone() for k, p in m.named_parameters()}
-    for _ in range(4):
-        x, y = batch()
-        o.zero_grad()
-        F.mse_loss(m(x), y).backward()
-        o.step()
-        for k, p in m.named_parameters():
-            average[k] = 0.9 * average[k] + 0.1 * p
-
-
 @wrong("clip_idle")
 def a_clip_of_what_nobody_trains():
     m, frozen = mlp(), mlp().requires_grad_(False)
@@ -290,21 +222,6 @@ def a_clip_of_what_nobody_trains():
         F.mse_loss(m(x) - frozen(x), y).backward()
         nn.utils.clip_grad_norm_(frozen.parameters(), 0.1)
         o.step()
-
-
-@wrong("not_reset")
-def the_maker_leaves_gradients_in_the_critic():
-    maker, critic = mlp(2, 4), mlp()
-    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
-    for _ in range(4):
-        fake = maker(torch.randn(16, 2))
-        told = F.softplus(-critic(batch()[0])) + F.softplus(critic(fake.detach()))
-        told.mean().backward()
-        b.step()
-        b.zero_grad()
-        F.softplus(-critic(fake)).mean().backward()
-        a.step()
-        a.zero_grad()
 
 
 @wrong("eval_mode")
@@ -321,20 +238,3 @@ def nobody_comes_back_from_the_validation():
         m.eval()
         with torch.no_grad():
             m(batch()[0])
-
-
-@wrong("not_reset")
-def the_maker_leaves_what_two_passes_have_made():
-    maker, critic = mlp(2, 4), mlp()
-    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
-    for _ in range(4):
-        told = F.softplus(-critic(batch()[0])) + F.softplus(
-            critic(maker(torch.randn(16, 2)).detach())
-        )
-        told.mean().backward()
-        b.step()
-        b.zero_grad()
-        for _ in range(2):
-            (F.softplus(-critic(maker(torch.randn(16, 2)))).mean() / 2).backward()
-        a.step()
-        a.zero_grad()

@@ -82,15 +82,6 @@ HAND = 0
 """Who has used a gradient with which the program itself changed a parameter."""
 
 
-@dataclass(frozen=True)
-class Use:
-    """A pass that was open for a step, as it was then."""
-
-    place: Place | None
-    by_others: bool
-    """Whether another optimizer had stepped with it."""
-
-
 @dataclass(eq=False)
 class Trainer:
     """One optimizer, and where its gradients come from."""
@@ -99,15 +90,9 @@ class Trainer:
     optimizer: Any
     _known: dict[int, tuple[Sequence[Any], frozenset[int]]]
     """By id of an optimizer: its parameters and their ids, as long as one event is handed on."""
-    is_new: bool = False
-    """Whether it was seen being made: of others the first step may be over."""
     name: str = ""
     """What the program calls it."""
-    open: list[Pass] = field(default_factory=list[Pass])
-    """Passes since its last step, or the last reset of all of its parameters."""
     since_step: list[Pass] = field(default_factory=list[Pass])
-    taken: list[tuple[Use, ...]] = field(default_factory=list[tuple[Use, ...]])
-    """What was open, step by step."""
     mixed: Sequence[float] = ()
     """Of the gradients that it is about to use: norms of what mixed ones have of before."""
     steps: int = 0
@@ -118,7 +103,6 @@ class Trainer:
     has_closure: bool = False
     serial: int = 0
     """Number of the next node when it had stepped last."""
-    resets: int = 0
     reset_at: Place | None = None
     built_at: Place | None = None
     stepped_at: Place | None = None
@@ -202,7 +186,7 @@ class History:
 
     def _built(self, e: events.Built) -> None:
         row = self.of(e)
-        row.is_new, row.built_at = e.place is not None, e.place
+        row.built_at = e.place
 
     def _entered(self, e: events.Entered) -> None:
         if e.recording and not e.depth:
@@ -213,8 +197,7 @@ class History:
             self.gradient(p).reset(e.place)
         for row in self.trainers.values():
             if row.ids <= e.ids:
-                row.open, row.reset_at = [], e.place
-                row.resets += 1
+                row.reset_at = e.place
 
     def _begins(self, e: events.BackwardBegins) -> None:
         norms = self.settle(e.engine)
@@ -273,7 +256,6 @@ class History:
         plain = bool(graph.serials) and not (graph.truncated or begin.retained)
         for row in self.trainers.values():
             if not row.ids.isdisjoint(e.touched):
-                row.open.append(made)
                 row.since_step.append(made)
                 is_late = plain and row.steps > 0 and graph.newest < row.serial
                 row.late += is_late
@@ -281,9 +263,7 @@ class History:
                 row.backward_at = begin.place
 
     def _steps(self, e: events.StepBegins) -> None:
-        row, key = self.of(e), id(e.optimizer)
-        row.taken.append(tuple([Use(one.place, bool(one.used_by - {key})) for one in row.open]))
-        row.open = []
+        row = self.of(e)
         row.steps += 1
         row.stepped_at = e.place or row.stepped_at
         row.own_pass_at = row.backward_at

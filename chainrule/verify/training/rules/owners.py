@@ -4,22 +4,17 @@ into a module from its own memory."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.loops import loops_here
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text.origins import sharing_line
 
-_ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
-"""A loop over turns of one training, not over trainings."""
 _LEAST = 3
 
 
@@ -91,7 +86,6 @@ class Owners(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._made = Counter[tuple[Place, str, frozenset[int]]]()
         self._lives = defaultdict[tuple[Place, str, frozenset[int]], _Life](_Life)
         self._life_of: dict[int, _Life] = {}  # by the id of an optimizer
         self._idle: dict[tuple[str, Place | None], None] = {}
@@ -101,18 +95,16 @@ class Owners(Part):
 
     def seen(self) -> Sequence[str]:
         """How many were made."""
-        return [f"{self._made.total()} optimizers"] if self._made else []
+        made = sum([life.made for life in self._lives.values()])
+        return [f"{made} optimizers"] if made else []
 
     @on(events.Built)
     def _built(self, e: events.Built) -> None:
-        loops = loops_here() if e.place is not None else ()
         if e.place is None or not _keeps(e.optimizer):
             return
         made = e.place, type(e.optimizer).__name__, e.ids
         self._life_of[id(e.optimizer)] = life = self._lives[made]
         life.made += 1
-        if loops and _ROUND.search(source_line(loops[0].file, loops[0].line)):
-            self._made[made] += 1
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
@@ -155,10 +147,9 @@ class Owners(Part):
         return [_Idle(module, at) for module, at in self._idle]
 
     def remade(self) -> list[_Remade]:
-        """By line: those made in each turn of a training, and those that live for one step."""
-        made = dict(self._made)
-        made |= {k: x.made for k, x in self._lives.items() if x.made - 1 <= x.steps <= x.made}
-        return [_Remade(kind, at, n) for (at, kind, _), n in made.items() if n >= _LEAST]
+        """By line: those that were made again and again, and took steps each time."""
+        used = {k: x.made for k, x in self._lives.items() if x.steps >= x.made - 1}
+        return [_Remade(kind, at, n) for (at, kind, _), n in used.items() if n >= _LEAST]
 
     def shared(self) -> list[_Shared]:
         """All of them together."""

@@ -37,27 +37,6 @@ def biases(module: str, near: Place | None) -> Place | None:
     return _only(lambda node: _evens(node, last), _EVEN, near)
 
 
-def fill_line(module: str) -> Place | None:
-    """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
-    last = module.rpartition(".")[2]
-    return _only(lambda node: _fills(node, last), (last,))
-
-
-def _fills(node: ast.AST, module: str) -> bool:
-    match node:
-        case ast.Call(func=function, args=[first, *_]) if last_word(function) in _FILLS:
-            value = _undata(first)
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILLS:
-            value = _undata(owner)
-        case _:
-            return False
-    match value:
-        case ast.Attribute(value=ast.Name() | ast.Attribute() as held, attr=attr):
-            return last_word(held) == module and attr.startswith("weight")
-        case _:
-            return False
-
-
 def _evens(node: ast.AST, module: str) -> bool:
     """`nn.init.constant_(m.bias, b)`, `self.module.bias.data.fill_(b)`."""
     match node:
@@ -67,19 +46,6 @@ def _evens(node: ast.AST, module: str) -> bool:
             return False
     held = [x.value for x in values if isinstance(x, ast.Attribute) and x.attr == "bias"]
     return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
-
-
-def eval_lines(file: str) -> list[Place]:
-    """The lines of a file that put something into eval mode: `model.eval()`."""
-    return _lines(file, _evaluates)
-
-
-def _evaluates(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(attr="eval"), args=[]):
-            return True
-        case _:
-            return False
 
 
 def parameter(name: str) -> Place | None:

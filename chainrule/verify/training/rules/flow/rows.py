@@ -137,30 +137,6 @@ ROWS = (
         input="{turns[0].name}",
     ),
     _of_model(
-        "vanishing",
-        lambda f: [m for m in f.models() if m.lost],
-        lambda m: _over_calls(m.lost[0], "nothing of it reaches what comes before"),
-        "recurrent weights of gain 1 (orthogonal), a gated cell with an open forget gate, or "
-        "another way from what comes before to the loss",
-        place=lambda m: placed(m.lost[0].at),
-        detail="each call multiplies the gradient by less than 1",
-        input=lambda m: join_names([row.name for row in m.lost[1:]]),
-    ),
-    _of_model(
-        "exploding",
-        lambda f: [m for m in f.models() if m.beyond],
-        lambda m: (
-            f"the gradient of {m.beyond[0].name} has norm {m.beyond[0].gradients[-1]:.2e}: its "
-            "square is larger than what float32 can hold (3.4e38)"
-        ),
-        "smaller initial weights (of a recurrence: orthogonal, of gain 1), a gated cell, or "
-        "clip_grad_norm_",
-        place=lambda m: (
-            origins.fill_line(m.beyond[0].name) or origins.weights() or placed(m.beyond[0].at)
-        ),
-        input="{beyond[0].name}",
-    ),
-    _of_model(
         "dead",
         lambda f: [m for m in f.models() if m.dead],
         _dying,
