@@ -28,7 +28,6 @@ from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
-    another_name,
     is_kept_twice,
     keeping_edits,
     kept_anew,
@@ -160,7 +159,6 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (
         kept_anew,
         kept_copies,
-        another_name,
         kept_others,
         kept_functions,
         kept_at_another_time,
