@@ -80,7 +80,6 @@ _ROWS: list[tuple[str, str, str]] = [
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
     ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
-    ("idle_load", "values loaded into themselves", "a copy shares the memory of the original"),
     ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
 ]
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import Branched, batch, mlp, train
+from tests.verify.training_models import batch, mlp
 from tests.verify.training_wrong import wrong
 
 
@@ -172,31 +172,6 @@ def a_scale_by_hand_that_is_too_large():
         with torch.no_grad():
             for p in m.parameters():
                 p.sub_(p.grad / 2.0**20, alpha=0.05)
-
-
-class Overwritten(Branched):
-    def forward(self, x):
-        h = self.a(x)
-        h = self.b(x)
-        return self.out(h.tanh())
-
-
-class Forgotten(Branched):
-    def forward(self, x):
-        left, right = self.a(x), None
-        for _ in range(2):
-            right = self.b(x)  # noqa: F841
-        return self.out(left.tanh())
-
-
-@wrong("no_gradient")
-def a_layer_whose_output_is_overwritten():
-    train(Overwritten())
-
-
-@wrong("no_gradient")
-def a_layer_whose_output_is_forgotten():
-    train(Forgotten())
 
 
 @wrong("clip_idle")

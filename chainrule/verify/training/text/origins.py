@@ -81,18 +81,6 @@ def _makes(node: ast.AST, name: str) -> bool:
     return last_word(node.value.func) == "Parameter" and name in map(last_word, node.targets)
 
 
-def sharing_line(near: Place | None) -> Place | None:
-    """The line that makes `.data` of one thing that of another: `a.data = b.data`."""
-    return _only(_shares, (".data",), near)
-
-
-def _shares(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Assign):
-        return False
-    sides = [*node.targets, node.value]
-    return all(isinstance(x, ast.Attribute) and x.attr == "data" for x in sides)
-
-
 def _scales(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or last_word(node.func) != "GradScaler":
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text.unread import Unread, Unused, holders, unread_part, unused_value
+from chainrule.verify.training.text.unread import Unread, unread_part
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -28,31 +28,22 @@ class _Bare:
 
 
 class _Useless(NamedTuple):
-    """Parameters of a part that is never read, or whose result is not."""
+    """Parameters of a part that is never read."""
 
-    part: Unread | Unused
+    part: Unread
     names: str
 
 
-def _bare_of(seen: Seen, row: Steps) -> tuple[dict[Unread | Unused, list[Any]], list[Any]]:
+def _bare_of(seen: Seen, row: Steps) -> tuple[dict[Unread, list[Any]], list[Any]]:
     """Parameters without a gradient, by the part that is useless; and the others."""
-    parts: dict[Unread | Unused, list[Any]] = {}
+    parts: dict[Unread, list[Any]] = {}
     rest: list[Any] = []
     got = row.got.keys() | seen.touched
     for key, p in row.params.items() if row.count else ():
         if p.requires_grad and key not in got and seen.names.has(p):
-            part = unread_part(seen.names, p) or _unused(seen, p)
+            part = unread_part(seen.names, p)
             (rest if part is None else parts.setdefault(part, [])).append(p)
     return parts, rest
-
-
-def _unused(seen: Seen, p: Any) -> Unused | None:
-    """Where what the module of a parameter gives, or one around it, is put in vain."""
-    for module, _ in holders(seen.names, p):
-        *_, at = seen.ran.get(id(module), (None,))
-        if (found := unused_value(at)) is not None:
-            return found
-    return None
 
 
 def _useless(part: Coverage) -> Iterator[_Useless]:
@@ -97,7 +88,6 @@ ROWS = (
         place=lambda c: c.part.place,
         subject="{names}",
         kind="parameters",
-        edit=lambda c: c.part.edit if isinstance(c.part, Unread) else None,
     ),
     Row(
         "no_gradient",
