@@ -13,6 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from chainrule.verify.certifying.narrow import narrow
+from chainrule.verify.certifying.strided import check_views
+from chainrule.verify.certifying.symmetric import by_halves
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
@@ -22,13 +25,10 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.measure.run import PATIENCE
-from chainrule.verify.narrow import narrow
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.repair.digits import digits_lost
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.strided import check_views
 from chainrule.verify.subject import Subject, wanted
-from chainrule.verify.symmetric import by_halves
 
 _T = TypeVar("_T")
 _ANYWHERE = ("nan", "unnamed", "wrong_value", "region", "factor", "sign", "missing_term", "size")
