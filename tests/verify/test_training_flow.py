@@ -230,12 +230,6 @@ def last_group_is_smaller():
         o.step()
 
 
-def test_a_smaller_last_group_is_a_note():
-    finding = only(last_group_is_smaller, "accumulation")
-    assert finding.level == "note"
-    assert "4, 4, 2" in finding.name.because
-
-
 @pytest.mark.parametrize(
     ("loop", "code", "before", "after"),
     [

@@ -10,34 +10,6 @@ from tests.verify.training_models import batch, mlp
 from tests.verify.training_wrong import wrong
 
 
-@wrong("graph_kept")
-def a_running_total_that_is_differentiated():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(3):
-        o.zero_grad()
-        total = 0.0
-        for _ in range(3):
-            x, y = batch()
-            loss = F.mse_loss(m(x), y)
-            total = total + loss / 3
-            total.backward(retain_graph=True)
-        o.step()
-
-
-@wrong("graph_kept")
-def a_part_and_the_whole_without_a_reset_between():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(3):
-        o.zero_grad()
-        x, y = batch()
-        fit = F.mse_loss(m(x), y)
-        fit.backward(retain_graph=True)
-        (fit + 1e-2 * m[0].weight.square().sum()).backward()
-        o.step()
-
-
 @wrong("reset_misplaced")
 def half_of_a_critics_loss_is_thrown_away():
     maker, critic = mlp(2, 4), mlp()

@@ -208,9 +208,7 @@ class Accumulated:
             "dropped": lambda: all(m.first for m in self.row.passes),
             "mean of means": lambda: self.counts and self.first_size > 1 and len(self.offs) > 1,
             "": lambda: -1.0 in self.divisors,
-            "even": lambda: all(near(d, k) for k, d in self.row.divisors(used=True)),
-            " ": lambda: len(self.divisors) > 1 or self.k < 2,
-            "uneven": lambda: near(self.d, self.k),
+            "other": lambda: len(self.divisors) > 1 or self.k < 2 or near(self.d, self.k),
             "divisor": lambda: not (self.is_of_sums or self.is_sequence),
         }
         return next((name for name, is_it in kinds.items() if is_it()), "")
@@ -254,21 +252,6 @@ class Accumulated:
         return all(m.chained for group in self.row.groups for m in group[1:])
 
     # --- what is said of it
-
-    @property
-    def largest(self) -> int:
-        """Passes of a step that is more than usual, or of one that is less."""
-        return next((k for k in self.sizes if k > self.k), min(self.sizes))
-
-    @property
-    def is_larger(self) -> bool:
-        """Whether some step has more passes than usual."""
-        return self.largest > self.k
-
-    @property
-    def listed(self) -> str:
-        """Passes of each step."""
-        return ", ".join(map(str, self.sizes))
 
     @property
     def by(self) -> float:

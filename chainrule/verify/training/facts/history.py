@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.holders import age, node_of
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
@@ -30,9 +29,6 @@ class Pass:
     place: Place | None
     touched: frozenset[int]
     """Ids of parameters whose gradients it made or changed."""
-    nodes: frozenset[int] = frozenset()
-    """Numbers of the nodes that it began at, if their graph was retained and these made one value
-    each."""
     used_by: set[int] = field(default_factory=set[int])
     """Ids of the optimizers that have stepped with what it made."""
     onto: set[int] = field(default_factory=set[int])
@@ -233,9 +229,7 @@ class History:
 
     def _ends(self, e: events.BackwardEnds) -> None:
         begin, graph, engine = e.begin, e.begin.graph, e.begin.engine
-        starts = [age(x) if _is_whole(x) else 0 for x in begin.roots]
-        nodes = frozenset(starts if begin.retained and all(starts) and e.error is None else ())
-        self.newest = made = Pass(begin.serial, begin.place, e.touched, nodes)
+        self.newest = made = Pass(begin.serial, begin.place, e.touched)
         optimized = self.optimized()
         leaves = {key: x for x in graph.leaves if (key := id(x)) in e.touched}
         leaves |= {key: x for key, x in optimized.items() if key in e.touched}
@@ -297,9 +291,3 @@ class History:
                 row.used, row.mixed = Used(e.tokens[id(p)], norm) if norm > 0 else None, 0.0
                 for one in row.passes:
                     one.used_by.add(id(e.optimizer))
-
-
-def _is_whole(root: Any) -> bool:
-    """Whether a tensor is all that its node made; of several parts each has a loss of its own."""
-    made = getattr(node_of(root), "_input_metadata", None)
-    return made is None or len(made) == 1

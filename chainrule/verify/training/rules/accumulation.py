@@ -61,23 +61,6 @@ _ROWS = (
     ),
     Row(
         "accumulation",
-        _of("uneven"),
-        "backward passes for each step: {listed}; all divided by {k}",
-        lambda c: (
-            "step (or reset) at the end of the epoch, too, so that nothing is left over"
-            if c.is_larger
-            else "divide the last group of an epoch by its own size"
-        ),
-        lambda c: "warning" if c.is_larger else "note",
-        detail=lambda c: (
-            f"a step has used {c.largest} of them: what was left over was neither used nor reset"
-            if c.is_larger
-            else f"a group of {c.largest} is divided by {c.k}: its step is {c.largest}/{c.k} as "
-            "long"
-        ),
-    ),
-    Row(
-        "accumulation",
         _of("divisor"),
         lambda c: (
             f"{c.k} backward passes are added up for each step, each of a mean over its batch; the "

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, takewhile
 from statistics import median
@@ -51,7 +50,7 @@ class Model:
         self.name = name
         self.rows = rows
         self.units = units
-        self.flowing = _to_the_end_of_numbers([row for row in rows if row.arriving])
+        self.flowing = [row for row in rows if row.arriving]
 
     @property
     def is_found(self) -> bool:
@@ -59,12 +58,6 @@ class Model:
         return any((self.vanishing, self.exploding, self.turns, self.dead, self.stuck))
 
     # --- from layer to layer
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether its loss has no finite gradient from some step on."""
-        steps = len(self.flowing[0].arriving) if self.flowing else 0
-        return any(len(row.arriving) > steps for row in self.rows)
 
     @cached_property
     def _statuses(self) -> list[str]:
@@ -140,23 +133,6 @@ class Model:
     def dead_table(self, units: Sequence[Units]) -> _Table:
         """All layers, those behind which it is so marked."""
         return _table(self.rows, {u.order: "DEAD" for u in units})
-
-
-def _to_the_end_of_numbers(rows: Sequence[Row]) -> list[Row]:
-    """The rows without the steps from the first one on whose loss has no finite gradient, if there
-    was one before."""
-    steps = min([len(row.arriving) for row in rows], default=0)
-    each = [[row.arriving[k - steps] for row in rows] for k in range(steps)]
-    bad = [any(map(math.isnan, row)) or math.isinf(row[-1]) for row in each]
-    if True not in bad[1:] or bad[0]:
-        return list(rows)
-    left = bad.index(True) - steps
-    return [
-        replace(
-            r, arriving=r.arriving[:left], gradients=r.gradients[:left], sizes=r.sizes[:left],
-            updates=r.updates[:left],
-        ) for r in rows
-    ]  # fmt: skip
 
 
 def _of_step(arriving: Sequence[float]) -> list[str]:

@@ -69,7 +69,6 @@ def _through_layers(code: _Code) -> Row:
         lambda f: [m for m in f.models() if at(m)],
         words,
         lambda m: _reason(code, m.units)[1],
-        lambda m: "error" if m.has_ended and code == "exploding" else "warning",
         place=lambda m: _reason(code, m.units)[2] or placed(at(m)[0].at),
         detail=lambda m: _reason(code, m.units)[0],
         subject="{name}",
