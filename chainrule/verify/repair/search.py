@@ -31,7 +31,6 @@ from chainrule.verify.repair.rules.saved import (
     is_kept_twice,
     keeping_edits,
     kept_anew,
-    kept_at_another_time,
     kept_copies,
     kept_functions,
     kept_others,
@@ -161,7 +160,6 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
         kept_copies,
         kept_others,
         kept_functions,
-        kept_at_another_time,
     )
     proposed = [e for rule in rules for e in spare_failures(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)

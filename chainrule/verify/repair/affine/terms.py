@@ -17,7 +17,7 @@ from time import process_time
 import numpy as np
 
 from chainrule.verify.repair.affine.newgradients import is_there, replacements, summands_around
-from chainrule.verify.repair.affine.others import axes_of, loop_values, other_values, row_of
+from chainrule.verify.repair.affine.others import axes_of, other_values, row_of
 from chainrule.verify.repair.affine.weigh import with_weight
 from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit
@@ -29,7 +29,6 @@ from chainrule.verify.repair.values.numbers import Scalar, coefficient, factors,
 from chainrule.verify.repair.values.response import Effect, Response
 from chainrule.verify.repair.values.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.values.watch import plain
-from chainrule.verify.subject import Array
 
 _SUMS = (
     "{e}.sum({ax})",
@@ -82,8 +81,6 @@ def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Ed
         yield from _additions(lab, response, beside, numbers)
         yield from other_values(lab, response, beside)
     yield from replacements(lab, response, beside, numbers)
-    if len(response.values) > 1:
-        yield from loop_values(lab, response, beside)
 
 
 def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
@@ -176,20 +173,6 @@ def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Te
                 form = row.format(e=VALUE, a=name)
                 text = row.format(e=here, a=name)
                 yield _Term(text, form, response.effect(value), 1.0, 1.5)
-    yield from _unread(scene, response, beside)
-
-
-def _unread(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
-    """What was computed, or kept, for something and is read nowhere, spread along an axis."""
-    spread = beside.with_axes
-    for name in spread.names:
-        new = name not in beside.names and name.split("[")[0] in scene.unread
-        if new and (value := spread.each(_other, name)) is not None:
-            yield _Term(name, name, response.effect(value), 1.0, 1.5)
-
-
-def _other(_: Array, a: Array) -> Array:
-    return a
 
 
 def _with_terms(

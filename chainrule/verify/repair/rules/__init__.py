@@ -62,7 +62,6 @@ RULES: tuple[Rule, ...] = (
     statements.equal_indices,
     # Copies, and layouts of memory.
     memory.copy_before_write,
-    memory.contiguous_cotangents,
 )
 """In no particular order: each edit says how likely it is."""
 

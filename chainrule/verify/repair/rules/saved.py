@@ -6,8 +6,6 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import cast
 
 import numpy as np
 
@@ -141,33 +139,6 @@ def _for_keeping(scene: Scene) -> list[ast.AST]:
         if isinstance(n, ast.Assign) and any(names & names_in(t) for t in n.targets)
     ]
     return [n.value for n in [*keeping, *named]]
-
-
-def kept_at_another_time(scene: Scene) -> Iterator[Edit]:
-    """A statement that keeps something, before the one that it follows, or after the next one."""
-    for node in scene.draft.nodes:
-        block: object = getattr(node, "body", None)
-        for a, b in pairwise(cast("list[ast.stmt]", block) if isinstance(block, list) else []):
-            if any(_keeps(s) for s in (a, b)):
-                (start, middle), (again, end) = scene.draft.span(a), scene.draft.span(b)
-                first, between, second = _parts(scene, start, middle, again, end)
-                says = f"`{second}` comes before `{first}`"
-                code = "wrong_value" if _names_anew(b if _keeps(a) else a) else "stale"
-                yield Edit(start, end, second + between + first, code, USUAL, says)
-
-
-def _names_anew(statement: ast.stmt) -> bool:
-    """Whether a statement gives a name to another array, and changes none."""
-    match statement:
-        case ast.Assign(targets=[ast.Name()]):
-            return True
-        case _:
-            return False
-
-
-def _parts(scene: Scene, start: int, middle: int, again: int, end: int) -> tuple[str, str, str]:
-    body = scene.draft.body
-    return body[start:middle], body[middle:again], body[again:end]
 
 
 def _keeps(statement: ast.stmt) -> bool:
