@@ -6,9 +6,8 @@ import ast
 import itertools
 import math
 from collections.abc import Iterator
-from types import FunctionType
 
-from chainrule.verify.repair.code.draft import Edit, python_function
+from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ATOM, as_operand, called
 from chainrule.verify.repair.code.syntax import is_sum, origin
 from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
@@ -26,24 +25,12 @@ def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls along axes, and the array that each goes over."""
     for node in scene.expressions:
         if isinstance(node, ast.Call) and (
-            called(node) in _ALONG
-            or any(k.arg in _WORDS for k in node.keywords)
-            or _asks_for_axis(scene, node)
+            called(node) in _ALONG or any(k.arg in _WORDS for k in node.keywords)
         ):
             if isinstance(node.func, ast.Attribute) and scene.is_array(node.func.value):
                 yield node, node.func.value
             elif node.args:
                 yield node, node.args[0]
-
-
-def _asks_for_axis(scene: Scene, node: ast.Call) -> bool:
-    """Whether it is a call of a function of the user's that has an argument called so."""
-    names = python_function(scene.draft.source.function).__globals__
-    function = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
-    if not isinstance(function, FunctionType):
-        return False
-    code = function.__code__
-    return any(n in _WORDS for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 def _axis_of(node: ast.Call) -> ast.expr | None:

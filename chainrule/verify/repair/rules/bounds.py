@@ -10,7 +10,7 @@ from typing import Final
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, UNARY, as_operand, called, number
-from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import RARE, USUAL
 from chainrule.verify.repair.rules.combined import is_bool
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
@@ -87,24 +87,10 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
                     yield scene.put(node, f"{a} {other} {b}", code, USUAL)
                 yield from _other_bounds(scene, right)
-                yield from _between(scene, node, here)
             case ast.Name() | ast.Attribute() if is_bool(scene, node):
                 yield scene.put(node, f"~{as_operand(scene.draft, node, UNARY)}", "region", RARE)
             case _:
                 continue
-
-
-def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
-    """Two bounds where one is compared with: `x < high` to `(x < high) & (x > low)`."""
-    bound, left = node.comparators[0], as_operand(scene.draft, node.left, 6)
-    back, here = {"<": ">", ">": "<"}.get(sign[0]), scene.value(bound)
-    if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
-        return
-    names = {k: LIKELY for k in scene.numbers if k != scene.draft.src(bound)}
-    known = {number(c): USUAL for c in sorted(_compared(scene) - {float(here)})}
-    for other, cost in {**known, **names}.items():
-        text = f"({scene.draft.src(node)}) & ({left} {back}{sign[1:]} {other})"
-        yield scene.put(node, text, "one_sided", cost)
 
 
 def _compared(scene: Scene) -> set[float]:
