@@ -15,10 +15,6 @@ from chainrule.verify.subject import Array
 
 _MOST = 0.8
 """A region is part of the whole: no more than this share of the elements is wrong."""
-_FULL = 64
-"""Elements of an input, and of an output, for which whole Jacobians are made once more."""
-_ROUGH = 1e-7
-"""Error of such a Jacobian, relative to its largest element."""
 _ENOUGH = 4
 """So many elements at least make it no chance that a region fits."""
 
