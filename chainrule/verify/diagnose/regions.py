@@ -20,8 +20,7 @@ _ENOUGH = 4
 
 
 def region(case: Case) -> Iterator[Guess]:
-    """Guesses for gradients that are wrong for some elements of x, or for some of g: of the input
-    as captured, where the point at hand has so few that any region could fit."""
+    """Guesses for gradients that are wrong for some elements of x, or for some of g."""
     if not case.has_all_elements:
         return
     relevant = ~(case.tiny_N & case.tiny_A)
