@@ -124,6 +124,6 @@ def _attach_finding(
 
 
 def _findings(subject: Subject) -> Sequence[Finding]:
-    from chainrule.verify.certify import certify
+    from chainrule.verify.certifying.certify import certify
 
     return certify(subject.name, [subject]).findings

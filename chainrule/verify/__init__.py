@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.faces import assert_gradients as assert_gradients
-from chainrule.verify.faces import check as check
-from chainrule.verify.faces import function as function
-from chainrule.verify.faces import model as model
-from chainrule.verify.faces import pair as pair
+from chainrule.verify.faces.calls import assert_gradients as assert_gradients
+from chainrule.verify.faces.calls import check as check
+from chainrule.verify.faces.calls import function as function
+from chainrule.verify.faces.calls import model as model
+from chainrule.verify.faces.calls import pair as pair
 
 if TYPE_CHECKING:
     from chainrule.verify.reporting.report import Report as Report
@@ -17,7 +17,7 @@ __all__ = ["Report", "assert_gradients", "check", "function", "model", "pair", "
 
 def load_ipython_extension(shell: Any) -> None:
     """Let a notebook know `%%verify`, after `%load_ext chainrule.verify`."""
-    from chainrule.verify.notebook import load
+    from chainrule.verify.faces.notebook import load
 
     load(shell)
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import abc
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,3 +229,31 @@ def _as(value: Any, dtype: np.dtype[Any] | type | None) -> Any:
         return array.astype(np.result_type(kind, np.complex64))
     floating = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     return array.astype(kind) if floating else array
+
+
+Inputs: TypeAlias = tuple[Input, ...]
+
+
+def needed_inputs(
+    inputs: Inputs, asked: Sequence[bool], pull: Callable[[Inputs], Sequence[Any]]
+) -> Inputs:
+    """The inputs, wanted where the call asked for a gradient, and where the backward gives one as
+    well.
+
+    Wanted now: those that can have a gradient. `pull`: what the backward gives where some are
+    wanted, None where it gives nothing.
+    """
+
+    def wanting(wants: Sequence[bool]) -> Inputs:
+        return tuple([replace(x, wanted=bool(w)) for x, w in zip(inputs, wants, strict=True)])
+
+    required = [x.wanted and bool(a) for x, a in zip(inputs, asked, strict=True)]
+    if not any(required) or required == [x.wanted for x in inputs]:
+        return inputs
+    try:
+        given, alone = pull(inputs), pull(wanting(required))
+    except Exception:  # as the user's code raises it, where no gradient was ever asked for
+        return wanting(required)
+    if any(r and a is None for r, a in zip(required, alone, strict=True)):
+        return wanting(required)  # as it is run, it gives none: `needs_input_grad` was misread
+    return wanting([r or g is not None for r, g in zip(required, given, strict=True)])

@@ -461,5 +461,4 @@ MISTAKES: list[Misplaced] = [
     ),
     Misplaced("recomputed", "stats(x, WIDE)\n    y", "stats(x)\n    y", ("wrong_value", "factor")),
     Misplaced("normaliser", " - gt[..., None]", "", ("missing_term",)),
-    Misplaced("peaks", "wide * (x == top)", "wide / 2", ("wrong_value", "region")),
 ]

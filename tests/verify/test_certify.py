@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.verify import certify as module
 from chainrule.verify.arrays.pair import subject_of_pair
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying import certify as module
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.diagnose.edits import name_by_edit
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger

@@ -11,8 +11,8 @@ from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.verify.arrays.standin import follow
-from chainrule.verify.derivation import Derivation, derivation
 from chainrule.verify.own.call import subject_of_call
+from chainrule.verify.own.derivation import Derivation, derivation
 from chainrule.verify.subject import values
 
 X, W = apart(3, 4), apart(4, 5, salt=1)

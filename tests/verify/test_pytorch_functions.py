@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from chainrule import verify
 from chainrule.engine.dtypes import bfloat16
 from chainrule.errors import ConfigError
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.diagnose.findings import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_function, subjects_of_function

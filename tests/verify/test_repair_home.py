@@ -33,18 +33,12 @@ NUMBERS = [
     ("soft", "s = 1 / (1 + np.exp(-3.5 * x))", "s = 1 / (1 + np.exp(-1.702 * x))"),
 ]
 GIVEN_A_NAME = [
-    ("centred", "over = (1, 2)", "over = (0, 1)"),
     ("spread", "over = (1, 2)", "over = 2"),
     ("spread", "over = (1, 2)", "over = (0, 2)"),
 ]
 HANDED_ON = [
     ("means", "dx *= g / n", "dx *= g"),
     ("votes", "dx *= g / x.size", "dx *= g"),
-    ("shares", "total = g.sum(axis=0)", "total = g"),
-]
-DROPPED = [
-    ("shift", "db = dx.sum(axis=0)", "db = np.zeros_like(b)"),
-    ("shift", "db = dx.sum(axis=0)", "db = np.zeros(b.shape)"),
 ]
 COTANGENTS = [
     ("steps", "e = -w * np.sin(d) * g[:, None]", "e = -w * np.sin(d)"),
@@ -67,7 +61,6 @@ SLIPS = {
     "numbers": NUMBERS,
     "given a name": GIVEN_A_NAME,
     "handed on": HANDED_ON,
-    "dropped": DROPPED,
     "cotangents": COTANGENTS,
     "bounds": BOUNDS,
 }

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.engine.graph import variable
 from chainrule.engine.tensors import Tensor, holds_tensors
 from chainrule.interop.numpy_rows import array
-from chainrule.verify.derivation import Derivation, derivation
+from chainrule.verify.own.derivation import Derivation, derivation
 from chainrule.verify.reading import function_of
 from chainrule.verify.subject import Array
 

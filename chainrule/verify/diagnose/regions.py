@@ -8,28 +8,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from chainrule.verify.diagnose import constants, measure
+from chainrule.verify.diagnose import constants
 from chainrule.verify.diagnose.case import Case, Guess, guess
 from chainrule.verify.diagnose.scale import ratio
-from chainrule.verify.evidence import Jacobians
 from chainrule.verify.subject import Array
 
 _MOST = 0.8
 """A region is part of the whole: no more than this share of the elements is wrong."""
-_FULL = 64
-"""Elements of an input, and of an output, for which whole Jacobians are made once more."""
-_ROUGH = 1e-7
-"""Error of such a Jacobian, relative to its largest element."""
 _ENOUGH = 4
 """So many elements at least make it no chance that a region fits."""
 
 
 def region(case: Case) -> Iterator[Guess]:
-    """Guesses for gradients that are wrong for some elements of x, or for some of g: of the input
-    as captured, where the point at hand has so few that any region could fit."""
+    """Guesses for gradients that are wrong for some elements of x, or for some of g."""
     if not case.has_all_elements:
         return
-    case = _captured_case(case) or case
     relevant = ~(case.tiny_N & case.tiny_A)
     wrong = ~case.agrees & relevant
     for axis, side in ((0, case.input), (1, "g")):
@@ -38,30 +31,6 @@ def region(case: Case) -> Iterator[Guess]:
         count = int(np.sum(matters))
         if 0 < int(np.sum(chosen)) <= _MOST * count and count > 1:
             yield from _guess_of_region(case, axis, side, chosen, matters)
-
-
-def _captured_case(case: Case) -> Case | None:
-    """The same output and input at the captured point, if that has enough elements, and not too
-    many; None where nothing is wrong there."""
-    k, output = case.k, case.jacobians.output
-    xs = measure.captured_point(case.subject)
-    if case.x.size >= MANY or not MANY <= np.size(xs[k]) <= _FULL:
-        return None
-    ys = measure.outputs(case.subject, xs)
-    if ys[output].size > _FULL or np.asarray(xs[k]).dtype.kind != "f":
-        return None
-    numeric = measure.jacobian(case.subject, xs, k, output)
-    units = np.eye(ys[output].size).reshape(-1, *ys[output].shape)
-    rows = [
-        measure.pull(case.subject, xs, measure.one_output(ys, output, unit), k).ravel()
-        for unit in units
-    ]
-    if any(row.shape != (numeric.shape[1],) for row in rows):
-        return None
-    bound = np.full(numeric.shape, _ROUGH * float(np.abs(numeric).max(initial=0.0)))
-    shapes = ys[output].shape, np.shape(xs[k])
-    found = Case(case.evidence, Jacobians(xs, k, output, np.stack(rows), numeric, bound, *shapes))
-    return found if found.finite and not bool(found.agrees.all()) else None
 
 
 def _guess_of_region(
@@ -170,7 +139,6 @@ def _by_value(chosen: Array, matters: Array, values: Mapping[str, Array]) -> Ite
     for name, value in values.items():
         if value.dtype.kind == "f":
             yield from _thresholds(name, value, chosen, matters)
-            yield from _between(name, value, chosen, matters)
 
 
 def _thresholds(name: str, value: Array, chosen: Array, matters: Array) -> Iterator[Where]:
@@ -184,24 +152,6 @@ def _thresholds(name: str, value: Array, chosen: Array, matters: Array) -> Itera
             mask = value <= between[0] if sign == "<" else value >= between[1]
             text = f"{name} {sign} t, t between {between[0]:.3g} and {between[1]:.3g}"
             yield Where(text, mask, plain=inside.size + outside.size >= MANY)
-
-
-def _between(name: str, value: Array, chosen: Array, matters: Array) -> Iterator[Where]:
-    """`s < x < t`, for elements that lie together with others on either side of them, or for the
-    others that lie so."""
-    inside, outside = value[chosen & matters], value[~chosen & matters]
-    if min(inside.size, outside.size) < 2 or inside.size + outside.size < MANY:
-        return
-    for within, beside in ((inside, outside), (outside, inside)):
-        low, high = float(within.min()), float(within.max())
-        apart = (beside < low) | (beside > high)
-        if apart.all() and (beside < low).any() and (beside > high).any():
-            mask = (value >= low) & (value <= high)
-            here = f"{name} from {low:.3g} to {high:.3g}"
-            text = (
-                here if within is inside else f"all {name} but those from {low:.3g} to {high:.3g}"
-            )
-            yield Where(text, mask if within is inside else ~mask, plain=True)
 
 
 def _by_place(shape: tuple[int, ...]) -> Iterator[Where]:

@@ -19,7 +19,7 @@ from chainrule.errors import GradientError, describe
 from chainrule.ops.families import zeros_like
 from chainrule.tree import flatten
 from chainrule.verify.copies import twin
-from chainrule.verify.derivation import derivation
+from chainrule.verify.own.derivation import derivation
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of
 from chainrule.verify.streams import Stream, replay, streams_drawn

@@ -25,8 +25,8 @@ from chainrule.engine.tensors import Tensor
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError
 from chainrule.transforms.functional import vjp
-from chainrule.verify.alike import certified_after, merged
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.alike import certified_after, merged
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import Call, Leaves, flows

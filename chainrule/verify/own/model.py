@@ -21,8 +21,8 @@ from chainrule.engine.op import Op, Spec
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn.base.module import Module
-from chainrule.verify.alike import certified_after, merged
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.alike import certified_after, merged
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import flows, is_array, results_of, subject_of_op

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.needed import needed_inputs
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import derivative
 from chainrule.verify.pytorch.derivatives import gradients
@@ -29,7 +28,7 @@ from chainrule.verify.pytorch.sources import (
     source_of_function,
 )
 from chainrule.verify.reading import argument_names, place_of
-from chainrule.verify.subject import Input, Source, Subject
+from chainrule.verify.subject import Input, Source, Subject, needed_inputs
 
 KIND = "torch.autograd.Function"
 

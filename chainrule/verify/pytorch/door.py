@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from chainrule.verify import modes
+from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.nested import tensors_in, total
 
 unseen: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]

@@ -6,10 +6,8 @@ the subject is examined in full with it.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import inf
 from typing import TypeAlias
 
@@ -20,14 +18,11 @@ from chainrule.verify.finding import Correction
 from chainrule.verify.foreign import kernels_in
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.budget import FULL_CHECKS
-from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, growth
-from chainrule.verify.repair.code.home import Asked, at_home
-from chainrule.verify.repair.expected.truth import is_true
+from chainrule.verify.repair.code.draft import Draft, UnreadableError
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.search import Step, Version, replay
+from chainrule.verify.repair.search import Version, replay
 from chainrule.verify.repair.sparing import spare_failures
-from chainrule.verify.repair.values.lab import laboratory
 from chainrule.verify.tolerances import EXACT, LOOSE
 
 _NEARER = 0.3
@@ -76,16 +71,15 @@ def _search(posed: Problem, search: Search) -> Iterator[Repaired]:
         off = max([found.errors.get(i, 0.0) for i in inputs], default=0.0)
         if inputs <= mended or checks >= FULL_CHECKS or off >= refused:
             continue
-        version = move_home(posed, first, found)
         checks += 1
-        error = _examine_version(posed, version, inputs)
+        error = _examine_version(posed, found, inputs)
         if error is None and off > EXACT:
             refused = min(refused, _NEARER * off)
         if error is not None:
             mended |= inputs
-            yield _as_repaired(posed, first, version, inputs, error)
-            yield from _parts_of(posed, first, version, error)
-            if version.right:
+            yield _as_repaired(posed, first, found, inputs, error)
+            yield from _parts_of(posed, first, found, error)
+            if found.right:
                 return
 
 
@@ -159,56 +153,3 @@ def _as_repaired(
     whole = version.right if whole is None else whole
     mended = inputs.union(posed.wrong) if whole else inputs
     return Repaired(shown, codes, mended, whole, version.cost)
-
-
-def move_home(posed: Problem, first: Draft, version: Version) -> Version:
-    """The same version with its edits where they belong, if it is as right then."""
-    places = dict[ast.expr, bool]()
-
-    def doubtful(node: ast.expr) -> bool:
-        if not places:
-            lab = laboratory(posed, first, posed.targets[0])
-            places.update({} if lab is None else {n: is_true(lab, n) for n in lab.scene.roots})
-        return not places.get(node, False)
-
-    moved = _move_edits(first, version, doubtful)
-    if moved is None:
-        return version
-    everywhere = posed.right(version.draft.compiled(), set(version.mended))
-    try:
-        right = posed.right(moved.draft.compiled(), set(version.mended), everywhere)
-    except (SyntaxError, ValueError):
-        return version
-    return moved if right else version
-
-
-def _move_edits(first: Draft, version: Version, doubtful: Asked) -> Version | None:
-    """All edits as one where they belong, or else each by itself; None if they are there."""
-    steps = version.steps
-    whole = at_home(first, version.draft, steps[0].edit, doubtful)
-    if whole is not None:
-        return replace(version, draft=first.edited(whole), steps=(Step(whole, version.mended),))
-    alone = [_edit_alone(steps, k) for k in range(len(steps))]
-    if len(steps) < 2 or not _in_order(alone):
-        return None
-    moved = [at_home(first, first.edited(e), e, doubtful) for e in alone]
-    edits = [b or a for a, b in zip(alone, moved, strict=True)]
-    if not any(moved) or not _in_order(edits):
-        return None
-    draft, done = first, list[Step]()
-    for step, edit in sorted(zip(steps, edits, strict=True), key=lambda p: -p[1].start):
-        draft = draft.edited(edit)
-        done.append(Step(edit, step.mended))
-    return replace(version, draft=draft, steps=tuple(done))
-
-
-def _edit_alone(steps: Sequence[Step], k: int) -> Edit:
-    """A step's edit where it stands in the text before all of them."""
-    edit = steps[k].edit
-    return edit.moved(-growth([s.edit for s in steps[:k]], edit.start))
-
-
-def _in_order(edits: Sequence[Edit]) -> bool:
-    """Whether no two edits change the same stretch."""
-    ordered = sorted(edits, key=lambda e: e.start)
-    return all(a.end <= b.start and a.start < b.start for a, b in pairwise(ordered))

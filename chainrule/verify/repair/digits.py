@@ -1,7 +1,5 @@
 """Where digits are lost: the first expression whose value in the program's dtype is far from that
 in float64, though what it is made of is not. A difference of nearly equal numbers, as a rule.
-
-And where all are: the first expression that is NaN, though nothing is that it is made of.
 """
 
 from __future__ import annotations
@@ -9,17 +7,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.place import Place
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
-from chainrule.verify.repair.code.fit import called
-from chainrule.verify.repair.code.syntax import is_simple
-from chainrule.verify.repair.helpers import helpers
-from chainrule.verify.repair.problem import problem
 from chainrule.verify.repair.target import quiet
 from chainrule.verify.repair.values.watch import Watched, plain
 from chainrule.verify.subject import Array, Source, Subject, values
@@ -36,44 +29,6 @@ def digits_lost(evidence: Evidence) -> tuple[Place, str] | None:
         found = None if code is None else _in(evidence.subject, code)
         if found is not None:
             return found
-    return None
-
-
-def made_nan(evidence: Evidence) -> tuple[Place, str] | None:
-    """The line that makes a NaN of what is none, in the backward or in a function that it calls; if
-    there is none, an infinity."""
-    source, subject = evidence.subject.source, evidence.subject
-    found = None if source is None else _bad_in(subject, source)
-    if found is None or (posed := problem(evidence)) is None:
-        return None if found is None else found.told
-    called_here = {called(n) for n in ast.walk(found.node) if isinstance(n, ast.Call)}
-    inner = [h for h in helpers(posed) if h.function.__name__ in called_here]
-    within = [bad for h in inner if (bad := _bad_in(subject, h)) is not None]
-    return within[0].told if within else found.told
-
-
-@dataclass(frozen=True, eq=False)
-class _Bad:
-    """An expression that is not finite, and what is said of it."""
-
-    node: ast.expr
-    told: tuple[Place, str]
-
-
-def _bad_in(subject: Subject, source: Source) -> _Bad | None:
-    try:
-        draft = Draft.of(source)
-        seen = _values_seen(subject, source, draft, False)
-    except (UnreadableError, SyntaxError, ValueError, StopIteration):
-        return None
-    for bad, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
-        wrong = {n for n, v in seen.items() if np.any(bad(v)) and isinstance(n, ast.expr)}
-        first = [n for n in wrong if not any(m in wrong for m in ast.walk(n) if m is not n)]
-        first = [n for n in first if not is_simple(n)]  # Those came so.
-        if first:
-            node = min(first, key=lambda n: (n.lineno, n.col_offset))
-            says = f"`{draft.src(node)}` is {word}, and nothing is that it is made of"
-            return _Bad(node, (draft.place(node), says))
     return None
 
 

@@ -43,8 +43,6 @@ WORKED_OUT = 0.9
 """How unlikely it is that a number nobody has written belongs where a name stands."""
 MADE = 0.5
 """How much less likely it is that a gradient was to be written where a place is returned."""
-BETWEEN = 0.02
-"""How much less likely an entry was to be filled beside another, for each one between them."""
 READ = 0.4
 """How much likelier it is that a place was to be filled which is read."""
 PLAIN_COST = 1.05

@@ -28,11 +28,9 @@ from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
-    another_name,
     is_kept_twice,
     keeping_edits,
     kept_anew,
-    kept_at_another_time,
     kept_copies,
     kept_functions,
     kept_others,
@@ -160,10 +158,8 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (
         kept_anew,
         kept_copies,
-        another_name,
         kept_others,
         kept_functions,
-        kept_at_another_time,
     )
     proposed = [e for rule in rules for e in spare_failures(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.arrays.networks import interference
 from chainrule.verify.arrays.networks.network import Network, network_of
+from chainrule.verify.certifying.alike import certified_after, merged
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.reporting.report import Report

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from chainrule.verify.repair.budget import EXPRESSIONS
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ADD, MUL, as_operand, operand
 from chainrule.verify.repair.code.syntax import is_sum
-from chainrule.verify.repair.prior import BETWEEN, MADE, READ
+from chainrule.verify.repair.prior import MADE, READ
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.values.lab import Lab, Values
 from chainrule.verify.repair.values.loop_values import LoopValues
@@ -44,7 +43,6 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
                 for text, cost in texts_of(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
-                    yield from _by_zeros(scene, expected.shape, text, cost)
 
 
 def _equal(lab: Lab, expected: Expected) -> list[tuple[Term, float]]:
@@ -110,27 +108,6 @@ def _by_attribute(
         for new in _likewise(scene, names, name, target, key):
             meant = READ * (new in scene.draft.body)
             yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
-
-
-def _by_zeros(scene: Scene, shape: tuple[int, ...], text: str, cost: float) -> Iterator[Edit]:
-    """One more entry filled of a dict that holds zeros there and has others
-    filled, whatever its inputs are called elsewhere: `grads["skip"] += x.T @ g` for the array
-    `self.bypass`."""
-    stores = [(n, t, k) for n, t, k in _stores(scene) if isinstance(t, ast.Subscript)]
-    given = {scene.draft.src(t) for _, t, _ in stores}
-    for node, target, beside in stores:
-        held = scene.watched.names.get(scene.draft.src(target.value))
-        entries = cast("dict[Any, Any]", held) if isinstance(held, dict) else {}
-        quote = scene.draft.src(target.slice)[0]
-        order = list(entries)
-        for key, entry in entries.items():
-            value, new = plain(entry), f"{scene.draft.src(target.value)}[{quote}{key}{quote}]"
-            fits = value is not None and value.shape == shape and not np.any(value)
-            if fits and new not in given:
-                how = "=" if isinstance(node, ast.Assign) else "+="
-                behind = order.index(key) - order.index(beside) if beside in entries else len(order)
-                far = BETWEEN * (behind if behind > 0 else len(order))
-                yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + far + cost)
 
 
 def _likewise(

@@ -14,12 +14,12 @@ import numpy as np
 
 from chainrule.verify.repair.affine.weigh import early_cost
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand
+from chainrule.verify.repair.code.fit import ATOM, MUL, as_operand
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.loop_values import LoopValues, answers
 from chainrule.verify.repair.values.numbers import bounds
 from chainrule.verify.repair.values.response import Response
-from chainrule.verify.repair.values.scene import VALUE, Shape
+from chainrule.verify.repair.values.scene import Shape
 from chainrule.verify.subject import Array
 
 _FACTORS = (
@@ -126,38 +126,3 @@ def axes_of(shape: Shape) -> list[int | tuple[int, ...]]:
     one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)] if ndim else []
     most = list(itertools.combinations(range(ndim), ndim - 1)) if ndim > 2 else []
     return [*one, *most, *([tuple(range(ndim))] if ndim > 1 else [])]
-
-
-_LOOP_FACTORS = ("{e} * {a}", "{e} * (1 - {a})")
-_LOOP_MASKS = ("{e} * (abs({a}) < {c})", "{e} * ({a} > {c})", "{e} * ({a} < {c})")
-_LOOP_TERMS = ("{e} + {a}", "{e} + {a} * {b}", "{e} + {a} * (1 - {b})")
-
-
-def loop_values(lab: Lab, response: Response, beside: LoopValues) -> Iterator[Edit]:
-    """Edits that multiply a value by what belongs to its turn, or add such products to it."""
-    scene, node = lab.scene, response.node
-    if node not in scene.roots:
-        return
-    for row, cost in _rows(beside, scene.draft.src(node), list(bounds(scene))):
-        if lab.problem.over:
-            return
-        if lab.mends(node, row.format(e=VALUE)):
-            factor = row.startswith("{e} *")
-            here = as_operand(scene.draft, node, MUL if factor else ADD)
-            code = "wrong_value" if factor else "missing_term"
-            yield scene.put(node, row.format(e=here), code, cost)
-
-
-def _rows(beside: LoopValues, here: str, limits: list[str]) -> Iterator[tuple[str, float]]:
-    """Rows with the names of arrays, and bounds, in them, and how unlikely each is."""
-    filling = [n for n in beside.names if n != here and beside.fills(n)]
-    for row, a in itertools.product(_LOOP_FACTORS, filling):
-        yield row.format(e="{e}", a=a), 1.2
-    for row, a, c in itertools.product(_LOOP_MASKS, beside.partners, limits):
-        if a != here:
-            yield row.format(e="{e}", a=a, c=c), 1.25
-    smaller = [n for n in filling if n not in beside.partners]
-    for row, a in itertools.product(_LOOP_TERMS, beside.partners):
-        if a != here:
-            for b in smaller if "{b}" in row else [""]:
-                yield row.format(e="{e}", a=a, b=b), 1.3

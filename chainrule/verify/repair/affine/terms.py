@@ -17,19 +17,18 @@ from time import process_time
 import numpy as np
 
 from chainrule.verify.repair.affine.newgradients import is_there, replacements, summands_around
-from chainrule.verify.repair.affine.others import axes_of, loop_values, other_values, row_of
+from chainrule.verify.repair.affine.others import axes_of, other_values, row_of
 from chainrule.verify.repair.affine.weigh import with_weight
 from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand, operand
+from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at
 from chainrule.verify.repair.values.lab import Lab, Values
 from chainrule.verify.repair.values.loop_values import LoopValues, mendable, response_of
-from chainrule.verify.repair.values.numbers import Scalar, coefficient, factors, scalars
+from chainrule.verify.repair.values.numbers import Scalar, coefficient, scalars
 from chainrule.verify.repair.values.response import Effect, Response
 from chainrule.verify.repair.values.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.values.watch import plain
-from chainrule.verify.subject import Array
 
 _SUMS = (
     "{e}.sum({ax})",
@@ -82,8 +81,6 @@ def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Ed
         yield from _additions(lab, response, beside, numbers)
         yield from other_values(lab, response, beside)
     yield from replacements(lab, response, beside, numbers)
-    if len(response.values) > 1:
-        yield from loop_values(lab, response, beside)
 
 
 def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
@@ -136,21 +133,9 @@ def _additions(
         for w in lab.fits([a.effect, b.effect]):
             if min(map(abs, w)) > 1e-6:
                 yield from _with_terms(lab, response.node, [a, b], w, numbers, a.cost + 0.4)
-    own = response.effect(response.flat)
     if len(response.values) > 1:  # Else `weigh.py` has seen to it.
-        for (more,) in lab.fits([own]):
+        for (more,) in lab.fits([response.effect(response.flat)]):
             yield from with_weight(lab.scene, response.node, (1 + more,), (), numbers)
-    for k in _beside_own(lab, terms, own)[:PAIRS]:
-        if lab.problem.over:
-            return
-        yield from _scaled_with(lab, response.node, terms[k], own, numbers)
-
-
-def _beside_own(lab: Lab, terms: list[_Term], own: Effect) -> list[int]:
-    """Terms that could put a value right together with a weight of its own, likely ones first."""
-    last = len(terms)
-    pairs = lab.likely([*[t.effect for t in terms], own])[1]
-    return sorted([k for k, other in pairs if other == last], key=lambda k: terms[k].cost)
 
 
 def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
@@ -176,20 +161,6 @@ def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Te
                 form = row.format(e=VALUE, a=name)
                 text = row.format(e=here, a=name)
                 yield _Term(text, form, response.effect(value), 1.0, 1.5)
-    yield from _unread(scene, response, beside)
-
-
-def _unread(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
-    """What was computed, or kept, for something and is read nowhere, spread along an axis."""
-    spread = beside.with_axes
-    for name in spread.names:
-        new = name not in beside.names and name.split("[")[0] in scene.unread
-        if new and (value := spread.each(_other, name)) is not None:
-            yield _Term(name, name, response.effect(value), 1.0, 1.5)
-
-
-def _other(_: Array, a: Array) -> Array:
-    return a
 
 
 def _with_terms(
@@ -205,28 +176,6 @@ def _with_terms(
     for choice in itertools.product(*written):
         text = " ".join([as_operand(lab.scene.draft, node, ADD), *[c[0] for c in choice]])
         yield lab.scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
-
-
-def _scaled_with(
-    lab: Lab, node: ast.expr, term: _Term, own: Effect, numbers: list[Scalar]
-) -> Iterator[Edit]:
-    """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
-    here = as_operand(lab.scene.draft, node, ADD)
-    for weight, scale in lab.fits([term.effect, own]):
-        if abs(1 + scale) < 1e-6:
-            for text, cost in _texts(term, (weight,), numbers):
-                whole = text[2:] if text[0] == "+" else f"-{operand(text[2:], MUL)}"
-                code = "missing_term" if VALUE in term.form else "wrong_value"
-                yield lab.scene.put(node, whole, code, term.cost + cost)
-            continue
-        if abs(scale) < 1e-6:
-            continue
-        for text, cost in list(_texts(term, (weight / (1 + scale),), numbers))[:3]:
-            for factor, more in factors((abs(1 + scale),), numbers)[:4]:
-                sign = "-" if scale < -1 else ""
-                total = term.cost + 0.4 + cost + more
-                whole = f"{sign}({here} {text}) {factor}"
-                yield lab.scene.put(node, whole, "missing_term", total)
 
 
 def _texts(term: _Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:

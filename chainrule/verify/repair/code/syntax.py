@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 from chainrule.verify.repair.code.draft import Draft
@@ -52,15 +52,6 @@ def writes(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.Subsc
 def names_in(node: ast.AST) -> set[str]:
     """Names that a node mentions."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
-def are_parts(a: str, b: str) -> bool:
-    """Whether two names are those of parts of one thing: `dw_left` and `dw_right`, `dx1` and
-    `dx2`."""
-    stem = "".join([x for k, x in enumerate(a) if b.startswith(a[: k + 1])])
-    ends = a[len(stem) :], b[len(stem) :]
-    told = stem.endswith("_") or all(len(end) == 1 for end in ends)
-    return len(stem.rstrip("_")) > 1 and all(ends) and told
 
 
 def undone(name: str) -> list[str]:
@@ -130,15 +121,6 @@ def is_literal(node: ast.AST) -> bool:
     """Whether an expression is put together of constants only."""
     kinds = ast.Constant | ast.Tuple | ast.List | ast.UnaryOp | ast.USub | ast.Load
     return all(isinstance(n, kinds) for n in ast.walk(node))
-
-
-def loops_around(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
-    """The loops in which a node is, the innermost one first."""
-    found = list[ast.AST]()
-    while node in parents:
-        node = parents[node]
-        found += [node] if isinstance(node, ast.For | ast.While) else []
-    return found
 
 
 def names_computed(draft: Draft) -> set[str]:

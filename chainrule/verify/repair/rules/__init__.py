@@ -40,25 +40,20 @@ RULES: tuple[Rule, ...] = (
     # A call wrapped, unwrapped, or for its counterpart.
     calls.unwrapped,
     calls.counterparts,
-    calls.in_functions,
     # Siblings exchanged.
     siblings.other_order,
     siblings.other_products,
     # A value combined with an atom, or with what the forward has.
     combined.unread_values,
     combined.missing_cotangent,
-    combined.masks,
-    forward.with_operand,
     forward.as_in_forward,
     # Axes.
     axes.other_axis,
     axes.missing_reductions,
     axes.sums_within_terms,
-    axes.opposite_order,
     axes.transpositions,
     axes.einsum_letters,
     # Bounds.
-    bounds.other_ranges,
     bounds.other_index,
     bounds.comparisons,
     # Statements: too many, with another sign.
@@ -67,7 +62,6 @@ RULES: tuple[Rule, ...] = (
     statements.equal_indices,
     # Copies, and layouts of memory.
     memory.copy_before_write,
-    memory.contiguous_cotangents,
 )
 """In no particular order: each edit says how likely it is."""
 

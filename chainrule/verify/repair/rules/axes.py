@@ -6,12 +6,11 @@ import ast
 import itertools
 import math
 from collections.abc import Iterator
-from types import FunctionType
 
-from chainrule.verify.repair.code.draft import Edit, python_function
+from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import ATOM, as_operand, called
 from chainrule.verify.repair.code.syntax import is_sum, origin
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import shape_of
 
@@ -26,24 +25,12 @@ def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls along axes, and the array that each goes over."""
     for node in scene.expressions:
         if isinstance(node, ast.Call) and (
-            called(node) in _ALONG
-            or any(k.arg in _WORDS for k in node.keywords)
-            or _asks_for_axis(scene, node)
+            called(node) in _ALONG or any(k.arg in _WORDS for k in node.keywords)
         ):
             if isinstance(node.func, ast.Attribute) and scene.is_array(node.func.value):
                 yield node, node.func.value
             elif node.args:
                 yield node, node.args[0]
-
-
-def _asks_for_axis(scene: Scene, node: ast.Call) -> bool:
-    """Whether it is a call of a function of the user's that has an argument called so."""
-    names = python_function(scene.draft.source.function).__globals__
-    function = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
-    if not isinstance(function, FunctionType):
-        return False
-    code = function.__code__
-    return any(n in _WORDS for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 def _axis_of(node: ast.Call) -> ast.expr | None:
@@ -167,37 +154,6 @@ def sums_within_terms(scene: Scene) -> Iterator[Edit]:
             here = scene.draft.src(operand)
             comes_in = here in scene.cotangents and not scene.shape(node)
             yield scene.put(node, here, "ignores_cotangent" if comes_in else "wrong_axis", RARE)
-
-
-def opposite_order(scene: Scene) -> Iterator[Edit]:
-    """An array in the opposite order: the kernel of a convolution, a sum that runs from the end,
-    a slice."""
-    over = dict(_calls(scene))
-    for node in scene.expressions:
-        parent, ndim = scene.draft.parents[node], len(scene.shape(node) or ())
-        if not ndim or not scene.is_array(node):
-            continue
-        if isinstance(node, ast.Call) and called(node) in ("cumsum", "cumprod") and node in over:
-            operand, (offset, _) = over[node], scene.draft.span(node)
-            start, end = scene.draft.span(operand)
-            turned = _flip(scene, as_operand(scene.draft, operand, ATOM), ndim, 1)
-            whole = scene.draft.src(node)
-            whole = whole[: start - offset] + turned + whole[end - offset :]
-            yield scene.put(node, _flip(scene, whole, ndim, 1), "transposed", USUAL)
-        elif isinstance(node, ast.Subscript) or (
-            isinstance(parent, ast.Call) and node in parent.args
-        ):
-            text = as_operand(scene.draft, node, ATOM)
-            for last in range(1, min(ndim, 3) + 1):
-                yield scene.put(node, _flip(scene, text, ndim, last), "transposed", FAR)
-
-
-def _flip(scene: Scene, text: str, ndim: int, last: int) -> str:
-    """An expression with its last axes in the opposite order."""
-    if scene.dialect.torch:
-        return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"
-    dots = "..., " if ndim > last else ""
-    return f"{text}[{dots}{', '.join(['::-1'] * last)}]"
 
 
 def inside_transposition(node: ast.expr) -> ast.expr | None:

@@ -9,9 +9,8 @@ from typing import Final
 
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, UNARY, as_operand, number
-from chainrule.verify.repair.code.syntax import names_in
-from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.code.fit import ADD, UNARY, as_operand, called, number
+from chainrule.verify.repair.prior import RARE, USUAL
 from chainrule.verify.repair.rules.combined import is_bool
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
@@ -28,27 +27,17 @@ _OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
 _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?![\w.])")
 
 
-def other_ranges(scene: Scene) -> Iterator[Edit]:
-    """A loop that begins or ends one turn earlier or later, `range(n - 1)` to `range(n)`, or has
-    another number of turns."""
-    for node in scene.expressions:
-        match node:
-            case ast.Call(func=ast.Name(id="range"), args=args):
-                bounds = args[:2]
-            case _:
-                continue
-        for bound in bounds:
-            yield from [scene.put(bound, t, "region", USUAL) for t in _one_off(scene, bound)]
-            for name in [k for k in scene.counts if k.isidentifier() and k not in scene.counters]:
-                if name not in names_in(bound):
-                    yield scene.put(bound, name, "region", RARE)
-
-
 def other_index(scene: Scene) -> Iterator[Edit]:
-    """Another whole number in an index or in the bounds of a slice; an array of indices that are
-    one too large, or one too small."""
+    """Another whole number in an index or in the bounds of a slice; bounds of a loop, or an array
+    of indices, that are one too large, or one too small."""
     inside = {
         e for n in scene.draft.nodes if isinstance(n, ast.Subscript) for e in ast.walk(n.slice)
+    }
+    loops = {
+        a
+        for n in scene.expressions
+        if isinstance(n, ast.Call) and called(n) == "range"
+        for a in n.args[:2]
     }
     names = [k for k, v in scene.watched.names.items() if is_count(v)]
     for node in scene.expressions:
@@ -58,7 +47,7 @@ def other_index(scene: Scene) -> Iterator[Edit]:
         here, within = scene.draft.src(node), node in inside
         several = value.ndim and isinstance(scene.draft.parents[node], ast.Tuple)
         sums = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
-        if (within and not value.ndim) or several or (sums and not value.ndim):
+        if several or ((within or sums or node in loops) and not value.ndim):
             yield from [scene.put(node, t, "wrong_value", RARE) for t in _one_off(scene, node)]
         if within and not value.ndim:
             near = [f"{i} {sign} 1" for i in scene.counters for sign in "-+"]
@@ -98,24 +87,10 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
                     yield scene.put(node, f"{a} {other} {b}", code, USUAL)
                 yield from _other_bounds(scene, right)
-                yield from _between(scene, node, here)
             case ast.Name() | ast.Attribute() if is_bool(scene, node):
                 yield scene.put(node, f"~{as_operand(scene.draft, node, UNARY)}", "region", RARE)
             case _:
                 continue
-
-
-def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
-    """Two bounds where one is compared with: `x < high` to `(x < high) & (x > low)`."""
-    bound, left = node.comparators[0], as_operand(scene.draft, node.left, 6)
-    back, here = {"<": ">", ">": "<"}.get(sign[0]), scene.value(bound)
-    if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
-        return
-    names = {k: LIKELY for k in scene.numbers if k != scene.draft.src(bound)}
-    known = {number(c): USUAL for c in sorted(_compared(scene) - {float(here)})}
-    for other, cost in {**known, **names}.items():
-        text = f"({scene.draft.src(node)}) & ({left} {back}{sign[1:]} {other})"
-        yield scene.put(node, text, "one_sided", cost)
 
 
 def _compared(scene: Scene) -> set[float]:

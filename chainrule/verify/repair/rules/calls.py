@@ -89,15 +89,3 @@ def _flags(scene: Scene, call: ast.Call) -> Iterator[Edit]:
         if k.arg in _FLAGS and isinstance(k.value, ast.Constant):
             code = "wrong_axis" if k.arg.startswith("keep") else "transposed"
             yield scene.put(k.value, str(not k.value.value), code, USUAL)
-
-
-def in_functions(scene: Scene) -> Iterator[Edit]:
-    """A function that forward or backward call, around a value that is made of no cotangent:
-    gradients are not affine in it, so that no weight can be solved for."""
-    texts = [scene.draft.body, *forward_texts(scene.draft.source)]
-    calls = dict.fromkeys([c for t in texts for c in elementwise_calls(t)])
-    for node in scene.expressions:
-        if not scene.flows(node) and scene.is_array(node):
-            for call in calls:
-                text = f"{call}({scene.draft.src(node)})"
-                yield scene.put(node, text, _code(call.rpartition(".")[2]), RARE)

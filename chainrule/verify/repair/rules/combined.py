@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.fit import MUL, as_operand, operand
 from chainrule.verify.repair.code.syntax import is_simple, names_in, writes
-from chainrule.verify.repair.prior import FAR, RARE, SHOWN, USUAL
+from chainrule.verify.repair.prior import SHOWN, USUAL
 from chainrule.verify.repair.values.pool import fills, with_axes
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import plain, shape_of
@@ -116,47 +115,3 @@ def _is_operand(scene: Scene, node: ast.expr) -> bool:
 def is_bool(scene: Scene, node: ast.expr) -> bool:
     """Whether a node was a mask."""
     return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
-
-
-def masks(scene: Scene) -> Iterator[Edit]:
-    """A mask of zeros and ones where one side has a slope; a mask that is missing."""
-    module = scene.dialect.library
-    for node in scene.expressions:
-        if is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
-            for s in scene.numbers:
-                mask = scene.draft.src(node)
-                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", FAR)
-        match node:
-            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
-                yield from [e for case in (a, b) for e in _with_sign(scene, node, case, module)]
-            case _:
-                pass
-    for node in scene.roots:
-        for name, value in scene.arrays_at(node).items():
-            if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
-                here = as_operand(scene.draft, node, MUL)
-                yield scene.put(node, f"{here} * ({name} > 0)", "region", FAR)
-                for other, same in scene.arrays_at(node).items():
-                    if name < other and _coincide(value, same):
-                        yield scene.put(node, f"{here} * ({name} == {other})", "region", FAR)
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                    yield scene.put(node.right, f"({name} > 0)", "region", FAR)
-
-
-def _coincide(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape are equal in some places, and not in others."""
-    one, other = plain(a), plain(b)
-    if one is None or other is None or one.shape != other.shape or one.dtype.kind != "f":
-        return False
-    same = one == other
-    return bool(np.any(same) and not np.all(same) and np.any(one[same]))
-
-
-def _with_sign(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
-    """A number that one case of a `where` gives for both signs: of `abs`, of a clipped value."""
-    if scene.shape(case) != ():
-        return
-    for name, value in scene.arrays_at(node).items():
-        if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
-            text = f"{as_operand(scene.draft, case, MUL)} * {module}.sign({name})"
-            yield scene.put(case, text, "one_sided", RARE)

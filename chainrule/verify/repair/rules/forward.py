@@ -9,14 +9,12 @@ from functools import cache
 from typing import TypeAlias
 
 from chainrule.verify.repair.budget import NUMBERS_IN_PLACE
-from chainrule.verify.repair.code.dialect import ELEMENTWISE, forward_texts
+from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import called
-from chainrule.verify.repair.code.syntax import is_simple
 from chainrule.verify.repair.prior import RARE, USUAL
 from chainrule.verify.repair.rules.patterns import SMALL
 from chainrule.verify.repair.values.scene import Scene
-from chainrule.verify.repair.values.watch import plain, shape_of
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.trees import tree_of
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -40,30 +38,6 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
             if text != here:
                 cases = bool(_BY_SIGN.search(text)) != bool(_BY_SIGN.search(here))
                 yield scene.put(value, text, "one_sided" if cases else "wrong_value", USUAL)
-
-
-def with_operand(scene: Scene) -> Iterator[Edit]:
-    """What the forward makes of a value before it goes on, where the backward has that value alone:
-    `h` to `r * h` of `(r * h) @ u`, `var` to `var + EPS`; or asks of it where the backward asks
-    something else: `mask.numel()` to `mask.sum()`."""
-    wider, asked = _by_name(scene, _operations), _by_name(scene, _calls)
-    for node in scene.expressions if wider or asked else ():
-        parent, shape = scene.draft.parents[node], scene.shape(node)
-        if scene.flows(node) or shape is None:
-            continue
-        texts = wider.get(scene.draft.src(node), []) if is_simple(node) and shape else []
-        match node:
-            case ast.Call(func=ast.Attribute(value=owner)) if scene.shape(owner):
-                texts += asked.get(scene.draft.src(owner), [])
-            case _:
-                pass
-        around = scene.draft.src(parent) if isinstance(parent, ast.expr) else ""
-        for text in texts:
-            other = text not in (around, scene.draft.src(node))
-            if other and shape_of(scene.evaluated(node, text)) == shape:
-                sized = "abs(" in text
-                code = "one_sided" if sized else "wrong_value" if shape else "factor"
-                yield scene.put(node, text, code, USUAL)
 
 
 def number_of_forward(scene: Scene) -> Iterator[Edit]:
@@ -126,43 +100,6 @@ def _assignments(text: str) -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _calls(text: str) -> tuple[tuple[str, str], ...]:
-    """What is asked, and calls of its methods."""
-    nodes = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.Call)]
-    methods = [(n.func.value, n) for n in nodes if isinstance(n.func, ast.Attribute)]
-    return tuple([(ast.unparse(o), ast.unparse(n)) for o, n in methods if is_simple(o)])
-
-
-@cache
-def _operations(text: str) -> tuple[tuple[str, str], ...]:
-    """Names, and sums, products and functions of each element of which they are operands, where
-    these go on into others."""
-    found = list[tuple[str, str]]()
-    for outer in ast.walk(tree_of(text)):
-        for part in [p for p in _operands(outer) if _is_elementwise(p)]:
-            names = [ast.unparse(o) for o in _operands(part) if is_simple(o)]
-            found += [(name, ast.unparse(part)) for name in names]
-    return tuple(found)
-
-
-@cache
 def _fractions(text: str) -> tuple[float, ...]:
     numbers = [n.value for n in ast.walk(tree_of(text)) if isinstance(n, ast.Constant)]
     return tuple(dict.fromkeys([c for c in numbers if isinstance(c, float)]))
-
-
-def _operands(node: ast.AST) -> list[ast.expr]:
-    match node:
-        case ast.BinOp(left=left, right=right):
-            return [left, right]
-        case ast.Call(args=args):
-            return args
-        case _:
-            return []
-
-
-def _is_elementwise(node: ast.expr) -> bool:
-    """Whether nothing but numbers comes of it, however often it is computed."""
-    return isinstance(node, ast.BinOp) or (
-        isinstance(node, ast.Call) and called(node) in ELEMENTWISE
-    )

@@ -10,7 +10,6 @@ from chainrule.verify.repair.code.fit import ATOM, as_operand
 from chainrule.verify.repair.prior import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
-from chainrule.verify.repair.values.watch import is_torch, shape_of
 
 
 def copy_before_write(scene: Scene) -> Iterator[Edit]:
@@ -61,39 +60,3 @@ def _output_arguments(scene: Scene) -> Iterator[Edit]:
                     yield Edit(end - 1, end, "", "writes", RARE, says)
             case _:
                 continue
-
-
-def contiguous_cotangents(scene: Scene) -> Iterator[Edit]:
-    """Cotangents laid out in memory as the code takes for granted, before anything else."""
-    body = scene.draft.root.body
-    if not isinstance(body, list):
-        return
-    first = next((s for s in body if not _is_docstring(s)), None)
-    numpy = scene.dialect.module("numpy")
-    if first is None:
-        return
-    start = scene.draft.span(first)[0]
-    indent = " " * first.col_offset
-    for name in scene.draft.parameters:
-        value = scene.watched.names.get(name)
-        if not shape_of(value):
-            continue
-        if is_torch(value):
-            text = f"{name} = {name}.contiguous()"
-        elif numpy is not None:
-            text = f"{name} = {numpy}.ascontiguousarray({name})"
-        else:
-            continue
-        yield Edit(start, start, f"{text}\n{indent}", "contiguity", RARE, f"`{text}` comes first")
-    for node in scene.expressions if numpy is not None else ():
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="numpy")):
-                if name in scene.draft.parameters:
-                    text = f"{numpy}.ascontiguousarray({scene.draft.src(node)})"
-                    yield scene.put(node, text, "contiguity", RARE)
-            case _:
-                continue
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

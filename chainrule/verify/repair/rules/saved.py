@@ -4,21 +4,17 @@ of it, or the same at another time."""
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import cast
 
 import numpy as np
 
 from chainrule.verify.diagnose.text.cached_values import CachedValue, values_kept_once
 from chainrule.verify.repair.code.draft import Draft, Edit
-from chainrule.verify.repair.code.fit import ATOM, UNARY, as_operand, operand
+from chainrule.verify.repair.code.fit import ATOM, as_operand, operand
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.rules.memory import copy_before_write
-from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, shape_of
 
@@ -143,51 +139,6 @@ def _for_keeping(scene: Scene) -> list[ast.AST]:
         if isinstance(n, ast.Assign) and any(names & names_in(t) for t in n.targets)
     ]
     return [n.value for n in [*keeping, *named]]
-
-
-def another_name(scene: Scene) -> Iterator[Edit]:
-    """A name of its own for what is computed from a kept value: `ctx.h *= a` to `h = ctx.h * a`,
-    and `h` for `ctx.h` from there on."""
-    for node in scene.draft.nodes:
-        if not isinstance(node, ast.AugAssign) or type(node.op) not in SIGNS:
-            continue
-        if not isinstance(node.target, ast.Attribute | ast.Subscript):
-            continue
-        kept, (start, end) = scene.draft.src(node.target), scene.draft.span(node)
-        new = re.sub(r"\W+", "_", kept.split(".")[-1]).strip("_")
-        new += "_" * (new in scene.watched.names)
-        value = as_operand(scene.draft, node.value, UNARY)
-        rest = scene.draft.body[end:].replace(kept, new)
-        text = f"{new} = {kept} {SIGNS[type(node.op)]} {value}"
-        says = f"`{kept}` is not written into"
-        yield Edit(start, len(scene.draft.body), text + rest, "stale", USUAL, says)
-
-
-def kept_at_another_time(scene: Scene) -> Iterator[Edit]:
-    """A statement that keeps something, before the one that it follows, or after the next one."""
-    for node in scene.draft.nodes:
-        block: object = getattr(node, "body", None)
-        for a, b in pairwise(cast("list[ast.stmt]", block) if isinstance(block, list) else []):
-            if any(_keeps(s) for s in (a, b)):
-                (start, middle), (again, end) = scene.draft.span(a), scene.draft.span(b)
-                first, between, second = _parts(scene, start, middle, again, end)
-                says = f"`{second}` comes before `{first}`"
-                code = "wrong_value" if _names_anew(b if _keeps(a) else a) else "stale"
-                yield Edit(start, end, second + between + first, code, USUAL, says)
-
-
-def _names_anew(statement: ast.stmt) -> bool:
-    """Whether a statement gives a name to another array, and changes none."""
-    match statement:
-        case ast.Assign(targets=[ast.Name()]):
-            return True
-        case _:
-            return False
-
-
-def _parts(scene: Scene, start: int, middle: int, again: int, end: int) -> tuple[str, str, str]:
-    body = scene.draft.body
-    return body[start:middle], body[middle:again], body[again:end]
 
 
 def _keeps(statement: ast.stmt) -> bool:

@@ -19,12 +19,12 @@ from typing import Any, TypeVar, final
 
 import torch
 
-from chainrule.verify import modes
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.script.remedies.rewrites import NOT_REENTRANT

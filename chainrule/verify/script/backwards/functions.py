@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.engine.op import Array, Spec
 from chainrule.errors import describe
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer

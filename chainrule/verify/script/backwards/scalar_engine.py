@@ -23,7 +23,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.engine.source_text import source_line
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import ObserverAtEnd

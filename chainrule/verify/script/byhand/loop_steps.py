@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from chainrule.verify.arrays.members import walk
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer

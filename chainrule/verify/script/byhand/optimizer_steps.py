@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.script.byhand.loss import UnlikeError

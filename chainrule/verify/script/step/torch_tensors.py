@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from chainrule.verify import modes
+from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.step.cuts import Slice

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from chainrule.verify.certify import certify
+from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.subject import Subject

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from chainrule.verify.measure.points.nature import is_symmetric
-from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _Changed: TypeAlias = Callable[[Callable[..., Any]], Subject]
@@ -70,12 +69,6 @@ class _Symmetric(Subject):
         """The same after another call."""
         found = self.subject.resumed(self._made(xs), self._made(others), gs)
         return None if found is None else self._made(found)
-
-    def outdated(
-        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
-    ) -> Place | None:
-        """The line that keeps it, as without."""
-        return self.subject.outdated(self._made(xs), self._made(others), gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """What is written into, as without."""

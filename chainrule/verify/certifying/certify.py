@@ -13,6 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from chainrule.verify.certifying.narrow import narrow
+from chainrule.verify.certifying.strided import check_views
+from chainrule.verify.certifying.symmetric import by_halves
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
@@ -22,16 +25,13 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.measure.run import PATIENCE
-from chainrule.verify.narrow import narrow
 from chainrule.verify.repair import blamed, least, repair
-from chainrule.verify.repair.digits import digits_lost, made_nan
+from chainrule.verify.repair.digits import digits_lost
 from chainrule.verify.reporting.report import Report
-from chainrule.verify.strided import check_views
 from chainrule.verify.subject import Subject, wanted
-from chainrule.verify.symmetric import by_halves
 
 _T = TypeVar("_T")
-_ANYWHERE = ("unnamed", "wrong_value", "region", "factor", "sign", "missing_term", "size")
+_ANYWHERE = ("nan", "unnamed", "wrong_value", "region", "factor", "sign", "missing_term", "size")
 """Mistakes whose line their name does not tell."""
 _CUT = ("detached", "partly_detached", "unnamed", "missing_term", "wrong_value", "stale")
 """What a cut of the graph explains."""
@@ -225,8 +225,6 @@ def _with_edit(evidence: Evidence, finding: Finding) -> Finding:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
         if finding.name.code == "precision":
             blame = digits_lost(evidence)
-        if finding.name.code == "nan":
-            blame = made_nan(evidence)
         if blame is None:
             return _at_decision(evidence.subject, finding)
         place, says = blame

@@ -15,10 +15,10 @@ import numpy as np
 from chainrule.engine.function import Function
 from chainrule.errors import ConfigError, describe
 from chainrule.nn.base.module import Module
+from chainrule.verify.faces.request_errors import with_request_in_errors
+from chainrule.verify.faces.whose import holds_torch, is_torch, is_torch_module
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
-from chainrule.verify.request_errors import with_request_in_errors
-from chainrule.verify.whose import holds_torch, is_torch, is_torch_module
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.roles import Side
@@ -29,7 +29,7 @@ __all__ = ["assert_gradients", "check", "function", "model", "pair"]
 
 
 def _certified(what: str, subjects: Sequence[Subject], **options: Any) -> Report:
-    from chainrule.verify.certify import certify
+    from chainrule.verify.certifying.certify import certify
 
     return certify(what, subjects, **options)
 
