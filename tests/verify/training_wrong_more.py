@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import Branched, batch, hooked, mlp, train
+from tests.verify.training_models import Branched, batch, mlp, train
 from tests.verify.training_wrong import wrong
 
 
@@ -153,11 +153,6 @@ def halves_of_a_loss_that_is_made_small():
                 p.copy_(q)
 
 
-@wrong("not_deterministic")
-def hook_that_drops_at_random():
-    hooked(mlp(), lambda g: F.dropout(g, 0.5))
-
-
 @wrong("graph_kept")
 def hidden_state_carried_over_by_derivatives():
     w, u = [torch.randn(6, 6).mul_(0.2).requires_grad_() for _ in range(2)]
@@ -268,23 +263,6 @@ def a_clip_between_two_losses():
         F.mse_loss(m(x), y).backward()
         nn.utils.clip_grad_norm_(m.parameters(), 0.1)
         m[0].weight.square().sum().backward()
-        o.step()
-
-
-@wrong("not_deterministic")
-def a_hook_that_draws_from_a_generator_of_its_own():
-    generator = torch.Generator().manual_seed(1)
-
-    def jitter(module, given, grads):
-        return (given[0] + 0.1 * torch.randn(given[0].shape, generator=generator),)
-
-    m = mlp()
-    m[2].register_full_backward_hook(jitter)
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(4):
-        x, y = batch()
-        o.zero_grad()
-        F.mse_loss(m(x), y).backward()
         o.step()
 
 

@@ -25,7 +25,13 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
 from chainrule.verify.script.backwards.engine_ops import Engine
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.loss import UnlikeError, accumulation, is_surely_wrong
+from chainrule.verify.script.byhand.loss import (
+    MeantError,
+    UnlikeError,
+    accumulation,
+    doubted,
+    is_surely_wrong,
+)
 from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_findings
 from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.slots import Slot
@@ -102,35 +108,45 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
 
 
 def late_read(turn: Turn, step: HandStep) -> Finding | None:
-    """The first parameter whose update comes before a gradient has read it: moved by its update, it
-    moves that gradient. Where a turn updates it several times, that is what it is for; and where
-    all is computed anew, one after the other."""
-    if any(s.times > len(s.written) for s in turn.found):
-        return None
+    """The first parameter that a gradient reads both before its last update and behind it: what
+    moves do before and behind it does not add up. Where all is computed anew for that gradient,
+    it reads the parameter behind the update only."""
     (own,) = step.turns(1)
-    for name, slot in zip(turn.names, turn.found, strict=True):
-        if late := _moving(turn, own, _moved(turn, step, slot)):
+    for name, slot, count in zip(turn.names, turn.found, turn.counts, strict=True):
+        behind = _moved(turn, step, slot, [count])
+        if not _unlike(turn, own, behind):
+            continue
+        whole, before = (_moved(turn, step, slot, at) for at in ([count - 1], [count - 1, count]))
+        sums = [_sum(a, b, c) for a, b, c in zip(before, behind, own, strict=True)]
+        if late := [n for n in _unlike(turn, whole, sums) if n != name]:
             return _late_finding(name, late, placed(slot.at))
     return None
 
 
-def _moved(turn: Turn, step: HandStep, slot: Slot) -> Gradients:
-    """The gradients where a parameter is moved by its update."""
-    turn.slots.moved = slot
+def _sum(before: Array | None, behind: Array | None, own: Array | None) -> Array | None:
+    """A gradient with what two moves add to it."""
+    if before is None or behind is None or own is None:
+        return None
+    return before + behind - own
+
+
+def _moved(turn: Turn, step: HandStep, slot: Slot, at: Sequence[int]) -> Gradients:
+    """The gradients where a parameter is moved by one of its updates, and back by another."""
+    turn.slots.moved, turn.slots.moves_at = slot, at
     try:
         return step.turns(1)[0]
     finally:
         turn.slots.moved = None
 
 
-def _moving(turn: Turn, own: Gradients, moved: Gradients) -> list[str]:
-    """Names of the parameters of which it moves the gradient."""
-    pairs = zip(turn.names, own, moved, strict=True)
-    return [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
+def _unlike(turn: Turn, some: Gradients, others: Gradients) -> list[str]:
+    """Names of the parameters of which two gradients differ."""
+    rows = zip(turn.names, some, others, strict=True)
+    return [n for n, a, b in rows if a is not None and b is not None and not _near(a, b)]
 
 
 def _near(a: Array, b: Array) -> bool:
-    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12 * np.max(np.abs(a), initial=0)))
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9 * np.max(np.abs(a), initial=0)))
 
 
 def _late_finding(name: str, late: Sequence[str], place: Place | None) -> Finding:
@@ -243,6 +259,8 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         if left := accumulation(steps):
             return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
+    except MeantError as meant:
+        return [], Ledger([seen], [Skipped(f"{WHAT}: more than those of the loss", str(meant))])
     except UnlikeError as error:
         return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
@@ -255,7 +273,7 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         if not found:
             return f"they are not those of {step.loss}, which may be no loss"
     late = None if found else late_read(turn, step)
-    return [late] if late else found, _note_scale(report.ledger, step)
+    return [late] if late else doubted(found, step), _note_scale(report.ledger, step)
 
 
 def _place_at_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:

@@ -58,7 +58,11 @@ class Slots:
         self._housed: list[Callable[[], object]] = []
         """What gives numbers their memory."""
         self.moved: Slot | None = None
-        """The parameter that its update changes all the same, by a number of no meaning."""
+        """The parameter that updates change all the same, by numbers of no meaning."""
+        self.moves_at: Sequence[int] = ()
+        """Which update changes it, from 1 (at 0 it is changed from the beginning), and which one
+        changes it back."""
+        self._by = np.zeros(())
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self._known.values()
@@ -76,6 +80,13 @@ class Slots:
         """Gradients are those of the next run."""
         for slot in self._known.values():
             slot.gradient, slot.times = None, 0
+
+    def move(self, slot: Slot) -> None:
+        """Change a parameter, if it is this one's turn, or change it back."""
+        if slot is self.moved and slot.times in self.moves_at:
+            if slot.times == self.moves_at[0]:
+                self._by = _MOVE * (1 + np.abs(slot.array))
+            slot.array[...] += self._by if slot.times == self.moves_at[0] else -self._by
 
     # What rewritten updates call. `written` is how one calls its parameter.
 
@@ -139,8 +150,7 @@ class Slots:
         except ValueError:
             says = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
             raise ShapeError(says) from None
-        if slot is self.moved:
-            slot.array[...] += _MOVE * (1 + np.abs(slot.array))
+        self.move(slot)
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:

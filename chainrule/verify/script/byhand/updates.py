@@ -130,9 +130,11 @@ def _found(node: ast.AST) -> Iterator[tuple[ast.AST, Update, Put]]:
     bare = _bare if watched else _same
     for block in blocks(node):
         said = [bare(s) for s in block]
+        own = [update_of(s, said[:i]) for i, s in enumerate(said)]
+        inner = {id(s) for u in own if u is not None for s in u.through}
         for i, statement in enumerate(said):
-            before = said[:i]
-            if (update := update_of(statement, before)) is not None:
+            before, update = said[:i], own[i]
+            if update is not None and id(statement) not in inner:
                 yield block[i], update, _putter(block, i)
                 continue
             for n, put in _own_expressions(block[i]):

@@ -113,6 +113,7 @@ class Hooks(Part):
             "in {draws} of its first calls the hook drew random numbers and returned a gradient: a "
             "second backward pass on the same values would give another one",
             "no random numbers in a backward pass; if the noise is meant, nothing is to be done",
+            "note",
             place=lambda h: h.at(draw_line(h.code)),
             subject="{name}",
         ),

@@ -42,6 +42,8 @@ class Unread(NamedTuple):
     """Where it is made, or where another one is read in its place."""
     twice: str = ""
     """What another part is called that is read there, and once more."""
+    is_head: bool = False
+    """Whether it is one of several layers that take what others give, for a task of its own."""
 
     @property
     def because(self) -> str:
@@ -78,8 +80,20 @@ def unread_part(names: Names, p: Any) -> Unread | None:
                 again = [r for r in lines if r.part == other and r.owner == owner]
                 if len({row.place for row in again}) > 1:
                     return Unread(part, owner, again[-1].place, other)
-            return Unread(part, owner, place)
+            return Unread(part, owner, place, is_head=_is_head(module, part))
     return None
+
+
+def _is_head(module: Any, part: str) -> bool:
+    """Whether another layer takes what a part would take, and no layer what it would give."""
+    matrices = {name: x for name, x in module.named_parameters() if len(x.shape) == 2}
+    own = [tuple(x.shape) for name, x in matrices.items() if name.startswith(f"{part}.")]
+    others = [tuple(x.shape) for name, x in matrices.items() if not name.startswith(f"{part}.")]
+    return (
+        len(own) == 1
+        and any(own[0][1] == n for _, n in others)
+        and all(own[0][0] not in shape for shape in others)
+    )
 
 
 def _similar_parts(module: Any, part: str) -> list[str]:
