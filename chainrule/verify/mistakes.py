@@ -78,11 +78,16 @@ _ROWS: list[tuple[str, str, str]] = [
     ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all, or it was used"),
     ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
     ("schedule_unit", "schedule in another unit", "its length counts epochs, its steps batches"),
+    ("schedule_mode", "schedule that waits the wrong way", "what it waits for to fall should rise"),
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
     ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
     ("idle_load", "values loaded into themselves", "a copy shares the memory of the original"),
-    ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
+    (
+        "lost_updates",
+        "updates are lost",
+        "a parameter stays as it is: by rounding, or a copy is changed",
+    ),
 ]
 
 MISTAKES: dict[str, Mistake] = {code: Mistake(code, title, means) for code, title, means in _ROWS}

@@ -127,3 +127,31 @@ def test_a_late_read_in_a_function_that_a_turn_calls_often(tmp_path: Path, name:
     lines, codes = MIDDLES[name]
     found, _, _ = looked_at(tmp_path, LATE.format(middle="\n    ".join(lines)))
     assert [f.name.code for f in found] == codes
+
+
+TABLE = """
+import numpy as np
+rng = np.random.default_rng(0)
+E, w = rng.normal(size=(5, 3)), rng.normal(size=3)
+lr = 0.1
+for step in range(4):
+    rows = {rows}
+    y = rng.normal(size=4)
+    error = E[rows] @ w - y
+    loss = 0.5 * np.sum(error**2)
+    dE, dw = error[:, None] * w, error @ E[rows]
+    {update}
+    w -= lr * dw
+    print(step, loss)
+"""
+REPEATED = "rng.integers(0, 2, 4)"
+
+
+@pytest.mark.parametrize(("rows", "update", "codes"), [
+    (REPEATED, "E[rows] -= lr * dE", ["overwritten"]),
+    (REPEATED, "np.subtract.at(E, rows, lr * dE)", []),
+    ("rng.permutation(5)[:4]", "E[rows] -= lr * dE", []),
+])  # fmt: skip
+def test_rows_that_are_updated_more_than_once(tmp_path: Path, rows, update, codes) -> None:
+    found, _, _ = looked_at(tmp_path, TABLE.format(rows=rows, update=update))
+    assert [f.name.code for f in found] == codes

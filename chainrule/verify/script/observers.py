@@ -73,9 +73,9 @@ class Arrival:
 def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
-    from chainrule.verify.script.byhand.updates import DeadUpdates
+    from chainrule.verify.script.text_slips import TextSlips
 
-    return [NativeFunctions(), ScalarEngines(), DeadUpdates()]
+    return [NativeFunctions(), ScalarEngines(), TextSlips()]
 
 
 def _native_loop() -> Sequence[Observer]:

@@ -107,6 +107,17 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def repeated_elements(turn: Turn) -> Iterator[Finding]:
+    """Updates by an index that has some elements more than once: each but one of theirs is lost."""
+    for written, line in turn.slots.repeats.items():
+        says = f"`{written}` has some elements more than once, and only one update of each counts"
+        advice = "np.subtract.at adds up what repeated elements get, as index_add_ does"
+        yield Finding(
+            "error", WHAT, _KIND, written, (Name("overwritten", says, rank=1.0),), placed(line),
+            evidence=(says,), correction=Correction(advice, place=placed(line)),
+        )  # fmt: skip
+
+
 def late_read(turn: Turn, step: HandStep) -> Finding | None:
     """The first parameter that a gradient reads both before its last update and behind it: what
     moves do before and behind it does not add up. Where all is computed anew for that gradient,
@@ -252,7 +263,7 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         turn = turn_of(line, frame)
     except UnlikeError as error:
         return str(error)
-    if found := [*grown_parameters(turn, before)]:
+    if found := [*grown_parameters(turn, before), *repeated_elements(turn)]:
         return found, Ledger(checked=[seen])
     try:
         steps = steps_of_turn(turn)

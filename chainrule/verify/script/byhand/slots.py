@@ -59,6 +59,8 @@ class Slots:
         """What gives numbers their memory."""
         self.moved: Slot | None = None
         """The parameter that updates change all the same, by numbers of no meaning."""
+        self.repeats: dict[str, Line] = {}
+        """Updates of some elements, as written, some of them more than once: only one counts."""
         self.moves_at: Sequence[int] = ()
         """Which update changes it, from 1 (at 0 it is changed from the beginning), and which one
         changes it back."""
@@ -108,7 +110,9 @@ class Slots:
 
     def item(self, written: str, holder: Any, key: Any, gradient: Any) -> Any:
         """The same of some elements of an array, or of what a list or dict holds; what it is."""
-        if array_of(holder) is not None:
+        if (whole := array_of(holder)) is not None:
+            if (at := here()) is not None and _has_repeats(whole, key):
+                self.repeats[written] = at
             return self.at(written, holder, key, gradient)
         x = holder[key]
         if _is_number(x):
@@ -168,6 +172,16 @@ def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Se
             slot.names += spellings(way.steps)
             found[id(slot)] = slot
     return list(found.values())
+
+
+def _has_repeats(x: Array, key: Any) -> bool:
+    """Whether an index has some elements of an array more than once."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if not any(np.ndim(_plain(k)) and not isinstance(k, slice) for k in keys):
+        return False
+    counts = np.zeros(x.shape, np.int32)
+    np.add.at(counts, _plain(key), 1)
+    return bool(counts.max(initial=0) > 1)
 
 
 def _plain(x: Any) -> Any:
