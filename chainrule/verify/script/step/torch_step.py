@@ -23,6 +23,7 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.links import Links, Spot
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
 from chainrule.verify.script.step.tape import GRAD
@@ -30,6 +31,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
+from chainrule.verify.script.step.wrong_uses import ROWS, spot_finding
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,
@@ -136,6 +138,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
         self._scaled: list[Finding] = []
+        self._spots: dict[Spot, None] = {}
         self._read = 0
         """How many calls were recorded by the last backward pass."""
 
@@ -176,6 +179,8 @@ class TorchRecorder(Recorder[TorchTape]):
         alive = tape.alive()
         for part, _ in parts:
             self._scaled += in_place_factors(part)
+            links = Links(part)
+            self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
             rows = overwritten_losses(part, self._read, alive.__contains__)
             self._overwritten.update(dict.fromkeys(rows))
         self._read = len(tape.entries)
@@ -220,7 +225,8 @@ class TorchRecorder(Recorder[TorchTape]):
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
         lost = [overwritten_finding(row) for row in self._overwritten]
-        return [*self._changes.findings, *self._scaled, *zero, *cuts, *none, *lost]
+        spots = [spot_finding(spot) for spot in self._spots]
+        return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
 
 
 def _is_any(grad: Tensor) -> bool:
