@@ -23,6 +23,7 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links, Spot
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
@@ -31,7 +32,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
-from chainrule.verify.script.step.wrong_uses import ROWS, spot_finding
+from chainrule.verify.script.step.wrong_uses import ROWS, own_mean, spot_finding
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,
@@ -138,6 +139,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
         self._scaled: list[Finding] = []
+        self._determinants = Determinants()
         self._spots: dict[Spot, None] = {}
         self._read = 0
         """How many calls were recorded by the last backward pass."""
@@ -164,12 +166,14 @@ class TorchRecorder(Recorder[TorchTape]):
         self._pause = EvaluationPause(tape)
         tape.records = self._pause.count
         self._pause.start()
+        listen(self._determinants)
         return tape
 
     def end(self) -> None:
         """Record no more."""
         if self._pause is not None:
             self._pause.stop()
+            unlisten(self._determinants)
         self._patches.undo()
 
     def look(self, losses: Sequence[Any], parts: Parts) -> None:
@@ -181,6 +185,8 @@ class TorchRecorder(Recorder[TorchTape]):
             self._scaled += in_place_factors(part)
             links = Links(part)
             self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
+        for part, loss in parts[:1]:
+            self._spots.update(dict.fromkeys(self._determinants.spots(part, loss)))
             rows = overwritten_losses(part, self._read, alive.__contains__)
             self._overwritten.update(dict.fromkeys(rows))
         self._read = len(tape.entries)
@@ -225,7 +231,8 @@ class TorchRecorder(Recorder[TorchTape]):
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
         lost = [overwritten_finding(row) for row in self._overwritten]
-        spots = [spot_finding(spot) for spot in self._spots]
+        means = [own_mean(place) for place in self._tape.own_means]
+        spots = [spot_finding(spot) for spot in (*self._spots, *means)]
         return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
 
 

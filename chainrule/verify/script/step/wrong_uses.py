@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import Links, Spot, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
@@ -102,6 +103,21 @@ def _has_repeats(index: Tensor) -> bool:
     return rows.size > np.unique(rows).size
 
 
+def sums_of_all(links: Links) -> Iterator[Spot]:
+    """A sum over all examples that is added to what each of them has."""
+    for entry in links.entries:
+        if entry.name not in ("add", "sub", "__add__", "__sub__") or len(entry.connected) != 2:
+            continue
+        for one, other in (entry.connected, entry.connected[::-1]):
+            made, shape = links.maker.get(one), links.shape(other)
+            if made is None or made.name != "sum" or links.shape(one) or len(shape) != 1:
+                continue
+            wide = links.shape(made.inputs[0])
+            if shape[0] > 1 and wide[:1] == shape and made.inputs[0] not in links.part.tape.roots:
+                says = f"a sum over all {shape[0]} examples is added to the number of each of them"
+                yield from _spot("axes_mixed", made, says, "sum over the other axes: dim=1")
+
+
 def stuck_at_zero(links: Links) -> Iterator[Spot]:
     """Two factors that are both 0: neither gets a gradient, however long the training."""
     roots = links.part.tape.roots
@@ -172,8 +188,15 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
-    *AXES, late_masks, own_likeness, repeated_rows, stuck_at_zero, trained_targets,
+    *AXES, late_masks, own_likeness, repeated_rows, sums_of_all, stuck_at_zero, trained_targets,
 )  # fmt: skip
+
+
+def own_mean(place: Place) -> Spot:
+    """A mean of weights and of what was to be an older copy of them."""
+    says = "both tensors lie in the same memory: what should follow the weights slowly is the "
+    says += "weights themselves, and a mean of both changes nothing"
+    return Spot("idle_load", place, says, "keep a copy of its own: .detach().clone()")
 
 
 def spot_finding(spot: Spot) -> Finding:
