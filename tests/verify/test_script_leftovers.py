@@ -135,3 +135,38 @@ def test_logarithms_of_determinants(tmp_path: Path, name: str) -> None:
     expected, number, sign, base = FLOWS[name]
     found = codes(tmp_path, FLOW.format(number=number, sign=sign, base=base))
     assert set(found) == set(expected)
+
+
+POLICY = """
+from torch.distributions import {kind}
+net = nn.Linear(3, 2)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(4):
+    {dist}
+    a = dist.sample()
+    gain = torch.randn(8)
+    entropy = dist.entropy().reshape(8, -1).sum(1)
+    pg = -(dist.log_prob(a).reshape(8, -1).sum(1) * gain).mean()
+    loss = {loss}
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+KINDS = {
+    "Categorical": "dist = Categorical(logits=net(torch.randn(8, 3)))",
+    "Normal": "dist = Normal(net(torch.randn(8, 3)), net(torch.randn(8, 3)).exp())",
+}
+LOSSES = {
+    "pg + 0.01 * entropy.mean()": ["sign"],
+    "pg - -0.01 * entropy.mean()": ["sign"],
+    "pg - 0.01 * entropy.mean()": [],
+    "pg + -0.01 * entropy.mean()": [],
+    "pg": [],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_sign_of_an_entropy(tmp_path: Path, kind: str, loss: str) -> None:
+    found = codes(tmp_path, POLICY.format(kind=kind, dist=KINDS[kind], loss=loss))
+    assert found == LOSSES[loss]

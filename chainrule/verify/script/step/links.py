@@ -13,6 +13,9 @@ from chainrule.verify.script.step.tape import Entry, Slot
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",
              "sub", "__truediv__", "__mul__", "__add__", "__rmul__"}  # fmt: skip
 """Calls that leave each element at its place, given one value with a graph."""
+_SIGNED = {"add", "sub", "neg", "mean", "sum", "stack", "cat", "mul", "div", "__add__", "__sub__",
+           "__radd__", "__rsub__", "__mul__", "__rmul__", "__truediv__"}  # fmt: skip
+_SCALES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
 _MATMULS = {"matmul", "__matmul__", "mm", "bmm"}
 _TRANSPOSES = {"t", "T", "mT", "transpose", "swapaxes", "permute"}
 
@@ -76,6 +79,23 @@ class Links:
         a, b = [int(x) % rank for x in two[:2]]
         return {a: b, b: a}.get(axis, axis)
 
+    def signs(self) -> dict[int, int]:
+        """By value: whether the loss grows with it, 1 or -1, as far as it is only added, taken off
+        or multiplied by numbers on the way."""
+        found = {self.part.loss: 1}
+        for entry in reversed(self.entries):
+            own = [found[s] for s in entry.outputs if s in found]
+            if not own or entry.name not in _SIGNED:
+                continue
+            by = [x for x in entry.args if isinstance(x, float | int)]
+            less = entry.name in _SCALES and any(x < 0 for x in by)
+            for i, x in enumerate(_flat(entry.args)):
+                if isinstance(x, Slot):
+                    taken = i == (entry.name == "sub" or entry.name == "__sub__")
+                    turned = entry.name == "neg" or (taken and "sub" in entry.name)
+                    found[x.number] = -own[0] if turned ^ less else own[0]
+        return found
+
     def kind_of_axis(self, entry: Entry, slot: int, axis: int) -> str:
         """What a product does with an axis of what it is given: "sum", "batch" or "keep"."""
         rank = len(self.shape(slot))
@@ -88,6 +108,12 @@ class Links:
         if axis == summed:
             return "sum"
         return "batch" if axis < rank - 2 and entry.name != "linear" else "keep"
+
+
+def _flat(args: Sequence[Any]) -> Iterator[Any]:
+    """Arguments, and those in a list of them."""
+    for x in args:
+        yield from cast("Sequence[Any]", x) if isinstance(x, list | tuple) else (x,)
 
 
 def is_product(entry: Entry) -> bool:

@@ -103,6 +103,35 @@ def _has_repeats(index: Tensor) -> bool:
     return rows.size > np.unique(rows).size
 
 
+def falling_entropy(links: Links) -> Iterator[Spot]:
+    """The entropy of a policy that is trained by its samples' log_prob, made small by the loss."""
+    text = {id(e): _line(e) for e in links.entries}
+    if not any(".log_prob(" in line for line in text.values()):
+        return
+    for slot, sign in links.signs().items():
+        made = links.maker.get(slot)
+        if made is None or sign < 0 or ".entropy(" not in text[id(made)] or not made.is_live:
+            continue
+        if all(".entropy(" not in text[id(e)] for e in links.users.get(slot, [])):
+            says = "the loss grows with the entropy, so that training makes it small: samples "
+            says += "soon are all alike, and there is nothing left to explore"
+            at = _added_at(links, slot) or made
+            yield from _spot("sign", at, says, "take a bonus for entropy off the loss: - beta *")
+
+
+def _added_at(links: Links, slot: int) -> Entry | None:
+    """The call that adds a value to others."""
+    users = links.users.get(slot, [])
+    while len(users) == 1 and len(users[0].connected) == 1:
+        users = links.users.get(users[0].outputs[0], [])
+    return users[0] if users else None
+
+
+def _line(entry: Entry) -> str:
+    place = placed(entry.at)
+    return "" if place is None else place.text
+
+
 def sums_of_all(links: Links) -> Iterator[Spot]:
     """A sum over all examples that is added to what each of them has."""
     for entry in links.entries:
@@ -188,7 +217,8 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
-    *AXES, late_masks, own_likeness, repeated_rows, sums_of_all, stuck_at_zero, trained_targets,
+    *AXES, late_masks, own_likeness, repeated_rows, falling_entropy, sums_of_all, stuck_at_zero,
+    trained_targets,
 )  # fmt: skip
 
 
