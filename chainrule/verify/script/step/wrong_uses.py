@@ -122,7 +122,7 @@ def falling_entropy(links: Links) -> Iterator[Spot]:
 def _added_at(links: Links, slot: int) -> Entry | None:
     """The call that adds a value to others."""
     users = links.users.get(slot, [])
-    while len(users) == 1 and len(users[0].connected) == 1:
+    while len(users) == 1 and (len(users[0].connected) == 1 or users[0].name in ("stack", "cat")):
         users = links.users.get(users[0].outputs[0], [])
     return users[0] if users else None
 
