@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.tape import Entry, Slot
+from chainrule.verify.training.rules.finding import finding
 
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",
              "sub", "__truediv__", "__mul__", "__add__", "__rmul__"}  # fmt: skip
 """Calls that leave each element at its place, given one value with a graph."""
-_SIGNED = {"add", "sub", "neg", "mean", "sum", "stack", "cat", "mul", "div", "__add__", "__sub__",
-           "__radd__", "__rsub__", "__mul__", "__rmul__", "__truediv__"}  # fmt: skip
+_SIGNED = {
+    "add", "sub", "neg", "mean", "sum", "stack", "cat", "mul", "div", "reshape", "view", "squeeze",
+    "__add__", "__sub__", "__radd__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+}  # fmt: skip
 _SCALES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
 _MATMULS = {"matmul", "__matmul__", "mm", "bmm"}
 _TRANSPOSES = {"t", "T", "mT", "transpose", "swapaxes", "permute"}
@@ -27,6 +31,12 @@ class Spot(NamedTuple):
     place: Place
     because: str
     advice: str
+
+
+def spot_finding(spot: Spot) -> Finding:
+    """The finding about one."""
+    code, place, because, advice = spot
+    return finding("warning", code, because, advice, place, subject="the loss")
 
 
 @dataclass(eq=False)

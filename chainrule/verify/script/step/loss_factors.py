@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.idle_terms import is_adding
+from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.script.step.terms import SCALING
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import placed
 
 _PRODUCTS = {"mul", "__mul__", "__rmul__", "mul_"}
@@ -40,6 +39,12 @@ class Factor:
     roots: frozenset[int] = frozenset()
     """Ids of the parameters that only the weight has, which it trains."""
     turn: int = 0
+
+    @property
+    def spot(self) -> Spot:
+        """It in words."""
+        because, advice = _WORDS[self.code]
+        return Spot(self.code, self.place, because.format(n=self.count), advice)
 
 
 _Weight: TypeAlias = tuple[Factor, frozenset[int], frozenset[int]]
@@ -289,10 +294,3 @@ _WORDS = {
         "compute the old version once, before the updates, and keep it",
     ),
 }
-
-
-def factor_finding(factor: Factor) -> Finding:
-    """The finding."""
-    because, advice = _WORDS[factor.code]
-    words = because.format(n=factor.count)
-    return finding("warning", factor.code, words, advice, factor.place, subject="the loss")

@@ -24,7 +24,7 @@ from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
-from chainrule.verify.script.step.links import Links, Spot
+from chainrule.verify.script.step.links import Links, Spot, spot_finding
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
 from chainrule.verify.script.step.tape import GRAD
@@ -32,7 +32,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
-from chainrule.verify.script.step.wrong_uses import ROWS, own_mean, spot_finding
+from chainrule.verify.script.step.wrong_uses import ROWS, own_mean
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,

@@ -3,6 +3,7 @@ of what a loss depends on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -10,14 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import Links, Spot, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
 from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.terms import SCALING
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import placed
 
 _SCALES = {"div", "mul", "__truediv__", "__mul__", "__rmul__"}
@@ -103,20 +102,38 @@ def _has_repeats(index: Tensor) -> bool:
     return rows.size > np.unique(rows).size
 
 
+_OF_NORMAL = 0.5 + 0.5 * math.log(2 * math.pi)
+
+
 def falling_entropy(links: Links) -> Iterator[Spot]:
     """The entropy of a policy that is trained by its samples' log_prob, made small by the loss."""
-    text = {id(e): _line(e) for e in links.entries}
-    if not any(".log_prob(" in line for line in text.values()):
+    places = [placed(e.at) for e in links.entries]
+    if not any(".log_prob(" in place.text for place in places if place is not None):
         return
     for slot, sign in links.signs().items():
         made = links.maker.get(slot)
-        if made is None or sign < 0 or ".entropy(" not in text[id(made)] or not made.is_live:
-            continue
-        if all(".entropy(" not in text[id(e)] for e in links.users.get(slot, [])):
+        if made is not None and sign > 0 and made.is_live and _is_entropy(links, made):
             says = "the loss grows with the entropy, so that training makes it small: samples "
             says += "soon are all alike, and there is nothing left to explore"
             at = _added_at(links, slot) or made
             yield from _spot("sign", at, says, "take a bonus for entropy off the loss: - beta *")
+
+
+def _is_entropy(links: Links, entry: Entry) -> bool:
+    """Whether a call ends what `entropy()` of a normal or a categorical distribution computes."""
+    if entry.name == "add":
+        return any(isinstance(x, float) and abs(x - _OF_NORMAL) < 1e-9 for x in entry.args)
+    summed = links.maker.get(entry.inputs[0]) if entry.name == "neg" else None
+    product = links.maker.get(summed.inputs[0]) if summed and summed.name == "sum" else None
+    if product is None or product.name != "mul":
+        return False
+    made = [links.maker.get(s) for s in product.inputs]
+    return any(e is not None and e.name == "clamp" and _is_open(e) for e in made)
+
+
+def _is_open(clamp: Entry) -> bool:
+    least: Any = clamp.kwargs.get("min")
+    return isinstance(least, float) and least < -1e30
 
 
 def _added_at(links: Links, slot: int) -> Entry | None:
@@ -125,11 +142,6 @@ def _added_at(links: Links, slot: int) -> Entry | None:
     while len(users) == 1 and (len(users[0].connected) == 1 or users[0].name in ("stack", "cat")):
         users = links.users.get(users[0].outputs[0], [])
     return users[0] if users else None
-
-
-def _line(entry: Entry) -> str:
-    place = placed(entry.at)
-    return "" if place is None else place.text
 
 
 def sums_of_all(links: Links) -> Iterator[Spot]:
@@ -227,8 +239,3 @@ def own_mean(place: Place) -> Spot:
     says = "both tensors lie in the same memory: what should follow the weights slowly is the "
     says += "weights themselves, and a mean of both changes nothing"
     return Spot("idle_load", place, says, "keep a copy of its own: .detach().clone()")
-
-
-def spot_finding(spot: Spot) -> Finding:
-    """The finding."""
-    return finding("warning", spot.code, spot.because, spot.advice, spot.place, subject="the loss")
