@@ -15,7 +15,8 @@ from typing import Any, cast, final
 import torch
 from torch import Tensor
 
-from chainrule.verify.pytorch.modules import Listener
+from chainrule.verify.pytorch.door import unseen
+from chainrule.verify.pytorch.modules import NOTHING, Listener
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.links import Links, Spot
@@ -56,22 +57,23 @@ class Determinants(Listener):
 
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> Any:
         """A copy of the input, if it is rows of few numbers."""
-        if len(inputs) != 1 or len(self._calls) >= _MOST or not torch.is_grad_enabled():
-            return None
-        x = inputs[0]
-        fits = isinstance(x, Tensor) and x.is_floating_point() and x.dim() == 2
-        if not fits or len(x) < 2 or not 1 < x.shape[1] <= _DIMENSIONS:
-            return None
-        return x.detach().clone()
+        x = inputs[0] if len(inputs) == 1 else None
+        if not isinstance(x, Tensor) or len(self._calls) >= _MOST or not torch.is_grad_enabled():
+            return NOTHING
+        with unseen():
+            fits = x.is_floating_point() and x.dim() == 2 and len(x) > 1
+            return x.detach().clone() if fits and 1 < x.shape[1] <= _DIMENSIONS else NOTHING
 
     def leaves(self, module: Any, token: Any, output: Any) -> None:
         """Note the call, if it gave a value like its input and one number for each row."""
         rows = cast("tuple[Any, ...]", output) if isinstance(output, tuple) else ()
-        if token is None or len(rows) != 2 or not all(isinstance(y, Tensor) for y in rows):
+        if token is NOTHING or len(rows) != 2 or not all(isinstance(y, Tensor) for y in rows):
             return
         y, number = rows
-        if y.shape == token.shape and number.shape == token.shape[:1] and number.requires_grad:
-            self._calls.append(_Call(module, token, number))
+        with unseen():
+            fits = y.shape == token.shape and number.shape == token.shape[:1]
+            if fits and number.requires_grad:
+                self._calls.append(_Call(module, token, number))
 
     def spots(self, part: Slice, loss: Tensor) -> Iterator[Spot]:
         """Those whose sign in a loss is wrong."""
