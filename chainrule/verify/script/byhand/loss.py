@@ -108,11 +108,11 @@ def is_surely_wrong(finding: Finding) -> bool:
 def doubted(found: Sequence[Finding], step: HandStep) -> list[Finding]:
     """The findings but for gradients in which a decay or a momentum is; as notes where no gradient
     is that of the loss, and no known mistake explains any: they may be those of another loss."""
-    unknown = {f.input for f in found if f.name.code == "unnamed" and f.correction is None}
-    if not unknown or any(x.name not in unknown for x in step.inputs):
-        return [*found]
-    if meant := explained(step):
-        return [f for f in found if f.input not in meant]
+    vague = {f.input for f in found if f.name.code == "unnamed" and f.correction is None}
+    meant = explained(step) if vague else set[str]()
+    kept = [f for f in found if f.input not in vague & meant]
+    if meant or not vague or any(x.name not in vague for x in step.inputs):
+        return kept
     says = f"no gradient is that of `{step.loss}`, by no known mistake: they may be of another loss"
     return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
 
@@ -130,7 +130,8 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
         if row.step.scale == 1 and same and (why := _intention(row)):
             raise MeantError(why)
     if not best.fits:
-        called = fallback(rows)
+        partly = [row for row in rows if row.step.scale == 1 and explained(row.step)]
+        called = partly or fallback(rows)
         if not called:
             said = ", ".join(dict.fromkeys([step.loss for step in steps]))
             raise UnlikeError(f"they are not those of {said}, in nothing")
