@@ -86,6 +86,12 @@ def test_a_decay_of_the_rows_that_a_sample_touches(tmp_path: Path) -> None:
     assert not found and outcome.is_seen
 
 
+def test_a_row_that_is_read_when_it_is_updated_already(tmp_path: Path) -> None:
+    early = ROWS.replace("P[u].copy()", "P[u]")
+    (found,), _, _ = looked_at(tmp_path, SAMPLES.format(rows=early))
+    assert (found.name.code, found.input) == ("stale", "Q")
+
+
 def test_a_loss_with_a_small_number_in_its_logarithm(tmp_path: Path) -> None:
     text = NET.format(update="p -= lr * g", shown="loss").replace(
         "0.5 * np.sum(e * e)", "0.5 * np.sum(e * e) + 1e-6 * np.sum(np.cos(e))"

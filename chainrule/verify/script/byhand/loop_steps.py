@@ -265,13 +265,16 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         return str(error)
     if found := [*grown_parameters(turn, before), *repeated_elements(turn)]:
         return found, Ledger(checked=[seen])
+    steps: list[HandStep] = []
     try:
         steps = steps_of_turn(turn)
         if left := accumulation(steps):
             return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
     except MeantError as meant:
-        return [], Ledger([seen], [Skipped(f"{WHAT}: more than those of the loss", str(meant))])
+        late = late_read(turn, steps[0])
+        more = Skipped(f"{WHAT}: more than those of the loss", str(meant))
+        return [late] if late else [], Ledger([seen], [more])
     except UnlikeError as error:
         return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
