@@ -176,7 +176,7 @@ def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Se
 
 def _has_repeats(x: Array, key: Any) -> bool:
     """Whether an index has some elements of an array more than once."""
-    keys = key if isinstance(key, tuple) else (key,)
+    keys: tuple[Any, ...] = (key,) if not isinstance(key, tuple) else cast("Any", key)
     if not any(np.ndim(_plain(k)) and not isinstance(k, slice) for k in keys):
         return False
     counts = np.zeros(x.shape, np.int32)
