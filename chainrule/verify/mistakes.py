@@ -55,7 +55,14 @@ _ROWS: list[tuple[str, str, str]] = [
     ("idle_term", "term without a gradient", "a term of the loss counts, and trains nothing"),
     ("reduced_first", "reduced before it is weighted", "only the mean of the weights acts"),
     ("weight_trained", "weight with a graph", "a product trains a factor that is only a weight"),
-    ("self_compared", "compared with itself", "old and new are made by the same parameters"),
+    ("target_trained", "target with a graph", "what values are fitted to is trained as well"),
+    ("axes_mixed", "axes mixed up", "an axis is taken for another one"),
+    ("mask_late", "masked after the softmax", "what is masked has its part in the sum"),
+    (
+        "self_compared",
+        "compared with itself",
+        "both sides are one, or of the same parameters",
+    ),
     ("unused", "computed and not used", "nothing comes of derivatives that the step takes"),
     ("not_optimized", "not in the optimizer", "a parameter has a gradient but is never updated"),
     ("graph_kept", "graph kept over steps", "something holds the graph of steps that are over"),
@@ -77,10 +84,15 @@ _ROWS: list[tuple[str, str, str]] = [
     ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all, or it was used"),
     ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
     ("schedule_unit", "schedule in another unit", "its length counts epochs, its steps batches"),
+    ("schedule_mode", "schedule that waits the wrong way", "what it waits for to fall should rise"),
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
     ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
-    ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
+    (
+        "lost_updates",
+        "updates are lost",
+        "a parameter stays as it is: by rounding, or a copy is changed",
+    ),
 ]
 
 MISTAKES: dict[str, Mistake] = {code: Mistake(code, title, means) for code, title, means in _ROWS}

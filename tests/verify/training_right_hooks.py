@@ -219,3 +219,14 @@ def a_penalty_of_gradients():
         return y + g.square().sum()
 
     hooked(mlp(), lambda g: log.append(g.detach().abs().max()), loss)
+
+
+@right
+def it_drops_at_random_on_purpose():
+    hooked(mlp(), lambda g: nn.functional.dropout(g, 0.5))
+
+
+@right
+def it_adds_noise_of_a_generator_of_its_own():
+    generator = torch.Generator().manual_seed(1)
+    on_weight(lambda g: g + 0.1 * torch.randn(g.shape, generator=generator))

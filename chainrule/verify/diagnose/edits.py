@@ -77,7 +77,7 @@ _VAGUE = ("unnamed", "wrong_value", "region")
 def as_approximation(evidence: Evidence, finding: Finding) -> Finding:
     """The finding, as a note if its gradient is so nearly right at every point that was tried."""
     names = [x.name for x in evidence.subject.inputs]
-    if finding.input not in names or finding.name.code not in _VAGUE:
+    if finding.input not in names or finding.name.code not in (*_VAGUE, "factor"):
         return finding
     k = names.index(finding.input)
     errors = [t.error for t in evidence.trials if t.input == k and t.verdict == "wrong"]

@@ -73,9 +73,9 @@ class Arrival:
 def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
-    from chainrule.verify.script.byhand.updates import DeadUpdates
+    from chainrule.verify.script.text_slips import TextSlips
 
-    return [NativeFunctions(), ScalarEngines(), DeadUpdates()]
+    return [NativeFunctions(), ScalarEngines(), TextSlips()]
 
 
 def _native_loop() -> Sequence[Observer]:
@@ -91,12 +91,13 @@ def _torch(*, loop_only: bool) -> Sequence[Observer]:
     from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
     from chainrule.verify.script.byhand.optimizer_steps import Optimized
+    from chainrule.verify.script.step.leftovers import Leftovers
     from chainrule.verify.script.step.one_step import OneStep
     from chainrule.verify.script.step.torch_step import TorchRecorder
     from chainrule.verify.training import torch_bus, torch_parts
 
     bus = torch_bus()
-    loop = [OneStep(bus, TorchRecorder()), Recomputed(), *torch_parts(bus)]
+    loop = [OneStep(bus, TorchRecorder()), Recomputed(), *torch_parts(bus), Leftovers(bus)]
     return loop if loop_only else [TorchFunctions(bus), Optimized(bus), *loop]
 
 

@@ -22,6 +22,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
+from chainrule.verify.script.backwards.surrogates import as_meant, is_surrogate
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.subject import Subject
 from chainrule.verify.training.record.bus import Bus
@@ -30,9 +31,17 @@ from chainrule.verify.training.record.bus import Bus
 class FunctionsObserver(Observer):
     """What the observers of both libraries share: checking what was captured."""
 
-    @abstractmethod
     def names(self) -> list[str]:
         """What was captured, to read."""
+        return [*self.classes()]
+
+    @abstractmethod
+    def classes(self) -> Mapping[str, Any]:
+        """The classes that were captured, by name."""
+
+    def has_run(self, name: str) -> bool:
+        """Whether a backward of this name has run in the script, to its end."""
+        return False
 
     @abstractmethod
     def subjects(self) -> list[Subject]:
@@ -56,7 +65,12 @@ class FunctionsObserver(Observer):
             ledger.skipped.extend([Skipped(name, why) for name in dict.fromkeys(self.names())])
             return []
         ledger.add(done)
-        return found
+        unlike = [f for f in found if f.name.code == "raises" and self.has_run(f.subject)]
+        why = "it ran in the script, and not when it was called again with copies of its arguments"
+        ledger.skipped.extend([Skipped(f.subject, f"{why}: {f.name.because}") for f in unlike])
+        meant = {name for name, made in self.classes().items() if is_surrogate(made)}
+        kept = [f for f in found if f not in unlike]
+        return [as_meant(f) if f.subject in meant else f for f in kept]
 
     def _certify(self) -> tuple[list[Finding], Ledger]:
         report = certify("script", self.subjects(), upstream=self.upstream())
@@ -85,9 +99,13 @@ class TorchFunctions(FunctionsObserver):
         self._graphs.stop()
         self._stack.close()
 
-    def names(self) -> list[str]:
-        """The classes' names."""
-        return [call.function.__name__ for call in self._capture.calls]
+    def classes(self) -> Mapping[str, Any]:
+        """The classes, by name."""
+        return {call.function.__name__: call.function for call in self._capture.calls}
+
+    def has_run(self, name: str) -> bool:
+        """Whether a pass has gone through it."""
+        return name in self._graphs.ran
 
     def subjects(self) -> list[Subject]:
         """Calls, the last one first."""
@@ -163,9 +181,9 @@ class NativeFunctions(FunctionsObserver):
             random = np.random.default_rng(len(self._calls))
             self._calls[key] = (function, tuple([_copy(v, random) for v in values]), needs)
 
-    def names(self) -> list[str]:
-        """The classes' names."""
-        return [function.__name__ for function, *_ in self._calls.values()]
+    def classes(self) -> Mapping[str, Any]:
+        """The classes, by name."""
+        return {function.__name__: function for function, *_ in self._calls.values()}
 
     def subjects(self) -> list[Subject]:
         """Calls, the last one first."""

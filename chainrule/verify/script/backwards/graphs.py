@@ -35,6 +35,8 @@ class Graphs(Part):
         self._left = _GRAPHS
         self._behind: dict[str, dict[str, None]] = {}
         self._leaves: dict[str, list[Tensor]] = {}
+        self.ran: set[str] = set()
+        """Names of Functions through which a backward pass has gone."""
 
     @on(events.BackwardBegins)
     def _look(self, e: events.BackwardBegins) -> None:
@@ -48,6 +50,11 @@ class Graphs(Part):
                 names = [f for n in behind if (f := _function_name(n)) and f != name]
                 self._behind[name] = dict.fromkeys(names)
                 self._leaves[name] = [n.variable for n in behind if hasattr(n, "variable")]
+
+    @on(events.BackwardEnds)
+    def _has_run(self, e: events.BackwardEnds) -> None:
+        if e.error is None:
+            self.ran.update(self._behind)
 
     def upstream(self) -> Mapping[str, Sequence[str]]:
         """By class: names of other Functions and of parameters, in the order of the walk."""

@@ -72,7 +72,23 @@ def _gradient(
         if further is not None:
             return further[0], further[1], True
         return source[0], sign * source[1], has_rate
-    return core, sign, has_rate
+    return _followed_factors(core, before, through), sign, has_rate
+
+
+def _followed_factors(
+    core: ast.expr, before: Sequence[ast.stmt], through: list[ast.stmt]
+) -> ast.expr:
+    """A product, with what an optimizer keeps (`v / n`) followed to the gradient that it adds."""
+    match core:
+        case ast.BinOp(op=op, left=left, right=right) if isinstance(op, _PRODUCT):
+            sides = [_followed_factors(x, before, through) for x in (left, right)]
+            return ast.copy_location(ast.BinOp(sides[0], op, sides[1]), core)
+        case _:
+            source = _definition(core, before) if is_held(core) else None
+            if source is None or len(through) >= _FOLLOWED:
+                return core
+            through.append(before[len(source[2])])
+            return source[0] if source[1] > 0 else ast.UnaryOp(ast.USub(), source[0])
 
 
 def _sum(
@@ -151,10 +167,21 @@ def _definition(
                 found = _other_term(value, name)
             case _:
                 continue
-        if ast.unparse(target) == name:
+        if ast.unparse(_whole(target)) == name:
             is_own = found is not None and (_has_rate(found[0]) or not _is_called_gradient(core))
             return (found[0], found[1], before[:i]) if is_own and found is not None else None
     return None
+
+
+def _whole(target: ast.expr) -> ast.expr:
+    """`v` of `v[...] = ` and `v[:] = `."""
+    match target:
+        case ast.Subscript(value=value, slice=ast.Constant(value=x)) if x is Ellipsis:
+            return value
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None, step=None)):
+            return value
+        case _:
+            return target
 
 
 def _other_term(value: ast.expr, name: str) -> tuple[ast.expr, int] | None:
@@ -163,12 +190,20 @@ def _other_term(value: ast.expr, name: str) -> tuple[ast.expr, int] | None:
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, left=left, right=right):
             turned = -1 if isinstance(op, ast.Sub) else 1
             if name in _subexpressions(left):
-                return right, turned
+                inner = None if _is_product(left) else _other_term(left, name)
+                if inner is None:
+                    return right, turned
+                join = ast.Add() if inner[1] == turned else ast.Sub()
+                return ast.copy_location(ast.BinOp(inner[0], join, right), value), inner[1]
             return (left, 1) if name in _subexpressions(right) else None
         case ast.BinOp(op=ast.Div(), left=left, right=right) if is_held(left):
             return (left, 1) if _is_share(right) or _is_root(right) else None
         case _:
             return (value, 1) if _has_rate(value) else None
+
+
+def _is_product(node: ast.expr) -> bool:
+    return not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub))
 
 
 def _subexpressions(node: ast.AST) -> set[str]:

@@ -25,7 +25,13 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
 from chainrule.verify.script.backwards.engine_ops import Engine
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.loss import UnlikeError, accumulation, is_surely_wrong
+from chainrule.verify.script.byhand.loss import (
+    MeantError,
+    UnlikeError,
+    accumulation,
+    doubted,
+    is_surely_wrong,
+)
 from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_findings
 from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.slots import Slot
@@ -101,36 +107,57 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def repeated_elements(turn: Turn) -> Iterator[Finding]:
+    """Updates by an index that has some elements more than once: each but one of theirs is lost."""
+    for written, line in turn.slots.repeats.items():
+        says = f"`{written}` has some elements more than once, and only one update of each counts"
+        advice = "np.subtract.at adds up what repeated elements get, as index_add_ does"
+        yield Finding(
+            "error", WHAT, _KIND, written, (Name("overwritten", says, rank=1.0),), placed(line),
+            evidence=(says,), correction=Correction(advice, place=placed(line)),
+        )  # fmt: skip
+
+
 def late_read(turn: Turn, step: HandStep) -> Finding | None:
-    """The first parameter whose update comes before a gradient has read it: moved by its update, it
-    moves that gradient. Where a turn updates it several times, that is what it is for; and where
-    all is computed anew, one after the other."""
-    if any(s.times > len(s.written) for s in turn.found):
-        return None
+    """The first parameter that a gradient reads both before its last update and behind it: what
+    moves do before and behind it does not add up. Where all is computed anew for that gradient,
+    it reads the parameter behind the update only."""
     (own,) = step.turns(1)
-    for name, slot in zip(turn.names, turn.found, strict=True):
-        if late := _moving(turn, own, _moved(turn, step, slot)):
+    for name, slot, count in zip(turn.names, turn.found, turn.counts, strict=True):
+        behind = _moved(turn, step, slot, [count])
+        if not _unlike(turn, own, behind):
+            continue
+        whole, before = (_moved(turn, step, slot, at) for at in ([count - 1], [count - 1, count]))
+        sums = [_sum(a, b, c) for a, b, c in zip(before, behind, own, strict=True)]
+        if late := [n for n in _unlike(turn, whole, sums) if n != name]:
             return _late_finding(name, late, placed(slot.at))
     return None
 
 
-def _moved(turn: Turn, step: HandStep, slot: Slot) -> Gradients:
-    """The gradients where a parameter is moved by its update."""
-    turn.slots.moved = slot
+def _sum(before: Array | None, behind: Array | None, own: Array | None) -> Array | None:
+    """A gradient with what two moves add to it."""
+    if before is None or behind is None or own is None:
+        return None
+    return before + behind - own
+
+
+def _moved(turn: Turn, step: HandStep, slot: Slot, at: Sequence[int]) -> Gradients:
+    """The gradients where a parameter is moved by one of its updates, and back by another."""
+    turn.slots.moved, turn.slots.moves_at = slot, at
     try:
         return step.turns(1)[0]
     finally:
         turn.slots.moved = None
 
 
-def _moving(turn: Turn, own: Gradients, moved: Gradients) -> list[str]:
-    """Names of the parameters of which it moves the gradient."""
-    pairs = zip(turn.names, own, moved, strict=True)
-    return [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
+def _unlike(turn: Turn, some: Gradients, others: Gradients) -> list[str]:
+    """Names of the parameters of which two gradients differ."""
+    rows = zip(turn.names, some, others, strict=True)
+    return [n for n, a, b in rows if a is not None and b is not None and not _near(a, b)]
 
 
 def _near(a: Array, b: Array) -> bool:
-    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12 * np.max(np.abs(a), initial=0)))
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9 * np.max(np.abs(a), initial=0)))
 
 
 def _late_finding(name: str, late: Sequence[str], place: Place | None) -> Finding:
@@ -236,13 +263,18 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         turn = turn_of(line, frame)
     except UnlikeError as error:
         return str(error)
-    if found := [*grown_parameters(turn, before)]:
+    if found := [*grown_parameters(turn, before), *repeated_elements(turn)]:
         return found, Ledger(checked=[seen])
+    steps: list[HandStep] = []
     try:
         steps = steps_of_turn(turn)
         if left := accumulation(steps):
             return [not_reset_finding(*left)], Ledger(checked=[seen])
         step = subject_of_turn(turn, steps)
+    except MeantError as meant:
+        late = late_read(turn, steps[0])
+        more = Skipped(f"{WHAT}: more than those of the loss", str(meant))
+        return [late] if late else [], Ledger([seen], [more])
     except UnlikeError as error:
         return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
@@ -255,7 +287,7 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         if not found:
             return f"they are not those of {step.loss}, which may be no loss"
     late = None if found else late_read(turn, step)
-    return [late] if late else found, _note_scale(report.ledger, step)
+    return [late] if late else doubted(found, step), _note_scale(report.ledger, step)
 
 
 def _place_at_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:

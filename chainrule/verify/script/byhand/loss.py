@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.byhand.text import StepText, is_called_loss
+from chainrule.verify.script.byhand.combination import combination, explained
+from chainrule.verify.script.byhand.text import is_called_loss
 from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import LOOSE
 
 if TYPE_CHECKING:
     from chainrule.verify.script.byhand.step import HandStep
 
 _ALIKE = 1e-3
 """How far loss and gradients may be from the script's own, relative: those may be in float32."""
-_FITS = 1e-5
-"""Relative error up to which a gradient is that of a loss."""
+_FITS = LOOSE
+"""Relative error up to which a gradient is that of a loss: small numbers that keep a logarithm
+finite may be left out of it."""
 _FALLS = re.compile(r"loss|cost|nll|mse|error|\*\* ?2|square|abs", re.IGNORECASE)
 """What is made small, by its name or as it is computed."""
 _SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
@@ -37,6 +40,10 @@ _ONE: Final = np.ones(())
 
 class UnlikeError(Exception):
     """The step that was run again is another one, or cannot be judged; the message says why."""
+
+
+class MeantError(UnlikeError):
+    """Gradients are those of the loss, and of more that is meant; the message says what."""
 
 
 def reproduced_steps(
@@ -98,6 +105,18 @@ def is_surely_wrong(finding: Finding) -> bool:
     return _CHOOSES.findall(change.before) == _CHOOSES.findall(change.after)
 
 
+def doubted(found: Sequence[Finding], step: HandStep) -> list[Finding]:
+    """The findings but for gradients in which a decay or a momentum is; as notes where no gradient
+    is that of the loss, and no known mistake explains any: they may be those of another loss."""
+    vague = {f.input for f in found if f.name.code == "unnamed" and f.correction is None}
+    meant = explained(step) if vague else set[str]()
+    kept = [f for f in found if f.input not in vague & meant]
+    if meant or not vague or any(x.name not in vague for x in step.inputs):
+        return kept
+    says = f"no gradient is that of `{step.loss}`, by no known mistake: they may be of another loss"
+    return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
+
+
 def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_Row]]) -> HandStep:
     """`fallback`: rows of what must be the loss, though no gradient is one of it."""
     steps = [row.step for row in rows]
@@ -106,10 +125,13 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     best = max(rows, key=lambda row: row.fits)
     if best.is_right:
         return best.step
-    if why := _intention(best.slopes, best.step.text):
-        raise UnlikeError(why)
+    for row in rows:
+        same = not best.fits or row.step.loss == best.step.loss
+        if row.step.scale == 1 and same and (why := _intention(row)):
+            raise MeantError(why)
     if not best.fits:
-        called = fallback(rows)
+        partly = [row for row in rows if row.step.scale == 1 and explained(row.step)]
+        called = partly or fallback(rows)
         if not called:
             said = ", ".join(dict.fromkeys([step.loss for step in steps]))
             raise UnlikeError(f"they are not those of {said}, in nothing")
@@ -186,12 +208,16 @@ class _Row:
         """The same for the multiple of the loss that most of them are of, if that may be meant."""
         by = _multiple(self.slopes)
         loss = self.step.loss
-        halved, grows = by in (0.5, 2.0), by == -1
-        meant = halved or grows or not _NAMED.fullmatch(loss)
-        if by in (0.0, 1.0) or self.is_turned or not meant:
+        if by in (0.0, 1.0) or self.is_turned or not (by == -1 or _is_meant(by, loss)):
             return None
         slopes = [replace(s, true=s.true * by) for s in self.slopes]
         return _Row(replace(self.step, scale=by), tuple(slopes))
+
+
+def _is_meant(by: float, loss: str) -> bool:
+    """Whether gradients may be meant for a multiple of a loss: of half of it, or of what is only
+    shown."""
+    return by in (0.5, 1.0, 2.0) or not _NAMED.fullmatch(loss)
 
 
 def _is_count(x: float) -> bool:
@@ -216,11 +242,10 @@ def _multiple(slopes: Sequence[_Slopes]) -> float:
 
 @dataclass(frozen=True)
 class _Slopes:
-    """Of one parameter, along some directions: of the loss, by its gradient, and by itself."""
+    """Of one parameter, along some directions: of the loss, and by its gradient."""
 
     true: Array
     said: Array
-    own: Array
     size: float
     """Of the gradient."""
     elements: int
@@ -239,9 +264,9 @@ def _slopes(step: HandStep, gradients: Sequence[Array | None] | None = None) -> 
             moved = [[*values[:k], x + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
             up, down = [float(step.forward(xs)[0]) for xs in moved]
             true.append((up - down) / (2 * _STEP))
-        said, own = ([float(np.sum(a * t)) for t in ts] for a in (given, x))
+        said = [float(np.sum(given * t)) for t in ts]
         size = float(np.linalg.norm(given))
-        yield _Slopes(np.array(true), np.array(said), np.array(own), size, x.size)
+        yield _Slopes(np.array(true), np.array(said), size, x.size)
 
 
 def accumulation(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] | None:
@@ -267,20 +292,18 @@ def _fits(s: _Slopes) -> bool:
     return s.size > 0 and bool(np.all(np.abs(s.true - s.said) <= _FITS * s.size))
 
 
-def _intention(slopes: Sequence[_Slopes], text: StepText) -> str:
-    """Why gradients that are not those of the loss are meant so; empty if nothing says so: the
-    parameters were added, times a number, or all of them were made shorter."""
-    off = [s for s in slopes if not _fits(s) and s.size > 0]
-    if sum([s.elements for s in off]) < 2 or any(not s.size for s in slopes):
-        return ""  # one number is some multiple of another one always
-    more, own = (np.concatenate([getattr(s, n) for s in off]) for n in ("said", "own"))
-    more = more - np.concatenate([s.true for s in off])
-    decay = float(more @ own / (own @ own)) if np.any(own) else 0.0
-    if decay > 0 and np.all(np.abs(more - decay * own) <= _FITS * max(s.size for s in off)):
-        return f"they are those of the loss, and {decay:.3g} times the parameters: a weight decay"
+def _intention(row: _Row) -> str:
+    """Why gradients that are not those of the loss are meant so; empty if nothing says so: a weight
+    decay or a momentum was added, or all of them were made shorter."""
+    slopes, text = row.slopes, row.step.text
+    if not all(s.size for s in slopes):
+        return ""
     true, said = (np.concatenate([getattr(s, n) for s in slopes]) for n in ("true", "said"))
     by = float(true @ said / (true @ true)) if np.any(true) else 0.0
     is_multiple = np.all(np.abs(said - by * true) <= _FITS * max(s.size for s in slopes))
     if is_multiple and 0 < by < 1 and text.clips:
         return f"they are {by:.3g} times those of the loss: clipped"
-    return ""
+    found = combination(row.step)
+    if found is None or not _is_meant(found.by, row.step.loss):
+        return ""
+    return str(found)

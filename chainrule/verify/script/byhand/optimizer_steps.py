@@ -17,7 +17,7 @@ from torch import Tensor
 from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.script.byhand.loss import UnlikeError
+from chainrule.verify.script.byhand.loss import UnlikeError, doubted
 from chainrule.verify.script.byhand.step import WHAT, subject_of_step
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.training.record import events
@@ -79,4 +79,4 @@ def _certify(frame: FrameType, parameters: Sequence[Tensor]) -> tuple[list[Findi
     except UnlikeError as error:
         return [], Ledger(skipped=[Skipped(WHAT, str(error))])
     report = certify("script", [step])
-    return list(report.findings), report.ledger
+    return doubted(report.findings, step), report.ledger

@@ -35,6 +35,11 @@ class ScriptState:
         streams = map(_restorer, {id(x): x for x in things}.values())
         self._streams = [restore for restore in streams if restore is not None]
 
+    def of_shape(self, shape: tuple[int, ...]) -> list[Array]:
+        """Arrays of a shape, as they were."""
+        tensors = [before.numpy() for _, _, before in self._tensors if before.shape == shape]
+        return [before for _, before in self._arrays if before.shape == shape] + tensors
+
     def restore(self) -> None:
         """As it was."""
         for now, before in self._dicts:

@@ -58,7 +58,13 @@ class Slots:
         self._housed: list[Callable[[], object]] = []
         """What gives numbers their memory."""
         self.moved: Slot | None = None
-        """The parameter that its update changes all the same, by a number of no meaning."""
+        """The parameter that updates change all the same, by numbers of no meaning."""
+        self.repeats: dict[str, Line] = {}
+        """Updates of some elements, as written, some of them more than once: only one counts."""
+        self.moves_at: Sequence[int] = ()
+        """Which update changes it, from 1 (at 0 it is changed from the beginning), and which one
+        changes it back."""
+        self._by = np.zeros(())
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self._known.values()
@@ -76,6 +82,13 @@ class Slots:
         """Gradients are those of the next run."""
         for slot in self._known.values():
             slot.gradient, slot.times = None, 0
+
+    def move(self, slot: Slot) -> None:
+        """Change a parameter, if it is this one's turn, or change it back."""
+        if slot is self.moved and slot.times in self.moves_at:
+            if slot.times == self.moves_at[0]:
+                self._by = _MOVE * (1 + np.abs(slot.array))
+            slot.array[...] += self._by if slot.times == self.moves_at[0] else -self._by
 
     # What rewritten updates call. `written` is how one calls its parameter.
 
@@ -97,7 +110,9 @@ class Slots:
 
     def item(self, written: str, holder: Any, key: Any, gradient: Any) -> Any:
         """The same of some elements of an array, or of what a list or dict holds; what it is."""
-        if array_of(holder) is not None:
+        if (whole := array_of(holder)) is not None:
+            if (at := here()) is not None and _has_repeats(whole, key):
+                self.repeats[written] = at
             return self.at(written, holder, key, gradient)
         x = holder[key]
         if _is_number(x):
@@ -139,8 +154,7 @@ class Slots:
         except ValueError:
             says = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
             raise ShapeError(says) from None
-        if slot is self.moved:
-            slot.array[...] += _MOVE * (1 + np.abs(slot.array))
+        self.move(slot)
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:
@@ -158,6 +172,16 @@ def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Se
             slot.names += spellings(way.steps)
             found[id(slot)] = slot
     return list(found.values())
+
+
+def _has_repeats(x: Array, key: Any) -> bool:
+    """Whether an index has some elements of an array more than once."""
+    keys: tuple[Any, ...] = (key,) if not isinstance(key, tuple) else cast("Any", key)
+    if not any(np.ndim(_plain(k)) and not isinstance(k, slice) for k in keys):
+        return False
+    counts = np.zeros(x.shape, np.int32)
+    np.add.at(counts, _plain(key), 1)
+    return bool(counts.max(initial=0) > 1)
 
 
 def _plain(x: Any) -> Any:

@@ -59,6 +59,7 @@ class Updated(Parameters):
         self._slots.forget()
         for slot, x in zip(self._parameters, xs, strict=True):
             slot.array[...] = x
+            self._slots.move(slot)
 
     def gradients(self) -> list[Array | None]:
         """What would be taken off, without its rate."""
@@ -76,6 +77,8 @@ class Turn:
     """The parameters that it updates."""
     values: Values
     """What its variables were at its end."""
+    counts: Sequence[int]
+    """How often it updates each of them."""
 
     @property
     def names(self) -> list[str]:
@@ -113,7 +116,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
         found = named(slots, scope, passing)
         targets = frozenset([w for s in found for w in s.written])
         if found and not {w for s in slots for w in s.written} - targets:
-            return Turn(text, scope, slots, found, values)
+            return Turn(text, scope, slots, found, values, [s.times for s in found])
         # Else some are values on the way, which no turn begins with: they change as they did.
     raise UnlikeError("no parameter was seen to be updated in it")
 
@@ -124,10 +127,10 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
     found, names = turn.found, turn.names
     if len(found) > MOST:
         raise UnlikeError(f"it updates {len(found)} parameters; {MOST} are looked at at most")
-    losses = _losses(turn.text, turn.scope, turn.values)
+    claimed = [np.zeros(s.array.shape) if s.gradient is None else s.gradient for s in found]
+    losses = _losses(turn)
     if not losses:
         raise UnlikeError("no loss was seen beside them, one number that it computes or prints")
-    claimed = [np.zeros(s.array.shape) if s.gradient is None else s.gradient for s in found]
     inputs = [Input(n, s.array.copy(), wanted=True) for n, s in zip(names, found, strict=True)]
     parameters = Updated(turn.slots, found)
     steps = steps_of(turn.text, turn.scope, tuple(inputs), parameters, list(losses))
@@ -136,7 +139,7 @@ def steps_of_turn(turn: Turn) -> list[HandStep]:
 
 def subject_of_turn(turn: Turn, steps: Sequence[HandStep]) -> HandStep:
     """The one of the loss that is the likeliest; `UnlikeError` if none is."""
-    once = all(s.times <= len(s.written) for s in turn.found)
+    once = all(count <= len(s.written) for s, count in zip(turn.found, turn.counts, strict=True))
     return likeliest_step_with_rate(steps, once=once)
 
 
@@ -171,15 +174,19 @@ def _primed(text: StepText, scope: dict[str, Any]) -> Values:
         held.restore()
 
 
-def _losses(text: StepText, scope: dict[str, Any], values: Values) -> dict[str, float]:
+def _losses(turn: Turn) -> dict[str, float]:
     """Expressions that are one number at the end of a turn, and that number."""
+    text, scope = turn.text, turn.scope
     found, held = dict[str, float](), ScriptState(scope)
     for expression in text.results:
         if len(found) == _CANDIDATES:
             break
         try:
-            with same_draws():
-                value = eval(expression, scope, values)  # as the script evaluates it
+            turn.slots.forget()
+            with same_draws():  # a name is what it is by then; what is called may read more
+                simple = expression in turn.values
+                run = None if simple else text.function(expression, scope)
+                value = turn.values[expression] if run is None else run()
         except Exception:
             continue
         finally:

@@ -18,8 +18,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.idle_terms import Idle, idle_finding
-from chainrule.verify.script.step.loss_factors import Factors, factor_finding
+from chainrule.verify.script.step.links import Spot, spot_finding
+from chainrule.verify.script.step.loss_factors import Factors
 from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
 from chainrule.verify.script.step.rerun import Lost
 from chainrule.verify.training.facts.names import join_names
@@ -91,7 +91,7 @@ class Step:
         default_factory=list[tuple[Place, str, float, float]]
     )
     """Numbers in the loss that were tensors with a graph (see `added_numbers`)."""
-    idle: dict[Idle, None] = field(default_factory=dict[Idle, None])
+    idle: dict[Spot, None] = field(default_factory=dict[Spot, None])
     """Where the gradient of terms of the loss ends."""
     factors: Factors = field(default_factory=Factors)
     """Products in losses."""
@@ -167,11 +167,11 @@ _INSTEAD = {
 def cut_findings(step: Step) -> list[Finding]:
     """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
     numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
-    idle = [idle_finding(row) for row in step.idle]
+    idle = [spot_finding(row) for row in step.idle]
     for factor in step.factors.settle():
         known = step.parameters_of(factor.turn)
         if not (factor.roots and known) or factor.roots & known:
-            idle.append(factor_finding(factor))
+            idle.append(spot_finding(factor.spot))
     return [*[f for seen in step.costs for f in _finding(seen, step)], *numbers, *idle]
 
 

@@ -9,29 +9,29 @@ left as a number is priced elsewhere (`cut_findings`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import NUMBER, Entry
 from chainrule.verify.script.step.terms import AFFINE, SCALING
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import placed, users_line
 
 _ALONGSIDE = {"broadcast_tensors", "meshgrid"}
 """Calls that make a result of each argument by itself."""
 
 
-@dataclass(frozen=True)
-class Idle:
-    """Where the gradient of a term of the loss ends."""
-
-    name: str
-    """Of the call that has no slope."""
-    place: Place
-    has_slope: bool
-    """Whether its derivative is 0, and not missing."""
+def idle_spot(name: str, place: Place, slope: str) -> Spot:
+    """Where the gradient of a term of the loss ends: at a call of that name."""
+    because = (
+        f"a term of the loss comes from parameters only through `{name}`, which has {slope}: its "
+        "value is in the loss, and it changes no gradient"
+    )
+    advice = (
+        "let the loss use what is smooth: probabilities or distances in place of choices, counts "
+        "and roundings; leave the term out if it is only to be shown"
+    )
+    return Spot("idle_term", place, because, advice)
 
 
 def adding_calls(part: Slice) -> Iterator[Entry]:
@@ -48,16 +48,16 @@ def is_adding(entry: Entry) -> bool:
     return entry.name in AFFINE or (entry.name in SCALING and len(entry.inputs) == 1)
 
 
-def idle_terms(part: Slice) -> list[Idle]:
+def idle_terms(part: Slice) -> list[Spot]:
     """Terms that have no graph, because of calls without a derivative."""
-    found: dict[Idle, None] = {}
+    found: dict[Spot, None] = {}
     for entry in adding_calls(part):
         for slot in entry.inputs:
             if slot not in entry.connected and slot not in part.tape.roots:
                 end = _end_of_graph(part, slot)
                 place = _place(end) if end is not None else None
                 if end is not None and place is not None:
-                    found[Idle(end.name.strip("_"), place, False)] = None
+                    found[idle_spot(end.name.strip("_"), place, "no derivative")] = None
     return list(found)
 
 
@@ -81,17 +81,3 @@ def _end_of_graph(part: Slice, slot: int) -> Entry | None:
 
 def _place(entry: Entry) -> Place | None:
     return placed(entry.at) if entry.at is not None else users_line(entry.frames)
-
-
-def idle_finding(row: Idle) -> Finding:
-    """The finding."""
-    slope = "has derivative 0 everywhere" if row.has_slope else "has no derivative"
-    because = (
-        f"a term of the loss comes from parameters only through `{row.name}`, which {slope}: its "
-        "value is in the loss, and it changes no gradient"
-    )
-    advice = (
-        "let the loss use what is smooth: probabilities or distances in place of choices, counts "
-        "and roundings; leave the term out if it is only to be shown"
-    )
-    return finding("warning", "idle_term", because, advice, row.place, subject="the loss")

@@ -14,18 +14,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.idle_terms import is_adding
+from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.script.step.terms import SCALING
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import placed
 
 _PRODUCTS = {"mul", "__mul__", "__rmul__", "mul_"}
-_FITS = {"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}
-_SQUARES = {"pow", "__pow__", "square"}
+FITS = {"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}
+SQUARES = {"pow", "__pow__", "square"}
 _BOUNDS = {"clamp", "clip", "clamp_", "clip_"}
 
 
@@ -40,6 +39,12 @@ class Factor:
     roots: frozenset[int] = frozenset()
     """Ids of the parameters that only the weight has, which it trains."""
     turn: int = 0
+
+    @property
+    def spot(self) -> Spot:
+        """It in words."""
+        because, advice = _WORDS[self.code]
+        return Spot(self.code, self.place, because.format(n=self.count), advice)
 
 
 _Weight: TypeAlias = tuple[Factor, frozenset[int], frozenset[int]]
@@ -70,7 +75,7 @@ class Factors:
             if count := _reduced_first(part, entry):
                 self.found[Factor("reduced_first", place, count)] = None
             self._weights += _weights(part, entry, place, turn)
-        self._fits += [(id(e), heads) for e in part.entries if (heads := _fitted(part, e))]
+        self._fits += [(id(e), found) for e in part.entries if (found := _fitted(part, e))]
         for entry in part.entries:
             if entry.is_same and _is_ratio_of_old(part, entry):
                 place = placed(_older(part, entry).at)
@@ -88,8 +93,8 @@ class Factors:
 
     def settle(self) -> list[Factor]:
         """When the step is over: which weights are fitted to data elsewhere?"""
-        for factor, heads, before in (*self._used, *self._weights):
-            if any(heads & fitted and fit not in before for fit, fitted in self._fits):
+        for factor, own, before in (*self._used, *self._weights):
+            if any(own & fitted and fit not in before for fit, fitted in self._fits):
                 self.found[factor] = None
         self._weights.clear()
         return list(self.found)
@@ -155,8 +160,8 @@ def _weights(part: Slice, entry: Entry, place: Place, turn: int) -> list[_Weight
         return []
     rows: list[_Weight] = []
     for weight, other in (entry.connected, entry.connected[::-1]):
-        heads, others = _heads(part, weight), _heads(part, other)
-        if heads and others and not heads & others and _meets_data(part, weight):
+        own_heads, others = heads(part, weight), heads(part, other)
+        if own_heads and others and not own_heads & others and meets_data(part, weight):
             tape = part.tape
             ids = [
                 frozenset([tape.identity(tape.roots[r]) for r in part.live_roots_of(s)])
@@ -165,11 +170,11 @@ def _weights(part: Slice, entry: Entry, place: Place, turn: int) -> list[_Weight
             own = Factor("weight_trained", place, 0, ids[0] - ids[1], turn)
             before = frozenset([id(e) for e in part.upstream({weight, other})])
             if own.roots:
-                rows.append((own, heads, before))
+                rows.append((own, own_heads, before))
     return rows
 
 
-def _heads(part: Slice, slot: int) -> frozenset[int]:
+def heads(part: Slice, slot: int) -> frozenset[int]:
     """The last results of parameters that a value with a graph comes from."""
     need, found = {slot}, set[int]()
     for entry in reversed(part.entries):
@@ -191,7 +196,7 @@ def _above_heads(part: Slice, slot: int) -> Iterator[Entry]:
             yield entry
 
 
-def _meets_data(part: Slice, slot: int) -> bool:
+def meets_data(part: Slice, slot: int) -> bool:
     """Whether a value is added to data, as an advantage is to rewards."""
     return any(is_adding(e) and _has_data(e) for e in _above_heads(part, slot))
 
@@ -227,10 +232,10 @@ def _fitted(part: Slice, entry: Entry) -> frozenset[int]:
     if not entry.is_live or not entry.connected:
         return frozenset()
     slot = entry.connected[0]
-    if entry.name in _FITS and _has_data(entry):
-        return _heads(part, slot)
-    if entry.name in _SQUARES and _meets_data(part, slot):
-        return _heads(part, slot)
+    if entry.name in FITS and _has_data(entry):
+        return heads(part, slot)
+    if entry.name in SQUARES and meets_data(part, slot):
+        return heads(part, slot)
     return frozenset()
 
 
@@ -289,10 +294,3 @@ _WORDS = {
         "compute the old version once, before the updates, and keep it",
     ),
 }
-
-
-def factor_finding(factor: Factor) -> Finding:
-    """The finding."""
-    because, advice = _WORDS[factor.code]
-    words = because.format(n=factor.count)
-    return finding("warning", factor.code, words, advice, factor.place, subject="the loss")

@@ -23,6 +23,8 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.determinants import Determinants
+from chainrule.verify.script.step.links import Links, Spot, spot_finding
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
 from chainrule.verify.script.step.tape import GRAD
@@ -30,6 +32,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
+from chainrule.verify.script.step.wrong_uses import ROWS, own_mean
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,
@@ -136,6 +139,8 @@ class TorchRecorder(Recorder[TorchTape]):
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
         self._scaled: list[Finding] = []
+        self._determinants = Determinants()
+        self._spots: dict[Spot, None] = {}
         self._read = 0
         """How many calls were recorded by the last backward pass."""
 
@@ -161,12 +166,14 @@ class TorchRecorder(Recorder[TorchTape]):
         self._pause = EvaluationPause(tape)
         tape.records = self._pause.count
         self._pause.start()
+        listen(self._determinants)
         return tape
 
     def end(self) -> None:
         """Record no more."""
         if self._pause is not None:
             self._pause.stop()
+            unlisten(self._determinants)
         self._patches.undo()
 
     def look(self, losses: Sequence[Any], parts: Parts) -> None:
@@ -176,6 +183,10 @@ class TorchRecorder(Recorder[TorchTape]):
         alive = tape.alive()
         for part, _ in parts:
             self._scaled += in_place_factors(part)
+            links = Links(part)
+            self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
+        for part, loss in parts[:1]:
+            self._spots.update(dict.fromkeys(self._determinants.spots(part, loss)))
             rows = overwritten_losses(part, self._read, alive.__contains__)
             self._overwritten.update(dict.fromkeys(rows))
         self._read = len(tape.entries)
@@ -220,7 +231,9 @@ class TorchRecorder(Recorder[TorchTape]):
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
         lost = [overwritten_finding(row) for row in self._overwritten]
-        return [*self._changes.findings, *self._scaled, *zero, *cuts, *none, *lost]
+        means = [own_mean(place) for place in self._tape.own_means]
+        spots = [spot_finding(spot) for spot in (*self._spots, *means)]
+        return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
 
 
 def _is_any(grad: Tensor) -> bool:

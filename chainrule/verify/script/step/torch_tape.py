@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, cast, final
 import torch
 from torch import Tensor
 
+from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
 from chainrule.verify.script.step.tape import DRAWS, Entry, Ref, Slot, Tape
-from chainrule.verify.where import frames, here
+from chainrule.verify.where import frames, here, placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,8 @@ class TorchTape(Tape, Recorder):
         self._leaves: set[int] = set()  # slots of leaves that were computed
         self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
         self._aliased: list[Any] = []
+        self.own_means: dict[Place, None] = {}
+        """Where tensors were averaged with themselves."""
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -223,6 +226,7 @@ class TorchTape(Tape, Recorder):
         kind, grad = call.kind, torch.is_grad_enabled()
         if kind.writes and not self._is_recorded(call.args, grad):
             others = tensors_in((call.args[1:], call.kwargs))
+            self._note_own_mean(kind.name, call.args)
             self.consumed.update([s for t in others if (s := self.slot(t)) is not None])
             return None
         some, more = self._arguments(call.args, given), self._arguments(call.kwargs, given)
@@ -234,6 +238,14 @@ class TorchTape(Tape, Recorder):
         low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
         return _Begun(entry, given, None if kind.still else torch.get_rng_state())
+
+    def _note_own_mean(self, name: str, args: Sequence[Any]) -> None:
+        """A mean with what is in the same memory: what is kept is no copy."""
+        x, y = (*args[:2], None, None)[:2]
+        if name == "lerp_" and isinstance(x, Tensor) and isinstance(y, Tensor):
+            same = x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.numel() > 0
+            if same and (place := placed(here())) is not None:
+                self.own_means[place] = None
 
     def _is_recorded(self, args: Sequence[Any], grad: bool) -> bool:
         """Whether a call that writes to its first argument is recorded."""

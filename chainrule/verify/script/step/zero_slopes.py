@@ -23,7 +23,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.step.cut_findings import Step
 from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
-from chainrule.verify.script.step.idle_terms import Idle, adding_calls
+from chainrule.verify.script.step.idle_terms import adding_calls, idle_spot
+from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.training.facts.names import join_names, parameter_names
@@ -164,12 +165,12 @@ def _is_flat(entry: Entry, values: Mapping[int, Tensor]) -> bool:
     return True
 
 
-def terms_with_zero_slope(part: Slice, loss: Tensor) -> list[Idle]:
+def terms_with_zero_slope(part: Slice, loss: Tensor) -> list[Spot]:
     """Terms of a loss whose gradient is exactly 0 because of a call that is flat everywhere.
 
     The step is run again for that.
     """
-    values, found = values_of(part, loss), dict[Idle, None]()
+    values, found = values_of(part, loss), dict[Spot, None]()
     roots = [values[s] for s in part.tape.roots]
     for entry in adding_calls(part):
         for slot in entry.connected if len(entry.inputs) > 1 else ():
@@ -185,14 +186,14 @@ def has_steps(part: Slice) -> bool:
     return any(e.is_live and e.name in STEPS for e in part.entries)
 
 
-def _steps_before(part: Slice, slot: int, values: Mapping[int, Tensor]) -> list[Idle]:
+def _steps_before(part: Slice, slot: int, values: Mapping[int, Tensor]) -> list[Spot]:
     """The last step that a value comes from, if it is one wherever its input is."""
     need = {slot}
     for e in reversed(part.entries):
         if not need.isdisjoint(e.outputs) and e.is_live:
             place = placed(e.at)
             if e.name in STEPS and place is not None and _is_flat(e, values):
-                return [Idle(e.name, place, True)]
+                return [idle_spot(e.name, place, "derivative 0 everywhere")]
             need.update(e.connected)
     return []
 

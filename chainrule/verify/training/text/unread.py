@@ -36,6 +36,8 @@ class Unread(NamedTuple):
     """The class of the module."""
     place: Place
     """Where it is made."""
+    is_head: bool = False
+    """Whether it is one of several layers that take what others give, for a task of its own."""
 
     @property
     def because(self) -> str:
@@ -56,8 +58,21 @@ def unread_part(names: Names, p: Any) -> Unread | None:
     for module, part in holders(names, p):
         place = _place_that_makes(module.__class__, part)
         if place is not None:
-            return Unread(part, module.__class__.__name__, place)
+            owner = module.__class__.__name__
+            return Unread(part, owner, place, is_head=_is_head(module, part))
     return None
+
+
+def _is_head(module: Any, part: str) -> bool:
+    """Whether another layer takes what a part would take, and no layer what it would give."""
+    matrices = {name: x for name, x in module.named_parameters() if len(x.shape) == 2}
+    own = [tuple(x.shape) for name, x in matrices.items() if name.startswith(f"{part}.")]
+    others = [tuple(x.shape) for name, x in matrices.items() if not name.startswith(f"{part}.")]
+    return (
+        len(own) == 1
+        and any(own[0][1] == n for _, n in others)
+        and all(own[0][0] not in shape for shape in others)
+    )
 
 
 def holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:

@@ -85,6 +85,7 @@ ROWS = (
         _useless,
         "{part.because}",
         "{part.advice}",
+        lambda c: "note" if isinstance(c.part, Unread) and c.part.is_head else "warning",
         place=lambda c: c.part.place,
         subject="{names}",
         kind="parameters",

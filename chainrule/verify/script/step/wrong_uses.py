@@ -1,0 +1,241 @@
+"""Values that are used as they should not be, as the record of a step shows: rows, each a function
+of what a loss depends on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.verify.place import Place
+from chainrule.verify.script.step.axes import ROWS as AXES
+from chainrule.verify.script.step.links import Links, Spot, is_product
+from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
+from chainrule.verify.script.step.tape import Entry, Slot
+from chainrule.verify.script.step.terms import SCALING
+from chainrule.verify.where import placed
+
+_SCALES = {"div", "mul", "__truediv__", "__mul__", "__rmul__"}
+_TURNED = {"t", "T", "mT", "transpose", "permute"}
+_PASS_ZEROS = {
+    "linear", "matmul", "__matmul__", "mm", "bmm", "mul", "__mul__", "div", "dropout", "view",
+    "reshape", "embedding", "__getitem__", *_TURNED,
+}  # fmt: skip
+
+
+def _spot(code: str, entry: Entry, because: str, advice: str) -> Iterator[Spot]:
+    if (place := placed(entry.at)) is not None:
+        yield Spot(code, place, because, advice)
+
+
+def late_masks(links: Links) -> Iterator[Spot]:
+    """Shares that are masked behind the softmax: what is masked has its part in the sum."""
+    for entry in links.entries:
+        made = links.made_by(entry.connected[0], {"dropout"}) if entry.connected else None
+        if entry.name not in ("mul", "__mul__") or made is None or made.name != "softmax":
+            continue
+        masks = [x for x in entry.args if isinstance(x, Tensor) and _is_triangle(x)]
+        direct = links.users.get(entry.outputs[0], [])
+        uses = [d for e in direct for d in _behind_dropout(links, e)]
+        if masks and uses and all(map(is_product, uses)):
+            says = "a triangle of ones masks the shares behind the softmax: they no longer add up "
+            says += "to 1, and what is masked has its part in the sum, and gets a gradient"
+            advice = "mask the scores: masked_fill(mask == 0, float('-inf')) before the softmax"
+            yield from _spot("mask_late", entry, says, advice)
+
+
+def _behind_dropout(links: Links, entry: Entry) -> list[Entry]:
+    return links.users.get(entry.outputs[0], []) if entry.name == "dropout" else [entry]
+
+
+def _is_triangle(x: Tensor) -> bool:
+    if x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 2:
+        return False
+    ones = torch.ones_like(x)
+    return bool(torch.equal(x, ones.tril()) or torch.equal(x, ones.triu()))
+
+
+def own_likeness(links: Links) -> Iterator[Spot]:
+    """Products of all rows with all rows, whose diagonal takes part in a choice of one."""
+    for entry in links.entries:
+        if entry.name not in ("cross_entropy", "log_softmax", "softmax") or not entry.connected:
+            continue
+        made = links.made_by(entry.connected[0], _SCALES)
+        if made is None or made.name not in ("matmul", "mm", "__matmul__"):
+            continue
+        if not entry.is_live or len(made.connected) != 2:
+            continue
+        one, other = made.connected
+        turned = links.maker.get(other)
+        is_own = turned is not None and turned.name in _TURNED and turned.inputs[0] == one
+        labels = [x for x in entry.args if isinstance(x, Tensor) and x.dim() == 1]
+        shape = links.shape(made.outputs[0])
+        if is_own and len(shape) == 2 and entry.name == "cross_entropy" and labels:
+            says = f"each of the {shape[0]} rows is compared with itself as well: the diagonal of "
+            says += "the product is the largest, and never the right one"
+            advice = "take it out before the softmax: fill_diagonal_(float('-inf')) or masked_fill"
+            yield from _spot("self_compared", entry, says, advice)
+
+
+def repeated_rows(links: Links) -> Iterator[Spot]:
+    """`x[index] += y` where an index stands there more than once."""
+    for entry in links.entries:
+        if entry.name != "__setitem__" or len(entry.args) < 3:
+            continue
+        index, value = entry.args[1], entry.args[2]
+        added = links.maker.get(value.number) if isinstance(value, Slot) else None
+        if added is None or added.name not in ("add_", "sub_", "add", "sub"):
+            continue
+        if added.at == entry.at and isinstance(index, Tensor) and _has_repeats(index):
+            says = "the index has some elements more than once, and `x[index] += y` keeps the last "
+            says += "of what is added to each: the others, and their gradients, are lost"
+            yield from _spot("overwritten", entry, says, "x.index_add(0, index, y) adds up all")
+
+
+def _has_repeats(index: Tensor) -> bool:
+    whole = not index.is_floating_point() and index.dtype is not torch.bool
+    rows = np.asarray(index.detach().cpu()) if whole else np.empty(0)
+    return rows.size > np.unique(rows).size
+
+
+_OF_NORMAL = 0.5 + 0.5 * math.log(2 * math.pi)
+
+
+def falling_entropy(links: Links) -> Iterator[Spot]:
+    """The entropy of a policy that is trained by its samples' log_prob, made small by the loss."""
+    places = [placed(e.at) for e in links.entries]
+    if not any(".log_prob(" in place.text for place in places if place is not None):
+        return
+    for slot, sign in links.signs().items():
+        made = links.maker.get(slot)
+        if made is not None and sign > 0 and made.is_live and _is_entropy(links, made):
+            says = "the loss grows with the entropy, so that training makes it small: samples "
+            says += "soon are all alike, and there is nothing left to explore"
+            at = _added_at(links, slot) or made
+            yield from _spot("sign", at, says, "take a bonus for entropy off the loss: - beta *")
+
+
+def _is_entropy(links: Links, entry: Entry) -> bool:
+    """Whether a call ends what `entropy()` of a normal or a categorical distribution computes."""
+    if entry.name == "add":
+        return any(isinstance(x, float) and abs(x - _OF_NORMAL) < 1e-9 for x in entry.args)
+    summed = links.maker.get(entry.inputs[0]) if entry.name == "neg" else None
+    product = links.maker.get(summed.inputs[0]) if summed and summed.name == "sum" else None
+    if product is None or product.name != "mul":
+        return False
+    made = [links.maker.get(s) for s in product.inputs]
+    return any(e is not None and e.name == "clamp" and _is_open(e) for e in made)
+
+
+def _is_open(clamp: Entry) -> bool:
+    least: Any = clamp.kwargs.get("min")
+    return isinstance(least, float) and least < -1e30
+
+
+def _added_at(links: Links, slot: int) -> Entry | None:
+    """The call that adds a value to others."""
+    users = links.users.get(slot, [])
+    while len(users) == 1 and (len(users[0].connected) == 1 or users[0].name in ("stack", "cat")):
+        users = links.users.get(users[0].outputs[0], [])
+    return users[0] if users else None
+
+
+def sums_of_all(links: Links) -> Iterator[Spot]:
+    """A sum over all examples that is added to what each of them has."""
+    for entry in links.entries:
+        if entry.name not in ("add", "sub", "__add__", "__sub__") or len(entry.connected) != 2:
+            continue
+        for one, other in (entry.connected, entry.connected[::-1]):
+            made, shape = links.maker.get(one), links.shape(other)
+            if made is None or made.name != "sum" or links.shape(one) or len(shape) != 1:
+                continue
+            wide = links.shape(made.inputs[0])
+            if shape[0] > 1 and wide[:1] == shape and made.inputs[0] not in links.part.tape.roots:
+                says = f"a sum over all {shape[0]} examples is added to the number of each of them"
+                yield from _spot("axes_mixed", made, says, "sum over the other axes: dim=1")
+
+
+def stuck_at_zero(links: Links) -> Iterator[Spot]:
+    """Two factors that are both 0: neither gets a gradient, however long the training."""
+    roots = links.part.tape.roots
+    none = {s for s, t in roots.items() if t.is_leaf and t.numel() > 1 and not t.detach().any()}
+    if len(none) < 2:
+        return
+    computed = set[int]()
+    for entry in links.entries:
+        zero = [s for s in entry.connected if s in none or s in computed]
+        if not zero or entry.name not in _PASS_ZEROS or not _stays_zero(entry, none):
+            continue
+        factors = [s for s in entry.connected if s in none and s in zero]
+        others = [s for s in zero if s in computed]
+        if factors and others and (is_product(entry) or entry.name in ("mul", "__mul__")):
+            says = "both factors of this product are 0: each one's gradient is a multiple of the "
+            says += "other, so that both stay 0, however long the training"
+            advice = "give one of the two other values at first, and leave the other one at 0"
+            yield from _spot("no_gradient", entry, says, advice)
+        computed.update(entry.outputs)
+
+
+def _stays_zero(entry: Entry, none: set[int]) -> bool:
+    """Whether a call has no other value in it that would make it something else than 0."""
+    if entry.name == "linear":
+        bias: Any = entry.args[2] if len(entry.args) > 2 else entry.kwargs.get("bias")
+        return bias is None or (isinstance(bias, Slot) and bias.number in none)
+    return True
+
+
+def trained_targets(links: Links) -> Iterator[Spot]:
+    """Values that are fitted to data and a share of what the same network gives elsewhere, with a
+    graph: both are moved towards each other."""
+    for entry in links.entries:
+        if len(entry.connected) != 2 or not _is_compared(links, entry):
+            continue
+        for target, value in (entry.connected, entry.connected[::-1]):
+            if not _is_bootstrap(links, target) or meets_data(links.part, value):
+                continue
+            same = links.part.live_roots_of(target) == links.part.live_roots_of(value)
+            if same and not heads(links.part, target) & heads(links.part, value):
+                says = "one side is data, and a share of what the same parameters give for other "
+                says += "inputs: it is a target, and has a graph, so that it is trained as well"
+                yield from _spot("target_trained", links.maker[target], says, "detach the target")
+                break
+
+
+def _is_compared(links: Links, entry: Entry) -> bool:
+    """Whether a call makes two values alike: a loss of both, or a difference that is squared."""
+    if entry.name in FITS:
+        return True
+    users = links.users.get(entry.outputs[0], []) if entry.name in ("sub", "__sub__") else []
+    return any(e.name in SQUARES or e.name in FITS for e in users)
+
+
+def _is_bootstrap(links: Links, slot: int) -> bool:
+    """Whether a value is data plus a multiple by data, or by a number below 1."""
+    added = links.maker.get(slot)
+    if added is None or added.name not in ("add", "__add__", "__radd__"):
+        return False
+    if len(added.connected) != 1 or not any(isinstance(x, Tensor) for x in added.args):
+        return False
+    entry, shares = links.maker.get(added.connected[0]), 0
+    while entry is not None and entry.name in SCALING and len(entry.connected) == 1:
+        shares += any(isinstance(x, Tensor) or (isinstance(x, float) and 0 < x < 1)
+                      for x in cast("Sequence[Any]", entry.args))  # fmt: skip
+        entry = links.maker.get(entry.connected[0])
+    return shares > 0
+
+
+ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
+    *AXES, late_masks, own_likeness, repeated_rows, falling_entropy, sums_of_all, stuck_at_zero,
+    trained_targets,
+)  # fmt: skip
+
+
+def own_mean(place: Place) -> Spot:
+    """A mean of weights and of what was to be an older copy of them."""
+    says = "both tensors lie in the same memory: what should follow the weights slowly is the "
+    says += "weights themselves, and a mean of both changes nothing"
+    return Spot("idle_load", place, says, "keep a copy of its own: .detach().clone()")

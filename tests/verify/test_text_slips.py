@@ -1,0 +1,62 @@
+"""Slips that a script's text shows by itself, and right text that comes near."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from chainrule.verify.script.text_slips import ROWS
+
+WRONG = {
+    "for p, g in zip(ps, gs):\n    p = p - lr * g": "lost_updates",
+    "for a, b in zip(new, old):\n    a = b.detach().clone()": "lost_updates",
+    "for p, m in zip(ps, ms):\n    t += 1\n    h = m / (1 - b ** t)\n"
+    "    p -= lr * h": "wrong_update",
+    "for k, g in gs.items():\n    self.t += 1\n    m[k] = b * m[k] + g\n"
+    "    h = m[k] / (1 - b ** self.t)\n    ps[k] -= lr * h": "wrong_update",
+    "for i, p in enumerate(ps):\n    t += 1\n    p.sub_(lr * m[i] / (1 - b ** t))": "wrong_update",
+    "s = ReduceLROnPlateau(opt, factor=0.5)\ns.step(val_acc)": "schedule_mode",
+    "s = lr_scheduler.ReduceLROnPlateau(opt, 'max')\ns.step(val_loss)": "schedule_mode",
+    "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
+    "    def backward(ctx, g):\n        return g * ctx.a, None": "sign",
+}  # fmt: skip
+RIGHT = [
+    "for p, g in zip(ps, gs):\n    p = p - lr * g\n    out.append(p)",
+    "for p, g in zip(ps, gs):\n    p -= lr * g",
+    "for a, b in zip(xs, ys):\n    a = b.clone()\n    keep(a)",
+    "for a, b in zip(xs, ys):\n    a = b.strip()",
+    "for x, y in loader:\n    t += 1\n    m = b * m + g\n    w -= lr * m / (1 - b ** t)",
+    "for i in range(9):\n    t += 1\n    w[i] -= lr * m[i] / (1 - b ** t)",
+    "for p, m in zip(ps, ms):\n    s = state[p]\n    s['t'] += 1\n"
+    "    p -= lr * m / (1 - b ** s['t'])",
+    "for k in ps:\n    t[k] += 1\n    ps[k] -= lr * m[k] / (1 - b ** t[k])",
+    "for i, (x, y) in enumerate(loader):\n    t += 1\n    for p in ps:\n"
+    "        p -= lr * m / (1 - b ** t)\n    losses[i] = loss",
+    "t += 1\nfor p, m in zip(ps, ms):\n    p -= lr * m / (1 - b ** t)",
+    "s = ReduceLROnPlateau(opt)\ns.step(val_loss)",
+    "s = ReduceLROnPlateau(opt, mode='max')\ns.step(val_acc)",
+    "s = ReduceLROnPlateau(opt)\ns.step(-val_acc)",
+    "s = StepLR(opt, 3)\ns.step(val_acc)",
+    "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
+    "    def backward(ctx, g):\n        return -g * ctx.a, None",
+    "class Reverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
+    "    def backward(ctx, g):\n        return g * ctx.a, None\ny = Reverse.apply(x, -lam)",
+    "class ScaleGradient(Function):\n    def forward(ctx, x, a):\n        return x\n"
+    "    def backward(ctx, g):\n        return g * ctx.a, None",
+]
+
+
+def codes(text: str) -> list[str]:
+    tree = ast.parse(text)
+    return [slip.code for row in ROWS for slip in row(tree)]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_slips_are_found(text: str) -> None:
+    assert codes(text) == [WRONG[text]]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_right_text_has_none(text: str) -> None:
+    assert codes(text) == []
