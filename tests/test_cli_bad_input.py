@@ -294,12 +294,14 @@ def wait_for_a_step(process: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
 
 
-def test_files_that_may_not_grow():
+def test_files_that_may_not_grow(monkeypatch: pytest.MonkeyPatch):
     """The system refuses to write more than 2,000 bytes into a file: no checkpoint fits."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
+    # Python would leave bytecode of 2,000 bytes behind, for all processes to come
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     process = start(*TRAIN, "--out", "run", preexec_fn=limit)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.count("\n") == 1

@@ -164,7 +164,8 @@ def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
     """Whether these are arrays of dtypes that have kernels, whose sizes agree."""
     if any(a.__class__ is not np.ndarray for a in arrays):
         return False
-    inexact = {a.dtype for a in arrays if a.dtype.kind not in "iub"}
+    # of another byte order, arrays are turned round on the way to an op
+    inexact = {a.dtype.newbyteorder("=") for a in arrays if a.dtype.kind not in "iub"}
     if len(inexact) != 1 or not inexact <= {float32, float64}:
         return False
     sizes = sizes_of_letters(letters, [a.shape for a in arrays])

@@ -168,6 +168,7 @@ def test_compiling_on_a_disk_that_is_full(full: Path, monkeypatch: pytest.Monkey
 def test_compiling_where_files_may_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "cache"
     monkeypatch.setitem(ENV, "CHAINRULE_CACHE_DIR", str(folder))
+    monkeypatch.setitem(ENV, "PYTHONDONTWRITEBYTECODE", "1")  # it would be cut off
     done = python(
         "-W", "error", "-c", JIT,
         limit=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40)),

@@ -18,7 +18,7 @@ import chainrule as cr
 import chainrule.ops
 from chainrule.engine.op import Need, Op, new_op
 from chainrule.ops.families import rows
-from chainrule.ops.fusing import Fused
+from chainrule.ops.fusing import Fused, FusedSeveral
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call, subject_of_op
@@ -70,12 +70,18 @@ def problems(subject: Subject) -> list[str]:
     return [f"{f.input}: {f.title}: {f.evidence}" for f in found if f.level != "note"]
 
 
-KERNEL = Case(
-    Fused("layer_norm", ("x", "weight"), (("bias", None), ("eps", 1e-5))),
-    (apart(4, 5), apart(5)),
-)
-"""A composite as one op: what collects the other cases is handed its parts."""
-CASES = [*[c for c in cases() if kind(c.op) not in CONVENTIONS], KERNEL]
+KERNELS = [
+    Case(
+        Fused("layer_norm", ("x", "weight"), (("bias", None), ("eps", 1e-5))),
+        (apart(4, 5), apart(5)),
+    ),
+    Case(
+        FusedSeveral("lstm", ("x", "share", "c"), ()),
+        (apart(3, 4, 2), apart(3, 4, 2, salt=1), apart(3, 2)),
+    ),
+]
+"""Composites as one op: what collects the other cases is handed their parts."""
+CASES = [*[c for c in cases() if kind(c.op) not in CONVENTIONS], *KERNELS]
 
 
 WHOLE = {"Pivots", "RowOrder"}
@@ -106,7 +112,7 @@ def classes(of: type = Op) -> Iterator[type]:
 def test_no_op_is_left_out():
     for module in pkgutil.walk_packages(chainrule.ops.__path__, "chainrule.ops."):
         importlib.import_module(module.name)
-    known = {kind(c.op) for c in (*cases(), KERNEL)}
+    known = {kind(c.op) for c in (*cases(), *KERNELS)}
     assert {name for name, row in rows.items() if row.partials} - known == set()
     ours = [c for c in classes() if c.__module__.startswith("chainrule.ops.")]
     final = {c.__name__ for c in ours if not c.__subclasses__()}

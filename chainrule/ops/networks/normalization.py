@@ -135,7 +135,8 @@ def group_norm(
 @fused("group_norm", x="BGCL", weight="GC", bias="GC", to="BGCL")
 def _of_groups(x: Any, weight: Any, bias: Any, eps: float) -> Any:
     """x (B, G, C, L) normalised over its last two axes, times weight, plus bias."""
-    y = reshape(standardize(reshape(x, (*x.shape[:2], -1)), eps), tuple(x.shape))
+    rows = reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
+    y = reshape(standardize(rows, eps), tuple(x.shape))
     y = y if weight is None else y * expand_dims(weight, -1)
     return y if bias is None else y + expand_dims(bias, -1)
 
