@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chainrule.verify import trees
 from chainrule.verify.script.sandbox.fork import can_fork
-from chainrule.verify.training.text import origins
 from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 
@@ -107,7 +107,7 @@ for _ in range(4):
 def test_where_gradients_begin_to_vanish_or_explode(
     tmp_path, monkeypatch, kind, fill, lr, code, line
 ):
-    monkeypatch.setattr(origins, "users_files", lambda: list(map(str, tmp_path.glob("*.py"))))
+    monkeypatch.setattr(trees, "users_files", lambda: list(map(str, tmp_path.glob("*.py"))))
     text = DEEP.replace("{kind}", kind).replace("{fill}", fill).replace("{lr}", str(lr))
     found = observed(tmp_path, text, steps=3)[0]
     assert [f.name.code for f in found][:1] == [code][: len(code)]

@@ -70,6 +70,8 @@ def _end_of_graph(part: Slice, slot: int) -> Entry | None:
             continue
         if entry.cuts and entry.name != NUMBER:
             return None
+        if entry.name in SCALING and any(_is_zero(x) for x in entry.args):
+            return None  # it is shown, and changes nothing
         if entry.is_live and (entry.name in _ALONGSIDE or need.isdisjoint(entry.whole)):
             return None  # a constant that went along with a value
         if entry.connected and entry.name != NUMBER:
@@ -77,6 +79,10 @@ def _end_of_graph(part: Slice, slot: int) -> Entry | None:
         else:
             need.update(entry.inputs)
     return last
+
+
+def _is_zero(x: object) -> bool:
+    return isinstance(x, int | float) and x == 0
 
 
 def _place(entry: Entry) -> Place | None:
