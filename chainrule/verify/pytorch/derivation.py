@@ -23,7 +23,10 @@ from chainrule.verify.pytorch.widened import wide
 
 _TENSOR: Any = Tensor
 _CUTS: tuple[Any, ...] = (Tensor.detach, _TENSOR.data.__get__, torch.detach)
-_NUMBERS: tuple[Any, ...] = (_TENSOR.item, _TENSOR.tolist, _TENSOR.numpy, _TENSOR.__array__)
+_NUMBERS: tuple[Any, ...] = (
+    _TENSOR.item, _TENSOR.tolist, _TENSOR.numpy, _TENSOR.__array__,
+    _TENSOR.__float__, _TENSOR.__int__, _TENSOR.__complex__,
+)  # fmt: skip
 
 
 class UntraceableError(Exception):
