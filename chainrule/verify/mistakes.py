@@ -74,6 +74,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("scaler_skips", "scaler keeps skipping", "every step is dropped because of infinities"),
     ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
     ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
+    ("hooked", "gradient changed by a hook", "a hook returns another one; it may be meant"),
     (
         "wrong_domain",
         "wrong kind of input",
@@ -88,6 +89,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
     ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
+    ("idle_load", "values loaded into themselves", "a copy shares the memory of the original"),
     (
         "lost_updates",
         "updates are lost",

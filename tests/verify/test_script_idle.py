@@ -205,6 +205,16 @@ UNREAD = {
     "parameter": (
         parts("self.stretched = nn.Parameter(torch.ones(8))"), "no_gradient", "self.stretched",
     ),
+    "made in a call": (
+        parts(used="h = h * nn.Parameter(torch.ones(8))"), "not_optimized", "h * nn.Parameter",
+    ),
+    "made in a method": (
+        parts(
+            used="h = h + self.bias()",
+            more="def bias(self):\n    return torch.nn.Parameter(torch.zeros(8))\nNet.bias = bias",
+        ),
+        "not_optimized", "torch.nn.Parameter",
+    ),
 }  # fmt: skip
 UNREAD["frozen still"] = (
     parts().replace(

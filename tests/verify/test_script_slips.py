@@ -53,7 +53,8 @@ for step in range(12):
             q.mul_(0.9).add_(p, alpha=0.1)
     print(loss.item())
 """
-COPY = "for q, p in zip(teacher.parameters(), student.parameters()):\n    q.data = p.data.clone()"
+SHARE = "for q, p in zip(teacher.parameters(), student.parameters()):\n    q.data = p.data"
+COPY = SHARE.replace("p.data", "p.data.clone()")
 TIED = """
 import torch
 from torch import nn
@@ -178,9 +179,22 @@ CASES: dict[str, tuple[str, str, str]] = {
     "made in each epoch, and keeps nothing": (
         EPOCHS.format(first="", each="    " + PLAIN), "", "",
     ),
+    "a teacher in its student's memory": (
+        TEACHER.format(share=SHARE), "unseen_change", "q.data = p.data",
+    ),
     "a teacher with memory of its own": (TEACHER.format(share=COPY), "", ""),
+    "two trained parameters in one memory": (
+        TIED.format(tie="self.give.weight.data = self.take.weight.data"), "unseen_change",
+        "self.give.weight.data = self.take.weight.data",
+    ),
     "one parameter twice": (TIED.format(tie="self.give.weight = self.take.weight"), "", ""),
+    "the best values, which are the latest": (
+        BEST.format(kept="model.state_dict()"), "idle_load", "model.load_state_dict(best)",
+    ),
     "the best values, copied": (BEST.format(kept="copy.deepcopy(model.state_dict())"), "", ""),
+    "a target that is the network": (
+        TARGET.format(target="online"), "idle_load", "target.load_state_dict(online.state_dict())",
+    ),
     "a target of its own": (TARGET.format(target="copy.deepcopy(online)"), "", ""),
     "made for each batch": (BATCHES.format(first="", each=ADAM), "state_lost", ADAM),
     "made before all batches": (BATCHES.format(first=ADAM, each="pass"), "", ""),

@@ -219,6 +219,12 @@ def number_for_a_loss():
     assert not hasattr(loss, "backward")
 
 
+def test_a_loss_that_is_a_number_is_a_note():
+    finding = only(number_for_a_loss, "detached")
+    assert finding.level == "note"
+    assert ".item()" in finding.place.text
+
+
 def last_group_is_smaller():
     m = mlp()
     o = torch.optim.SGD(m.parameters(), 0.1)
@@ -228,6 +234,12 @@ def last_group_is_smaller():
             x, y = batch()
             (F.mse_loss(m(x), y) / 4).backward()
         o.step()
+
+
+def test_a_smaller_last_group_is_a_note():
+    finding = only(last_group_is_smaller, "accumulation")
+    assert finding.level == "note"
+    assert "4, 4, 2" in finding.name.because
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,50 @@ def test_what_is_meant_and_what_changes_nothing_are_notes(hook):
     assert [f.level for f in writes(observed(loop)[0])] == ["note"]
 
 
+def masked(g):
+    return g * (g > g.median())
+
+
+def doubled(g):
+    return 2 * g
+
+
+def scaled_to_one(g):
+    g = g.clone()
+    return g / g.norm()
+
+
+def shifted(g):
+    return g + g.abs().mean()
+
+
 def read(g):
     print(g.shape)
 
 
 def kept(g):
     return g.clamp(-1e6, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        (masked, "what has changed is 0, or was"),
+        (doubled, "the gradient by 1 of its norm; what is not 0 is multiplied by 2"),
+        (scaled_to_one, "another number in each call"),
+        (shifted, "64 of 64 elements changed"),
+    ],
+)
+def test_a_hook_that_returns_another_gradient_is_noted_with_how_much_it_changes(hook, words):
+    def loop():
+        m = mlp()
+        m[0].weight.register_hook(hook)
+        step(m)
+
+    (one,) = observed(loop)[0]
+    assert (one.level, one.name.code) == ("note", "hooked")
+    assert words in one.name.because
+    assert one.place is not None and one.place.text.startswith("return")
 
 
 @pytest.mark.parametrize("hook", [read, kept])
@@ -95,6 +133,18 @@ def test_a_hook_that_changes_nothing_is_not_spoken_of(hook):
         step(m)
 
     assert observed(loop)[0] == []
+
+
+def test_a_modules_hook_that_returns_another_gradient_is_noted():
+    def loop():
+        m = mlp()
+        m[2].register_full_backward_hook(lambda module, before, after: (3 * before[0],))
+        m[1].register_full_backward_pre_hook(lambda module, after: after[0] / 4)
+        step(m)
+
+    found = observed(loop)[0]
+    assert [f.name.code for f in found] == ["hooked", "hooked"]
+    assert sorted([f.name.because.rpartition(" ")[2] for f in found]) == ["0.25", "3"]
 
 
 def test_a_hook_from_before_is_seen_and_put_back():

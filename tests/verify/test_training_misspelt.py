@@ -38,9 +38,22 @@ WRONG = {
         "for p in net[0].parameters():\n    p.require_grad = True",
         "no_gradient", "p.require_grad = True", "    p.requires_grad = True",
     ),
+    "two, one after the other": (
+        "net[0].weight.requiresGrad = True\nprint(net)\nnet[0].bias.requiresGrad = True",
+        "no_gradient", "net[0].weight.requiresGrad = True",
+        "net[0].weight.requires_grad = True\nprint(net)\nnet[0].bias.requires_grad = True",
+    ),
+    "on a line with its loop": (
+        "for p in net[0].parameters(): p.requires_grad_ = True",
+        "no_gradient", "for p in net[0].parameters(): p.requires_grad_ = True",
+        "for p in net[0].parameters(): p.requires_grad = True",
+    ),
     "a module": (
         "net[0].requires_grads = True",
         "no_gradient", "net[0].requires_grads = True", "net[0].requires_grad_(True)",
+    ),
+    "a mode": (
+        "net.eval()\nnet.traning = True", "eval_mode", "net.traning = True", "net.train(True)",
     ),
 }  # fmt: skip
 RIGHT = {
@@ -55,6 +68,7 @@ RIGHT = {
     ),
     "another word": "net[0].weight.trainable = net[0].weight.grads = True",
     "off": "net[0].weight.require_grad = False",
+    "a mode that is on": "net.traning = True",
     "of a class": (
         "class Mine(nn.Sequential):\n    retraining = trainings = False\n"
         "net = Mine(*net)\nnet.eval()\nnet.retraining = net.trainings = True"

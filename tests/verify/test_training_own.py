@@ -226,6 +226,21 @@ def test_units_behind_a_threshold_are_dead():
     assert codes(loop) == ["dead"]
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_number_that_gets_gradients_and_is_never_trained(held):
+    def loop():
+        x = cr.tensor(np.random.default_rng(0).normal(size=(64, 4)))
+        m, gain = nn.Linear(4, 1), cr.tensor(np.ones(1), requires_grad=True)
+        o = optim.SGD([*m.parameters(), gain] if held else m.parameters(), lr=1e-3)
+        for _ in range(3):
+            o.zero_grad()
+            gain.grad = None
+            loss_of(lambda x: gain * m(x), x, x[:, :1]).backward()
+            o.step()
+
+    assert codes(loop) == ([] if held else ["not_optimized"])
+
+
 @pytest.mark.parametrize(
     ("scaled", "expected"),
     [
@@ -392,6 +407,29 @@ def test_a_schedule_before_the_first_step(early):
                 schedule.step()
 
     assert codes(loop) == (["scheduled_first"] if early else [])
+
+
+@pytest.mark.parametrize("divided", ["first", "then"])
+def test_a_loss_that_is_scaled_by_hand(divided):
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-2)
+
+        def divide():
+            for p in m.parameters():
+                p.grad = p.grad / 1024
+
+        for _ in range(3):
+            o.zero_grad()
+            (loss_of(m, x, y) * 1024).backward()
+            if divided == "first":
+                divide()
+            optim.clip_grad_value(m.parameters(), 0.5)
+            if divided == "then":
+                divide()
+            o.step()
+
+    assert codes(loop) == ([] if divided == "first" else ["clip_scaled"])
 
 
 @pytest.mark.parametrize(

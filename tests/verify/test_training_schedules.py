@@ -61,7 +61,10 @@ def in_a_function(make):
 
 WRONG = {
     "cosine": lambda: per_batch(lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS)),
+    "steps": lambda: per_batch(lambda o: s.StepLR(o, 2, gamma=0.1)),
+    "powers": lambda: per_batch(lambda o: s.ExponentialLR(o, 0.5)),
     "linear": lambda: per_batch(lambda o: s.LinearLR(o, 1.0, 0.1, total_iters=EPOCHS)),
+    "milestones": lambda: per_batch(lambda o: s.MultiStepLR(o, [3, 5])),
     "a function": lambda: in_a_function(lambda o: s.CosineAnnealingLR(o, EPOCHS)),
     "cosine over batches": lambda: per_epoch(
         lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS * BATCHES)),
@@ -73,6 +76,8 @@ RIGHT = {
         lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS * BATCHES)),
     "warm up over some batches": lambda: per_batch(
         lambda o: s.LinearLR(o, 0.1, 1.0, total_iters=10)),
+    "slow powers": lambda: per_batch(lambda o: s.ExponentialLR(o, 0.99)),
+    "steps over many batches": lambda: per_batch(lambda o: s.StepLR(o, 12, gamma=0.1)),
     "restarts": lambda: per_batch(lambda o: s.CosineAnnealingWarmRestarts(o, BATCHES)),
     "epochs": lambda: per_epoch(lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS)),
     "steps of epochs": lambda: per_epoch(lambda o: s.StepLR(o, 2, gamma=0.1)),

@@ -97,10 +97,23 @@ for step in range(8):
 """
 
 
+RESET = """
+student = nn.Sequential(nn.Linear(6, 12), nn.ReLU())
+head = nn.Linear(12, 4)
+opt = torch.optim.SGD(student.parameters(), lr=0.1, momentum=0.9)
+for step in range(5):
+    student.zero_grad()
+    head.zero_grad()
+    F.mse_loss(head(student(X)), Y.expand(-1, 4)).backward()
+    opt.step()
+"""
+
+
 @pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 @pytest.mark.parametrize(
     ("text", "after"),
     [
+        (RESET, "[*student.parameters(), *head.parameters()]"),
         (ADAPTER, "[*student.parameters(), *adapter.parameters()]"),
         (LATE, 'add_param_group({"params": self.adapter.parameters()})'),
         (TAUGHT, "*head.parameters(), *adapter.parameters()]"),

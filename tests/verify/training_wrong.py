@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import torch
@@ -733,6 +734,51 @@ def accumulation_not_divided_with_targets_that_are_cut():
         if i % 4 == 3:
             o.step()
             o.zero_grad()
+
+
+@wrong("accumulation")
+def sum_clipped_after_each_of_its_parts():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for i in range(12):
+        x, y = batch()
+        (F.mse_loss(m(x), y) / 4).backward()
+        nn.utils.clip_grad_norm_(m.parameters(), 0.1)
+        if i % 4 == 3:
+            o.step()
+            o.zero_grad()
+
+
+@wrong("scaler_skips")
+def new_scaler_for_each_step():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for _ in range(3):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30)
+        x, y = batch()
+        o.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = m(x)
+        scaler.scale(F.mse_loss(out.float(), y)).backward()
+        scaler.step(o)
+        scaler.update()
+
+
+@wrong("detached")
+def copies_that_are_adapted_through_data():
+    m = mlp()
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(3):
+        o.zero_grad()
+        total = torch.zeros(())
+        for _ in range(2):
+            fast, (x, y) = copy.deepcopy(m), batch()
+            grads = torch.autograd.grad(F.mse_loss(fast(x), y), list(fast.parameters()))
+            for p, g in zip(fast.parameters(), grads, strict=True):
+                p.data -= 0.1 * g
+            total = total + F.mse_loss(fast(x), y)
+        total.backward()
+        o.step()
 
 
 # --- hooks that write into the gradient that they are given

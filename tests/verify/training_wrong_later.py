@@ -35,6 +35,18 @@ def unwarned(loop):
     return run
 
 
+@wrong("eval_mode")
+def a_function_leaves_the_model_as_it_needed_it():
+    m = normed()
+    assert shapes(m, batch()[0])
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+
+
 @wrong("graph_kept")
 def a_state_is_carried_where_each_step_makes_new_leaves():
     w, h = (0.3 * torch.randn(4, 4)).requires_grad_(), torch.zeros(16, 4)
@@ -43,6 +55,18 @@ def a_state_is_carried_where_each_step_makes_new_leaves():
         h = torch.tanh(x + h @ w)
         (g,) = torch.autograd.grad(h.square().mean(), [w], retain_graph=True)
         w = (w - 0.1 * g).detach().requires_grad_()
+
+
+@wrong("exploding")
+def one_recurrent_layer_whose_weights_are_too_large():
+    m, read = nn.RNN(2, 24, nonlinearity="relu", batch_first=True), nn.Linear(24, 1)
+    nn.init.orthogonal_(m.weight_hh_l0, gain=2.5)
+    o = torch.optim.Adam([*m.parameters(), *read.parameters()], 1e-3)
+    for _ in range(3):
+        x = torch.rand(16, 50, 2)
+        o.zero_grad()
+        F.mse_loss(read(m(x)[1][0]), x[:, :2, 0].sum(1, keepdim=True)).backward()
+        o.step()
 
 
 @wrong("dead")
@@ -72,6 +96,21 @@ def units_die_in_the_model_of_the_second_of_two_optimizers():
         F.l1_loss(m(first(x).abs()), x[:, :1] - 3000).backward()
         some.step()
         others.step()
+
+
+@wrong("not_deterministic")
+def a_line_search_over_a_function_that_changes():
+    m, (x, y) = mlp(), batch()
+    o = torch.optim.LBFGS(m.parameters(), max_iter=6, line_search_fn="strong_wolfe")
+
+    def closure():
+        o.zero_grad()
+        loss = F.mse_loss(m(x + 0.2 * torch.randn_like(x)), y)
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        o.step(closure)
 
 
 class Average:
@@ -145,4 +184,17 @@ def maps_with_an_axis_of_channels():
     for _ in range(3):
         o.zero_grad()
         F.smooth_l1_loss(m(x), x[:, 0]).backward()
+        o.step()
+
+
+@wrong("wrong_input")
+def derivatives_are_given_to_each_other():
+    m = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    params = list(m.parameters())
+    o = torch.optim.SGD(params, 1e-2)
+    x = torch.randn(8, 4)
+    for _ in range(3):
+        gradients = torch.autograd.grad(F.mse_loss(m(x), x), params)
+        for p, g in zip(params, [*gradients[2:], *gradients[:2]], strict=True):
+            p.grad = g
         o.step()

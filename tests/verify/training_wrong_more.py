@@ -6,8 +6,36 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import batch, mlp
+from tests.verify.training_models import Branched, batch, mlp, train
 from tests.verify.training_wrong import wrong
+
+
+@wrong("graph_kept")
+def a_running_total_that_is_differentiated():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        total = 0.0
+        for _ in range(3):
+            x, y = batch()
+            loss = F.mse_loss(m(x), y)
+            total = total + loss / 3
+            total.backward(retain_graph=True)
+        o.step()
+
+
+@wrong("graph_kept")
+def a_part_and_the_whole_without_a_reset_between():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        x, y = batch()
+        fit = F.mse_loss(m(x), y)
+        fit.backward(retain_graph=True)
+        (fit + 1e-2 * m[0].weight.square().sum()).backward()
+        o.step()
 
 
 @wrong("reset_misplaced")
@@ -24,6 +52,18 @@ def half_of_a_critics_loss_is_thrown_away():
         maker.zero_grad()
         F.softplus(-critic(fake)).mean().backward()
         a.step()
+
+
+@wrong("accumulation")
+def a_step_after_the_first_of_four():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for i in range(11):
+        x, y = batch()
+        (F.mse_loss(m(x), y) / 4).backward()
+        if i % 4 == 0:
+            o.step()
+            o.zero_grad()
 
 
 class Recall(nn.Module):
@@ -51,6 +91,11 @@ def recall(gain, turns=40):
         o.step()
 
 
+@wrong("vanishing")
+def recurrence_in_which_all_is_lost():
+    recall(0.4)
+
+
 @wrong("exploding")
 def steps_of_an_equation_without_their_length():
     field = nn.Sequential(nn.Linear(4, 32), nn.Softplus(), nn.Linear(32, 4))
@@ -61,6 +106,17 @@ def steps_of_an_equation_without_their_length():
             z = z + field(z) + 0.4 * z
         o.zero_grad()
         z.square().mean().backward()
+        o.step()
+
+
+@wrong("not_optimized")
+def a_head_that_is_reset_with_the_others_and_not_trained():
+    body, head = mlp(4, 6), nn.Linear(6, 40)
+    o = torch.optim.Adam(body.parameters())
+    for _ in range(4):
+        for m in (body, head):
+            m.zero_grad()
+        F.cross_entropy(head(body(batch()[0])), torch.randint(0, 40, (16,))).backward()
         o.step()
 
 
@@ -146,6 +202,57 @@ def a_scale_by_hand_that_is_too_large():
                 p.sub_(p.grad / 2.0**20, alpha=0.05)
 
 
+@wrong("not_optimized")
+def a_temperature_that_no_optimizer_has():
+    m, scale = mlp(), nn.Parameter(torch.tensor(0.5))
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.l1_loss(m(x) / scale, y).backward()
+        o.step()
+
+
+class Overwritten(Branched):
+    def forward(self, x):
+        h = self.a(x)
+        h = self.b(x)
+        return self.out(h.tanh())
+
+
+class Forgotten(Branched):
+    def forward(self, x):
+        left, right = self.a(x), None
+        for _ in range(2):
+            right = self.b(x)  # noqa: F841
+        return self.out(left.tanh())
+
+
+@wrong("no_gradient")
+def a_layer_whose_output_is_overwritten():
+    train(Overwritten())
+
+
+@wrong("no_gradient")
+def a_layer_whose_output_is_forgotten():
+    train(Forgotten())
+
+
+@wrong("vanishing")
+def layers_of_a_list_that_are_called_one_by_one():
+    layers = [nn.Linear(4, 16), *[nn.Linear(16, 16) for _ in range(6)], nn.Linear(16, 1)]
+    for m in layers:
+        nn.init.normal_(m.weight, 0.0, 0.01)
+    o = torch.optim.SGD([p for m in layers for p in m.parameters()], 0.1)
+    for _ in range(4):
+        x, y = batch()
+        for m in layers[:-1]:
+            x = torch.tanh(m(x))
+        o.zero_grad()
+        F.mse_loss(layers[-1](x), y).backward()
+        o.step()
+
+
 @wrong("clip_idle")
 def a_clip_between_two_losses():
     m = mlp()
@@ -159,6 +266,20 @@ def a_clip_between_two_losses():
         o.step()
 
 
+@wrong("graph_kept")
+def an_average_of_weights_that_is_made_with_a_graph():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    average = {k: p.detach().clone() for k, p in m.named_parameters()}
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+        for k, p in m.named_parameters():
+            average[k] = 0.9 * average[k] + 0.1 * p
+
+
 @wrong("clip_idle")
 def a_clip_of_what_nobody_trains():
     m, frozen = mlp(), mlp().requires_grad_(False)
@@ -169,6 +290,21 @@ def a_clip_of_what_nobody_trains():
         F.mse_loss(m(x) - frozen(x), y).backward()
         nn.utils.clip_grad_norm_(frozen.parameters(), 0.1)
         o.step()
+
+
+@wrong("not_reset")
+def the_maker_leaves_gradients_in_the_critic():
+    maker, critic = mlp(2, 4), mlp()
+    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
+    for _ in range(4):
+        fake = maker(torch.randn(16, 2))
+        told = F.softplus(-critic(batch()[0])) + F.softplus(critic(fake.detach()))
+        told.mean().backward()
+        b.step()
+        b.zero_grad()
+        F.softplus(-critic(fake)).mean().backward()
+        a.step()
+        a.zero_grad()
 
 
 @wrong("eval_mode")
@@ -185,3 +321,20 @@ def nobody_comes_back_from_the_validation():
         m.eval()
         with torch.no_grad():
             m(batch()[0])
+
+
+@wrong("not_reset")
+def the_maker_leaves_what_two_passes_have_made():
+    maker, critic = mlp(2, 4), mlp()
+    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
+    for _ in range(4):
+        told = F.softplus(-critic(batch()[0])) + F.softplus(
+            critic(maker(torch.randn(16, 2)).detach())
+        )
+        told.mean().backward()
+        b.step()
+        b.zero_grad()
+        for _ in range(2):
+            (F.softplus(-critic(maker(torch.randn(16, 2)))).mean() / 2).backward()
+        a.step()
+        a.zero_grad()

@@ -18,12 +18,13 @@ from chainrule.verify.training.rules.death import Died
 from chainrule.verify.training.rules.detached import Cut
 from chainrule.verify.training.rules.domains import Domains
 from chainrule.verify.training.rules.flow.observer import Flow
+from chainrule.verify.training.rules.given import Assigned, Closures
 from chainrule.verify.training.rules.kept_graphs import Kept
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
 from chainrule.verify.training.rules.owners import Owners
-from chainrule.verify.training.rules.passes import Order, Wasted
+from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
@@ -32,10 +33,12 @@ from chainrule.verify.training.rules.shapes import Shapes
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Flow, Died, Bad, Precision, Shapes, Domains, Schedules,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
     Owners,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
+_TORCH_ONLY = (Recounted, Closures, Assigned)
+"""Those that chainrule's programs cannot make."""
 
 
 def observers() -> list[Observer]:
@@ -75,4 +78,5 @@ def native_parts(bus: Bus) -> list[Part]:
     """The parts for chainrule."""
     from chainrule.verify.training.rules.nonfinite import OwnBad
 
-    return [OwnBad(bus) if part is Bad else part(bus) for part in _PARTS]
+    parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
+    return [part(bus) for part in parts]

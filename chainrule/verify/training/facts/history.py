@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.holders import age, node_of
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
@@ -29,6 +30,9 @@ class Pass:
     place: Place | None
     touched: frozenset[int]
     """Ids of parameters whose gradients it made or changed."""
+    nodes: frozenset[int] = frozenset()
+    """Numbers of the nodes that it began at, if their graph was retained and these made one value
+    each."""
     used_by: set[int] = field(default_factory=set[int])
     """Ids of the optimizers that have stepped with what it made."""
     onto: set[int] = field(default_factory=set[int])
@@ -78,6 +82,15 @@ HAND = 0
 """Who has used a gradient with which the program itself changed a parameter."""
 
 
+@dataclass(frozen=True)
+class Use:
+    """A pass that was open for a step, as it was then."""
+
+    place: Place | None
+    by_others: bool
+    """Whether another optimizer had stepped with it."""
+
+
 @dataclass(eq=False)
 class Trainer:
     """One optimizer, and where its gradients come from."""
@@ -86,9 +99,15 @@ class Trainer:
     optimizer: Any
     _known: dict[int, tuple[Sequence[Any], frozenset[int]]]
     """By id of an optimizer: its parameters and their ids, as long as one event is handed on."""
+    is_new: bool = False
+    """Whether it was seen being made: of others the first step may be over."""
     name: str = ""
     """What the program calls it."""
+    open: list[Pass] = field(default_factory=list[Pass])
+    """Passes since its last step, or the last reset of all of its parameters."""
     since_step: list[Pass] = field(default_factory=list[Pass])
+    taken: list[tuple[Use, ...]] = field(default_factory=list[tuple[Use, ...]])
+    """What was open, step by step."""
     mixed: Sequence[float] = ()
     """Of the gradients that it is about to use: norms of what mixed ones have of before."""
     steps: int = 0
@@ -99,6 +118,7 @@ class Trainer:
     has_closure: bool = False
     serial: int = 0
     """Number of the next node when it had stepped last."""
+    resets: int = 0
     reset_at: Place | None = None
     built_at: Place | None = None
     stepped_at: Place | None = None
@@ -182,7 +202,7 @@ class History:
 
     def _built(self, e: events.Built) -> None:
         row = self.of(e)
-        row.built_at = e.place
+        row.is_new, row.built_at = e.place is not None, e.place
 
     def _entered(self, e: events.Entered) -> None:
         if e.recording and not e.depth:
@@ -193,7 +213,8 @@ class History:
             self.gradient(p).reset(e.place)
         for row in self.trainers.values():
             if row.ids <= e.ids:
-                row.reset_at = e.place
+                row.open, row.reset_at = [], e.place
+                row.resets += 1
 
     def _begins(self, e: events.BackwardBegins) -> None:
         norms = self.settle(e.engine)
@@ -229,7 +250,9 @@ class History:
 
     def _ends(self, e: events.BackwardEnds) -> None:
         begin, graph, engine = e.begin, e.begin.graph, e.begin.engine
-        self.newest = made = Pass(begin.serial, begin.place, e.touched)
+        starts = [age(x) if _is_whole(x) else 0 for x in begin.roots]
+        nodes = frozenset(starts if begin.retained and all(starts) and e.error is None else ())
+        self.newest = made = Pass(begin.serial, begin.place, e.touched, nodes)
         optimized = self.optimized()
         leaves = {key: x for x in graph.leaves if (key := id(x)) in e.touched}
         leaves |= {key: x for key, x in optimized.items() if key in e.touched}
@@ -250,6 +273,7 @@ class History:
         plain = bool(graph.serials) and not (graph.truncated or begin.retained)
         for row in self.trainers.values():
             if not row.ids.isdisjoint(e.touched):
+                row.open.append(made)
                 row.since_step.append(made)
                 is_late = plain and row.steps > 0 and graph.newest < row.serial
                 row.late += is_late
@@ -257,7 +281,9 @@ class History:
                 row.backward_at = begin.place
 
     def _steps(self, e: events.StepBegins) -> None:
-        row = self.of(e)
+        row, key = self.of(e), id(e.optimizer)
+        row.taken.append(tuple([Use(one.place, bool(one.used_by - {key})) for one in row.open]))
+        row.open = []
         row.steps += 1
         row.stepped_at = e.place or row.stepped_at
         row.own_pass_at = row.backward_at
@@ -291,3 +317,9 @@ class History:
                 row.used, row.mixed = Used(e.tokens[id(p)], norm) if norm > 0 else None, 0.0
                 for one in row.passes:
                     one.used_by.add(id(e.optimizer))
+
+
+def _is_whole(root: Any) -> bool:
+    """Whether a tensor is all that its node made; of several parts each has a loss of its own."""
+    made = getattr(node_of(root), "_input_metadata", None)
+    return made is None or len(made) == 1

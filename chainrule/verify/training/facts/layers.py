@@ -2,18 +2,22 @@
 
 A function with a list of parameters has layers that are no modules, and so has a module that
 multiplies by several parameters of its own. A module with one of them is a layer itself, as all of
-PyTorch's are. `Units` are what an activation made on one whole batch.
+PyTorch's are. Modules that the program calls one by one, though it keeps them together
+(`for layer in layers: h = layer(h).tanh()`), are one flow of gradients: a `Group`. `Units` are what
+an activation made on one whole batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.engine.op import Array
+from chainrule.verify.training.facts.names import owners
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 
@@ -189,3 +193,43 @@ class Weights:
     def is_layer(self, e: events.Applied) -> bool:
         """Whether what is applied is a layer of its own."""
         return id(e.param) not in self._owned and len(e.param.shape) > 1
+
+
+_LEAST = 3
+"""Modules that make a flow."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules that something holds side by side."""
+
+    name: str
+    """The class of what holds them."""
+    modules: Mapping[int, Any]
+    """By id."""
+    labels: Mapping[int, str]
+    """By id: what they are called there."""
+
+
+def group_modules(modules: Sequence[Any]) -> list[Group]:
+    """Lists, and modules, that hold at least three of the modules. Each is in one group only, the
+    largest."""
+    ids = {id(m) for m in modules} if len(modules) >= _LEAST else set[int]()
+    groups: list[Group] = []
+    for holder, held in sorted(_holders(modules) if ids else (), key=lambda row: -len(row[1])):
+        found = {id(m): (label, m) for label, m in held.items() if id(m) in ids}
+        if len(found) >= _LEAST:
+            labels = {key: label for key, (label, _) in found.items()}
+            group = {key: m for key, (_, m) in found.items()}
+            groups.append(Group(type(holder).__name__, group, labels))
+            ids -= found.keys()
+    return groups
+
+
+def _holders(modules: Sequence[Any]) -> Iterator[tuple[object, dict[str, Any]]]:
+    """Lists and modules that have some of the modules, and all that they have by its name."""
+    for r in gc.get_referrers(*modules):
+        if type(r) in (list, tuple) and r is not modules:
+            yield r, {str(i): m for i, m in enumerate(r)}
+    for owner in owners(modules, "_modules"):
+        yield owner, dict(owner._modules)

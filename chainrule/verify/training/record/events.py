@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,6 +185,11 @@ class StepBegins(AtOptimizer):
 @dataclass(frozen=True, eq=False)
 class ClosureEnds(AtOptimizer):
     """A closure that an optimizer called has returned."""
+
+    code: CodeType | None = None
+    """Its code, if it is a function."""
+    drew: bool = False
+    """Whether it drew random numbers."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record.bus import Bus, Tap
-from chainrule.verify.training.record.torch_engine import is_abstract
+from chainrule.verify.training.record.torch_engine import is_abstract, stream
 from chainrule.verify.training.record.torch_loop import TorchTap
 from chainrule.verify.where import is_library
 
@@ -29,6 +29,10 @@ _LARGE = 1 << 26
 """Elements from which on no copy is made."""
 _MEASURED = 3
 """Changes of one hook that are measured."""
+ROUNDED = 1e-3
+"""Relative difference of quotients that are one number, in the coarsest dtypes that train."""
+_DRAWS = 3
+"""Calls of one hook at which the random numbers are looked at."""
 _GIVEN = {
     "_get_backward_hooks": ("grad_input", "grad_output"),
     "_get_backward_pre_hooks": ("grad_output",),
@@ -44,7 +48,11 @@ class HookCalled(NamedTuple):
     """What it changed: "the gradient", "grad_output[0]"; empty if nothing."""
     returned: bool
     """Whether it returned something."""
+    drew: bool
+    """Whether it drew random numbers, and returned something."""
     change: Change | None
+    instead: Change | None = None
+    """How what it returned differs from what it was given, and left as it is."""
 
 
 class Change(NamedTuple):
@@ -55,6 +63,8 @@ class Change(NamedTuple):
     size: int
     share: float
     """Norm of the difference by the norm of what it was."""
+    factor: float | None = None
+    """What the elements are multiplied by that are not 0, if it is one number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +173,12 @@ class HookTap(Tap):
             if not self._on or is_abstract(torch):
                 return hook(*args)
             rows = self._patched.tried(lambda: self._before(code, given, args))
+            looks = self._calls.get(code, 0) <= _DRAWS
+            state = self._patched.tried(_stream) if looks else None
             out = hook(*args)
+            drew = state is not None and self._patched.tried(_stream) != state
             if rows:
-                self._patched.tried(lambda: self._after(code, rows, out is not None))
+                self._patched.tried(lambda: self._after(code, rows, given, out, drew))
             return out
 
         return watched
@@ -180,15 +193,23 @@ class HookTap(Tap):
                 for what, t in _name_tensors(given, args)
             ]
 
-    def _after(self, code: CodeType, rows: Sequence[_Before], returned: bool) -> None:
+    def _after(
+        self, code: CodeType, rows: Sequence[_Before], given: Sequence[str], out: Any, drew: bool
+    ) -> None:
         with self._unseen(), torch.no_grad():
             written = [row for row in rows if row.changed()]
-            change = None
+            change = instead = None
             if written:
                 self._measured[code] = self._measured.get(code, 0) + 1
                 change = _measure(written[0])
-        what = written[0].what if written else ""
-        self._main.tell(HookCalled(code, what, returned, change))
+            elif out is not None and self._calls[code] <= _MEASURED:
+                instead = _replacement(rows, next(filter(None, given)), out)
+        what, returned = written[0].what if written else "", out is not None
+        self._main.tell(HookCalled(code, what, returned, drew and returned, change, instead))
+
+
+def _stream() -> bytes:
+    return stream(torch)
 
 
 def _name_tensors(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:
@@ -212,14 +233,38 @@ def _differences(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _measure(row: _Before) -> Change | None:
-    """By how much a gradient has changed, if it was copied."""
-    if row.copy is None:
-        return None
-    wide = torch.promote_types(row.copy.dtype, torch.float32)
-    now, before = row.tensor.detach().to(wide), row.copy.to(wide)
-    moved, was = float(torch.dist(now, before)), float(torch.dist(before, torch.zeros_like(before)))
+    return None if row.copy is None else _compare(row.tensor.detach(), row.copy)
+
+
+def _replacement(rows: Sequence[_Before], name: str, out: Any) -> Change | None:
+    """How what a hook returned differs from what it takes the place of, where that differs most."""
+    was = {row.what: row.tensor.detach() for row in rows}
+    out = (out,) if isinstance(out, Tensor) and name not in was else out  # one stands for a tuple
+    pairs = [(t.detach(), was.get(what)) for what, t in _name_tensors((name,), (out,))]
+    found = [_compare(a, b) for a, b in pairs if b is not None and _comparable(a, b)]
+    return max(found, key=lambda c: c.share, default=None)
+
+
+def _comparable(a: Tensor, b: Tensor) -> bool:
+    same = a.shape == b.shape and a.device == b.device
+    return same and a.layout is b.layout is torch.strided and a.numel() < _LARGE
+
+
+def _compare(now: Tensor, before: Tensor) -> Change:
+    wide = torch.promote_types(before.dtype, torch.float32)
+    a, b = now.to(wide), before.to(wide)
+    moved, was = float(torch.dist(a, b)), float(torch.dist(b, torch.zeros_like(b)))
     share = moved / was if was else float(moved > 0)
-    return Change(int(_differences(now, before).sum()), before.numel(), share)
+    return Change(int(_differences(now, before).sum()), before.numel(), share, _factor(a, b))
+
+
+def _factor(now: Tensor, before: Tensor) -> float | None:
+    both = (now != 0) & (before != 0)
+    if not both.any() or now.is_complex():
+        return None
+    ratios = now[both] / before[both]
+    mean = float(ratios.mean())
+    return mean if float((ratios - mean).abs().max()) <= ROUNDED * abs(mean) else None
 
 
 def code_of(hook: Any) -> CodeType | None:

@@ -21,6 +21,7 @@ from chainrule.verify.training.record.torch_engine import (
     TorchNodes,
     graph_of,
     is_abstract,
+    stream,
 )
 from chainrule.verify.where import Line, here, place, site
 
@@ -176,9 +177,12 @@ class TorchTap(LoopTap):
     def _closure(self, optimizer: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(run)
         def closure(*args: Any, **kwargs: Any) -> Any:
+            before = self._patched.tried(lambda: stream(self._torch))
             result = run(*args, **kwargs)
             if self._patched.on:
-                self.tell(events.ClosureEnds(self._engine, optimizer, place()))
+                drew = self._patched.tried(lambda: stream(self._torch)) != before
+                code = getattr(run, "__code__", None)
+                self.tell(events.ClosureEnds(self._engine, optimizer, place(), code, drew))
             return result
 
         return closure

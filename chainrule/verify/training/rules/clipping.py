@@ -1,18 +1,23 @@
 """Clipping where it bounds nothing, or not all: before a backward pass has made gradients, between
-two backward passes for one step, or after the step that has used them."""
+two backward passes for one step, or after the step that has used them; and what is compared with
+the bound while it is still multiplied by a number that the loss was multiplied by."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
+
+_LARGE = 8.0
+"""A scale by hand; smaller factors are weights of losses."""
+_EXACT = 1e-3
 
 
 @dataclass(eq=False)
@@ -26,6 +31,10 @@ class _Clip:
     """Whether a backward pass has changed the gradients since."""
     added_at: Place | None = None
     """Where that was."""
+    norms: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Of gradients behind the clipping, by id of the parameter."""
+    scale: float = 1.0
+    """What the loss had been multiplied by."""
 
 
 @dataclass(eq=False)
@@ -36,6 +45,14 @@ class _Idle:
     when: str
     added_at: Place | None
     times: int = 0
+
+
+class _Scaled(NamedTuple):
+    """A line that bounds gradients which are divided afterwards."""
+
+    place: Place
+    times: int
+    scale: float
 
 
 _WHY = {
@@ -50,7 +67,7 @@ _WHY = {
 
 @final
 class Clipping(Part):
-    """Finds `clip_idle`."""
+    """Finds `clip_idle`, and `clip_scaled` where the program scales its losses by hand."""
 
     title = "clipping of gradients"
     rows = (
@@ -62,6 +79,16 @@ class Clipping(Part):
             unless=(is_seldom,),
             edit=lambda c: edits.move_behind(c.place, c.added_at) if c.when == "between" else None,
         ),
+        Row(
+            "clip_scaled",
+            lambda f: [_Scaled(at, *row) for at, row in f.scaled.items()],
+            "in {times} steps gradients were clipped, and divided by {scale:g} afterwards, by "
+            "which the loss had been multiplied: the bound is {scale:g} times smaller than what "
+            "they are compared with",
+            "divide the gradients first, and clip them then",
+            "error",
+            (is_seldom,),
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
@@ -69,6 +96,8 @@ class Clipping(Part):
         self._open: list[_Clip] = []
         self._spent: set[int] = set()  # parameters whose gradients a step has used
         self._clips = 0
+        self._scale = 1.0  # of the last loss
+        self.scaled: dict[Place, tuple[int, float]] = {}
         self._rows: dict[Place, _Idle] = {}
         self._trained: set[int] = set()
         self._strange: list[_Clip] = []  # of parameters without gradients, of nobody who steps
@@ -98,16 +127,31 @@ class Clipping(Part):
         if not any(norms):
             self._open.append(_Clip(ids, e.place, "early"))
         else:
+            by = dict(zip(map(id, held), norms, strict=True))
             when = "late" if ids <= self._spent else "in time"
-            self._open.append(_Clip(ids, e.place, when))
+            self._open.append(_Clip(ids, e.place, when, norms=by, scale=self._scale))
             self._useful.add(e.place)
 
     @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
         self._spent -= e.touched
+        scale = e.begin.scale
+        self._scale = 1 / scale.divisor if scale is not None and scale.divisor else 1.0
         for clip in self._open:
             if clip.params & e.touched:
                 clip.passed, clip.added_at = True, e.begin.place
+
+    @on(events.StepBegins)
+    def _steps(self, e: events.StepBegins) -> None:
+        """The gradients are what they were behind the clipping, or were divided since then."""
+        for clip in self._open:
+            if clip.scale < _LARGE or clip.when != "in time" or clip.passed or clip.place is None:
+                continue
+            now = {key: g for key, g in e.gradients.items() if g > 0}
+            ratios = [n / now[key] for key, n in clip.norms.items() if n > 0 and key in now]
+            if ratios and all(abs(r / clip.scale - 1) < _EXACT for r in ratios):
+                count, _ = self.scaled.get(clip.place, (0, 1.0))
+                self.scaled[clip.place] = count + 1, clip.scale
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:

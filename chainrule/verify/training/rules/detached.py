@@ -73,6 +73,15 @@ class Cut(Part):
             ),
             subject="the loss",
         ),
+        Row(
+            "detached",
+            lambda f: [f.number] if f.lost is None and f.stops_short else [],
+            "there was no backward pass; a value left its graph as a number: {how}",
+            "if that number was to be the loss: keep the tensor, and call backward() on it",
+            "note",
+            place=lambda c: placed(c.at),
+            subject="the loss",
+        ),
     )
 
     def __init__(self, bus: Bus) -> None:
@@ -143,3 +152,9 @@ class Cut(Part):
     @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
         self.lost = self.lost or self._leaf
+
+    @property
+    def stops_short(self) -> bool:
+        """Whether the program builds an optimizer and takes a number, and there is no backward
+        pass."""
+        return not self._backwards and bool(self._optimized) and self.number is not None

@@ -1,7 +1,9 @@
 """Hooks that change the gradient which they are given, and return nothing.
 
 A hook that only looks (`log.append(g.abs_().mean())`) changes what all that follow get. One that
-returns its gradient is meant to change it; so is `register_post_accumulate_grad_hook`.
+returns its gradient is meant to change it; so is `register_post_accumulate_grad_hook`. How much one
+changes that returns another is a note: whether that is the loss's gradient nobody but its author
+knows.
 """
 
 from __future__ import annotations
@@ -14,9 +16,15 @@ from typing import final
 from chainrule.verify.finding import Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.record.torch_hooks import HookCalled
+from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text.hook_code import Write, write_of
+from chainrule.verify.training.text.hook_code import (
+    Write,
+    draw_line,
+    has_generator,
+    return_line,
+    write_of,
+)
 
 _COLLECTIVE = frozenset({"all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather"})
 """What writes into what it is given, and is called for that."""
@@ -51,6 +59,18 @@ class _Hook:
         """The one that changed most."""
         return max(self.written, key=lambda e: e.change.share if e.change is not None else 0.0)
 
+    @property
+    def changes(self) -> list[Change]:
+        """By how much it has changed gradients by what it returned, the largest change first."""
+        changes = [e.instead for e in self.calls if e.instead is not None and e.instead.moved]
+        return sorted(changes, key=lambda c: -c.share)
+
+    @property
+    def draws(self) -> int:
+        """In how many calls it drew random numbers, and returned something."""
+        own = has_generator(self.code)
+        return sum([e.drew or (e.returned and own) for e in self.calls])
+
     def at(self, line: int) -> Place:
         """A line of its own."""
         return Place(self.code.co_filename, line, self.code.co_qualname)
@@ -58,7 +78,7 @@ class _Hook:
 
 @final
 class Hooks(Part):
-    """Finds `writes` in hooks."""
+    """Finds `writes`, `hooked` and `not_deterministic` in hooks."""
 
     title = "hooks of the backward pass"
     rows = (
@@ -74,6 +94,28 @@ class Hooks(Part):
             detail=lambda h: "it returns its gradient: it is meant" if h.worst.returned else _RULE,
             subject="{name}",
             evidence=lambda h: [f"`{h.write.text}`"] if h.write is not None else [],
+        ),
+        Row(
+            "hooked",
+            lambda f: [h for h in f.hooks if h.changes and not h.written],
+            lambda h: (
+                "the hook returns another gradient than it was given: "
+                f"{_in_numbers(h.changes[0])}{_by_factor([c.factor for c in h.changes])}"
+            ),
+            "if it is meant, nothing is to be done; a hook that only looks returns nothing",
+            "note",
+            place=lambda h: h.at(return_line(h.code)),
+            subject="{name}",
+        ),
+        Row(
+            "not_deterministic",
+            lambda f: [h for h in f.hooks if h.draws >= 2],
+            "in {draws} of its first calls the hook drew random numbers and returned a gradient: a "
+            "second backward pass on the same values would give another one",
+            "no random numbers in a backward pass; if the noise is meant, nothing is to be done",
+            "note",
+            place=lambda h: h.at(draw_line(h.code)),
+            subject="{name}",
         ),
     )
 
@@ -95,6 +137,19 @@ class Hooks(Part):
         return [f"{len(self._hooks)} hooks, values and versions"] if self._hooks else []
 
 
+def _by_factor(factors: Sequence[float | None]) -> str:
+    """What a hook has multiplied gradients by, if it has done so in each of its calls."""
+    known = [f for f in factors if f is not None]
+    if len(known) < len(factors):
+        return ""
+    low, high = min(known), max(known)
+    if high - low > ROUNDED * abs(high):
+        return f"; they are multiplied by another number in each call, {low:.6g} to {high:.6g}"
+    if abs(high - 1) <= ROUNDED:
+        return "; what has changed is 0, or was"
+    return f"; what is not 0 is multiplied by {high:.6g}"
+
+
 def _advice(write: Write | None) -> str:
     if write is None or write.alone:
         return "leave what it is given as it is, and return a new gradient"
@@ -102,11 +157,12 @@ def _advice(write: Write | None) -> str:
 
 
 def _change(call: HookCalled) -> str:
-    change = call.change
-    if change is None:
+    if call.change is None:
         return "its version has changed"
-    if not change.moved:
-        return "no value has changed so far"
+    return _in_numbers(call.change) if call.change.moved else "no value has changed so far"
+
+
+def _in_numbers(change: Change) -> str:
     elements = f"{change.moved} of {change.size} elements changed"
     return f"{elements}, the gradient by {change.share:.3g} of its norm"
 

@@ -11,7 +11,7 @@ import gc
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
@@ -65,6 +65,14 @@ class _Line:
         return self.holder[1] if self.holder is not None else None
 
 
+class _Sum(NamedTuple):
+    """A variable with a graph of all steps."""
+
+    name: str
+    nodes: int
+    place: Place | None
+
+
 def _reasons(line: _Line, carried: tuple[str, Place | None] | None) -> str:
     brings = f"{carried[0]} brings the graph of an earlier step with it." if carried else ""
     return f"{brings} {f'the backward pass says: {line.error}' if line.error else ''}".strip()
@@ -113,6 +121,13 @@ class Kept(Part):
         ),
         Row(
             "graph_kept",
+            lambda f: f.summed(),
+            "`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows",
+            "{name}: compute it within no_grad(), or of detached tensors",
+            edit=lambda c: edits.detach_line(c.place),
+        ),
+        Row(
+            "graph_kept",
             lambda f: f.needless(),
             "{retained} backward passes kept their graph (retain_graph=True), and none of these "
             "graphs was used again: they hold memory until the next loss replaces them",
@@ -124,6 +139,9 @@ class Kept(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._lines: dict[Any, _Line] = {}
+        self._summed: tuple[str, int, Place | None] | None = None
+        self._first_node = 0  # the oldest of the losses of this step
+        self._marks: list[int] = []  # those of the steps that are over
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
@@ -158,9 +176,18 @@ class Kept(Part):
             for line in [s for s in suspects if _held(s)]:
                 line.holder = holders.container() if line.inner else holders.holder(before)
                 line.alive = _held(line) if line.holder or not line.inner else ()
+        self._look_at_sums()
         self._step += 1
         if self._step == _INNER:
             self._bus.unhear(self, events.Passed)
+
+    def _look_at_sums(self) -> None:
+        """What a variable holds of both steps before this one: an average that is made of
+        parameters is part of no loss and of no layer's result."""
+        self._marks.append(self._first_node)
+        if self._step == 2 and all(self._marks):
+            self._summed = holders.graph_over_steps(self._marks)
+        self._first_node = 0
 
     # --- graphs that are carried into the next step
 
@@ -184,6 +211,8 @@ class Kept(Part):
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
         line.old.append(sum([serial <= mark for serial in e.graph.serials]))
         line.sizes.append(len(e.graph.serials))
+        first = min([n for n in e.graph.serials if n], default=0)
+        self._first_node = min(self._first_node or first, first)
         line.newest = max(line.newest, e.graph.newest)
         self._newest = max(self._newest, e.graph.newest)
         self._reused(e)
@@ -270,9 +299,14 @@ class Kept(Part):
         held = [line for line in self._lines.values() if line.alive and not self.grown()]
         return [max(held, key=lambda line: line.what == "loss")] if held else []
 
+    def summed(self) -> list[_Sum]:
+        """A sum over all steps that keeps its graph."""
+        none = self._summed is None or self.grown() or self.held()
+        return [] if none or self._summed is None else [_Sum(*self._summed)]
+
     def needless(self) -> list[_Line]:
         """Lines that retain graphs which nothing uses again."""
-        if self.grown() or self.held():
+        if self.grown() or self.held() or self.summed():
             return []
         return [line for line in self._lines.values() if 1 < line.retained <= line.needless]
 

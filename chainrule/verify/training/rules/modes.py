@@ -1,13 +1,17 @@
 """Modes: models that are trained in eval mode, though somebody meant them to be in train mode.
 
 A layer is frozen so on purpose, and then whoever does it says so where the training is. So it is a
-note, unless the model was in train mode before.
+note, unless the model was in train mode before, or was put into eval mode by a function that ran it
+there, returned, and left it so.
 """
 
 from __future__ import annotations
 
+import dis
 import weakref
 from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
 from typing import Any, final
 
 from chainrule.verify.place import Place
@@ -15,7 +19,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import MODAL
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text import edits
+from chainrule.verify.training.text import edits, origins
 from chainrule.verify.where import placed
 
 
@@ -29,6 +33,8 @@ class _Mode:
     before: int = 0
     """In how many passes it was trained in train mode before."""
     came_back: bool = False
+    left: Place | None = None
+    """Where a function put it into eval mode, which ran it so and does not put it back."""
     name: str = ""
     """What the program calls it, where it is trained."""
 
@@ -43,11 +49,24 @@ class _Mode:
         """Where it is trained."""
         return placed(self.call.at)
 
+    @cached_property
+    def left_at(self) -> Place | None:
+        """Where another function has left it in eval mode, if nobody else in the two files puts
+        anything there: whoever wants running statistics says so."""
+        at = self.place
+        if self.left is None or at is None:
+            return None
+        same = (at.file, at.function) == (self.left.file, self.left.function)
+        lines = {(p.file, p.line) for f in (at.file, self.left.file) for p in origins.eval_lines(f)}
+        return None if same or lines != {(self.left.file, self.left.line)} else self.left
+
     @property
-    def why(self) -> str:
+    def why(self) -> list[str]:
         """What shows that it is not meant; nothing if it came back by itself."""
         after = f"after {self.before} steps in train mode, to which it did not come back"
-        return after if self.before and not self.came_back else ""
+        left = self.left_at
+        by = [] if left is None else [f"{left.function} puts it there and leaves it so"]
+        return [] if self.came_back else [*[after][: self.before], *by]
 
 
 def _is_alike(mode: _Mode) -> bool:
@@ -68,11 +87,12 @@ class Modes(Part):
             lambda m: (
                 f"{type(m.call.module).__name__} is in eval mode while it is trained: its dropout "
                 "drops nothing, its batch norm uses running statistics; "
-                f"{m.why or 'that may be on purpose'}"
+                f"{'; '.join(m.why) or 'that may be on purpose'}"
             ),
             "model.train() before the training step, if it is not on purpose",
             lambda m: "warning" if m.why else "note",
             (_is_alike,),
+            place=lambda m: (m.left_at if m.why else None) or m.place,
             edit=lambda m: (
                 edits.insert_before(m.place, f"{m.name}.train()") if m.name and m.why else None
             ),
@@ -100,6 +120,8 @@ class Modes(Part):
             self._calls[id(e.module)] = e
             if not e.module.training and row.evaluated is None:
                 row.name = edits.known_name(e.module).name
+        elif not e.module.training and e.at is not None:
+            row.left = _left_by(e.at[0]) or row.left
 
     @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
@@ -114,3 +136,15 @@ class Modes(Part):
             else:
                 row.came_back = True
         self._calls = {}
+
+
+def _left_by(code: CodeType) -> Place | None:
+    """The line at which a function, not a module, puts something into eval mode, if it puts nothing
+    into train mode."""
+    if code.co_name == "<module>" or "train" in code.co_names or "training" in code.co_names:
+        return None
+    for step in dis.get_instructions(code):
+        called = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == "eval"
+        if called and step.positions is not None and step.positions.lineno:
+            return Place(code.co_filename, step.positions.lineno, code.co_qualname)
+    return None

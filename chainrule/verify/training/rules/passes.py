@@ -4,19 +4,58 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, final
 
-from chainrule.engine.source_text import file_lines
+from chainrule.engine.source_text import file_lines, source_line
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.history import Pass, Trainer
+from chainrule.verify.training.facts.history import Pass, Trainer, Use
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
+
+
+class _Stray(NamedTuple):
+    """An optimizer whose steps take what a pass has left that was made for another one."""
+
+    trainer: Trainer
+    at: Place
+
+    @property
+    def own(self) -> Place | None:
+        """Where its own passes are."""
+        return self.trainer.taken[0][-1].place
+
+
+def _strays(trainers: Sequence[Trainer]) -> Iterator[_Stray]:
+    """A generator's loss flows through the discriminator. Whoever resets the discriminator's
+    gradients behind its step, and not in front of its backward pass, trains it by both."""
+    for row in trainers:
+        found = _taken_as_well(row.taken) if row.is_new else []
+        if found and row.resets >= len(row.taken) - 1:  # else that is what is wrong
+            yield _Stray(row, Counter(found).most_common(1)[0][0])
+
+
+def _taken_as_well(taken: Sequence[Sequence[Use]]) -> list[Place]:
+    """Where the passes are that all steps but the first, two at least, have taken as well, each
+    before their own, and each taken by another optimizer before."""
+    if len(taken) <= 2 or not taken[0] or any(use.by_others for use in taken[0]):
+        return []
+    own = [use.place for use in taken[0]]
+    found: list[Place] = []
+    for uses in taken[1:]:
+        more = uses[: len(uses) - len(own)]
+        if not more or [use.place for use in uses[len(more) :]] != own:
+            return []
+        places = [use.place for use in more if use.by_others and use.place not in own]
+        found += [place for place in places if place is not None]
+        if len(places) < len(more):
+            return []
+    return found
 
 
 def _is_in_time(trainer: Trainer) -> bool:
@@ -26,7 +65,8 @@ def _is_in_time(trainer: Trainer) -> bool:
 
 @final
 class Order(Part):
-    """Finds `stale` where a step comes between a loss and its backward pass."""
+    """Finds `stale` where a step comes between a loss and its backward pass, and `not_reset`
+    between two optimizers."""
 
     title = "order of losses, backward passes and steps"
     rows = (
@@ -39,6 +79,26 @@ class Order(Part):
             unless=(_is_in_time,),
             place=lambda t: t.stepped_at,
             edit=lambda t: edits.move_behind(t.stepped_at, t.backward_at),
+        ),
+        Row(
+            "not_reset",
+            lambda f: _strays(list(f.history.trainers.values())),
+            lambda s: (
+                f"the first step of {s.trainer.kind} takes what the backward pass at {s.own} has "
+                f"made, all {len(s.trainer.taken) - 1} later ones what the one at {s.at} has left "
+                "in its parameters as well, which another optimizer had used by then"
+            ),
+            lambda s: (
+                f"{s.trainer.name or 'its optimizer'}.zero_grad() in front of its own backward pass"
+            ),
+            "error",
+            place=lambda s: s.own,
+            detail=lambda s: (
+                f"it is reset at {at}, before that" if (at := s.trainer.reset_at) else ""
+            ),
+            edit=lambda s: edits.insert_before(
+                s.own, f"{s.trainer.name}.zero_grad()" if s.trainer.name else ""
+            ),
         ),
     )
 
@@ -164,3 +224,98 @@ def _readers(file: str) -> tuple[range, ...]:
     found = [min([s for s in spans if line in s], key=len, default=None) for line in asked]
     whole = range(1, len(file_lines(file)) + 1)
     return tuple([whole if span is None else span for span in found])
+
+
+class _Again(NamedTuple):
+    """A line that differentiates a loss with an earlier one in it."""
+
+    place: Place
+    times: int
+
+
+@final
+class Recounted(Part):
+    """Finds `graph_kept` within a step: a running total that keeps its graph gives the first loss's
+    gradient once more with each loss that follows."""
+
+    title = "losses that are differentiated again"
+    rows = (
+        Row(
+            "graph_kept",
+            lambda f: [_Again(at, n) for at, n in f.again.items()],
+            "in {times} backward passes on this line the loss had an earlier one as a part that "
+            "was differentiated before, and whose gradients had not been used: they are counted "
+            "twice",
+            "differentiate each loss once, and keep its number only: total += loss.item()",
+            "error",
+            (is_seldom,),
+            edit=lambda a: _of_last_term(a.place),
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._open: list[Pass] = []
+        self._count = 0
+        self.again = Counter[Place]()
+
+    def seen(self) -> Sequence[str]:
+        """How many passes there were."""
+        return [f"{self._count} backward passes"] if self._count else []
+
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        self._count += 1
+        serials = set(e.graph.serials)
+        inside = [one for one in self._open if one.nodes <= serials]
+        for x in e.graph.leaves if inside else ():
+            row = self.history.gradient(x)
+            kept = x.grad is not None and e.engine.token(x.grad) == row.token
+            if kept and e.place is not None and any(one in row.passes for one in inside):
+                self.again[e.place] += 1
+                return
+
+    @on(events.BackwardEnds)
+    def _ends(self, e: events.BackwardEnds) -> None:
+        made = self.history.newest
+        if made is not None and made.nodes and made.touched:
+            self._open.append(made)
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._open.clear()
+
+
+def _of_last_term(place: Place) -> edits.Edit | None:
+    """`total.backward(retain_graph=True)` as that of the loss that was added last."""
+    tree = tree_of_file(place.file)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
+    for call in calls:
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=total), attr="backward"):
+                added = _added(tree, total, place.line)
+            case _:
+                continue
+        text = source_line(place.file, place.line)
+        if added and call.end_lineno == call.lineno:
+            new = text[: call.col_offset] + f"{added}.backward()" + text[call.end_col_offset :]
+            return edits.Edit(text, new, place)
+    return None
+
+
+def _added(tree: ast.AST, total: str, before: int) -> str:
+    """The name of what was added to a name last."""
+    found = ""
+    some = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign)]
+    for s in sorted([s for s in some if s.lineno < before], key=lambda s: s.lineno):
+        match s:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Name(id=x)):
+                found = x if name == total else found
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.BinOp(left=ast.Name(id=a), op=ast.Add(), right=ast.Name(id=b)),
+            ) if name == total and total in (a, b):
+                found = b if a == total else a
+            case _:
+                pass
+    return found

@@ -23,6 +23,9 @@ PATIENCE = 8
 class _Scaler:
     """A gradient scaler, and how its steps went."""
 
+    optimizer: Any = None
+    steps: int = 0
+    skipped: int = 0
     in_row: int = 0
     scale: float = 0.0
     first: float = 0.0
@@ -33,6 +36,8 @@ class _Scaler:
     """Whether its gradients wait to be unscaled."""
     blame: Blame | None = None
     """The op that made the gradients of all steps bad that it skips."""
+    others: int = 1
+    """Scalers of the same optimizer."""
 
 
 class _Early(NamedTuple):
@@ -107,6 +112,14 @@ class Scales(Part):
             for by_op, kind in ((False, "training"), (True, "op"))
         ],
         Row(
+            "scaler_skips",
+            lambda f: f.fresh(),
+            "{others} steps in a row were dropped, because gradients were not finite, each by a "
+            "gradient scaler of its own that began at {first:g}: what one has learnt of the scale, "
+            "the next one does not know",
+            "make one scaler, before the loop, and use it in every step",
+        ),
+        Row(
             "scheduled_first",
             lambda f: [row for key, row in f.early.items() if key in f.trained],
             lambda row: (
@@ -134,6 +147,16 @@ class Scales(Part):
             if by_op == (row.blame is not None):
                 yield _stuck(row)
 
+    def fresh(self) -> Iterator[_Scaler]:
+        """Of optimizers with several scalers that have lived for one step, and could not make it:
+        the last one."""
+        asked = [row for row in self.scalers.values() if row.steps]
+        for key in dict.fromkeys([id(row.optimizer) for row in asked]):
+            rows = [row for row in asked if id(row.optimizer) == key]
+            if len(rows) > 1 and all(row.steps == row.skipped == 1 for row in rows):
+                rows[-1].others = len(rows)
+                yield rows[-1]
+
     def _of(self, scaler: Any) -> _Scaler:
         return self.scalers.setdefault(id(scaler), _Scaler())
 
@@ -149,8 +172,10 @@ class Scales(Part):
     @on(events.ScalerStepped)
     def _scaler_step(self, e: events.ScalerStepped) -> None:
         row = self._of(e.scaler)
+        row.steps += 1
+        row.skipped += e.skipped
         row.in_row = row.in_row + 1 if e.skipped else 0
-        row.scale, row.place, row.waits = e.scale, e.place, False
+        row.scale, row.place, row.optimizer, row.waits = e.scale, e.place, e.optimizer, False
         self._unscaled -= {id(p) for p in e.engine.params(e.optimizer)}
         self._stepped.add(id(e.optimizer))  # a skipped step is no reason to complain of an order
 

@@ -3,6 +3,7 @@ every batch is one, or in batches, where every epoch is."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
@@ -12,6 +13,13 @@ from chainrule.verify.training.facts.loops import Loop, loops_here
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
+
+_GONE = 1e-6
+"""A rate that is smaller than this, relative, trains no more."""
+_LEFT = 1e-4
+"""One that is larger than this still does."""
+_SHARE = 3
+"""The last change of a schedule is not in the first of so many parts of the training."""
 
 
 @dataclass(eq=False)
@@ -48,10 +56,31 @@ def _length(schedule: Any) -> tuple[str, int] | None:
     return _first_int(schedule, "T_max", "total_iters", "total_steps")
 
 
-def _is_short(schedule: Any, epochs: int) -> bool:
+def _factor(schedule: Any, steps: int) -> float | None:
+    """What is left of the rate after so many steps, of a schedule that makes it smaller and
+    smaller; None of others."""
+    gamma = getattr(schedule, "gamma", None)
+    if not isinstance(gamma, float) or not 0 < gamma < 1:
+        return None
+    every = getattr(schedule, "step_size", 1)
+    marks = getattr(schedule, "milestones", None)
+    drops = steps // every if marks is None else sum(m <= steps for m in marks.elements())
+    return math.exp(drops * math.log(gamma))
+
+
+def _is_short(schedule: Any, epochs: int, batches: int) -> bool:
     """Whether a schedule that is stepped per batch was made for steps per epoch."""
     length = _length(schedule)
-    return length is not None and length[1] in (epochs, epochs - 1)
+    if length is not None:
+        return length[1] in (epochs, epochs - 1)
+    now, meant = (_factor(schedule, n) for n in (epochs * batches, epochs))
+    if now is None or meant is None:
+        return False
+    marks = getattr(schedule, "milestones", None)
+    if marks is not None:
+        last = max(marks, default=0)
+        return epochs > last > epochs // _SHARE and batches > _SHARE and epochs > _SHARE
+    return now < _GONE and meant > _LEFT
 
 
 def _is_long(schedule: Any, epochs: int, batches: int) -> bool:
@@ -118,7 +147,7 @@ def _judged(row: _Seen) -> _Unit | None:
     most = max(row.each)
     if most <= 1 and len(row.loops) > 1:
         epochs, batches = row.loops[1].count, inner.count or len(row.each)
-        if epochs is not None and batches > 1 and _is_short(row.schedule, epochs):
+        if epochs is not None and batches > 1 and _is_short(row.schedule, epochs, batches):
             return _Unit(kind, row.place, True, _said(row.schedule), epochs, batches)
     epochs = inner.count if min(row.each) == most > 1 else None
     if epochs is not None and _is_long(row.schedule, epochs, most):
@@ -128,5 +157,10 @@ def _judged(row: _Seen) -> _Unit | None:
 
 def _said(schedule: Any) -> str:
     """Its length, in its own words."""
-    name, length = _length(schedule) or ("length", 0)
-    return f"its {name} is {length}"
+    length = _length(schedule)
+    if length is not None:
+        return f"its {length[0]} is {length[1]}"
+    marks = getattr(schedule, "milestones", None)
+    if marks is not None:
+        return f"its milestones are {sorted(marks)}"
+    return f"multiplies the rate by {schedule.gamma} every {getattr(schedule, 'step_size', 1)}"

@@ -1,4 +1,4 @@
-"""Where the text of a hook writes into what it is given."""
+"""Where the text of a hook writes into what it is given, and where it draws random numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import last_word, tree_of_file
 
+_RANDOM = frozenset(
+    {"rand", "randn", "randint", "randperm", "normal", "uniform", "bernoulli", "dropout"}
+    | {"multinomial", "exponential", "poisson", "sample", "rsample", "random"}
+)
 _HARMLESS = frozenset({"requires_grad_", "retain_grad_", "detach_"})
 
 
@@ -25,6 +29,30 @@ def write_of(code: CodeType) -> Write | None:
     """The first write into an argument, or into what was made of one; None if none is seen."""
     found = [w for hook in _hooks(code) for w in _writes(hook)]
     return min(found, key=lambda w: w.line, default=None)
+
+
+def draw_line(code: CodeType) -> int:
+    """The first line that calls what draws random numbers, as far as its name tells; else the
+    line of the hook."""
+    return min([n.lineno for n in _draws(code)], default=code.co_firstlineno)
+
+
+def return_line(code: CodeType) -> int:
+    """The first line that returns something; that of the hook if none does so by that word."""
+    inside = [n for hook in _hooks(code) for n in ast.walk(hook)]
+    lines = [n.lineno for n in inside if isinstance(n, ast.Return) and n.value is not None]
+    return min(lines, default=code.co_firstlineno)
+
+
+def has_generator(code: CodeType) -> bool:
+    """Whether it draws random numbers from a generator of its own, as far as its text tells."""
+    return any(k.arg == "generator" for n in _draws(code) for k in n.keywords)
+
+
+def _draws(code: CodeType) -> list[ast.Call]:
+    """Calls of what draws random numbers."""
+    calls = [n for hook in _hooks(code) for n in ast.walk(hook) if isinstance(n, ast.Call)]
+    return [n for n in calls if last_word(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
 
 
 def _hooks(code: CodeType) -> list[ast.AST]:

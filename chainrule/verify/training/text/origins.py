@@ -17,6 +17,8 @@ _FILLS = (
 """Calls that give a weight its values."""
 _EVEN = ("constant_", "fill_")
 """Those that give all elements one value."""
+_CUTS = ("data", "detach", "numpy", "tolist", "item")
+"""What takes a value out of its graph."""
 _DRAWS = ("randn", "rand", "normal")
 
 
@@ -37,6 +39,27 @@ def biases(module: str, near: Place | None) -> Place | None:
     return _only(lambda node: _evens(node, last), _EVEN, near)
 
 
+def fill_line(module: str) -> Place | None:
+    """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
+    last = module.rpartition(".")[2]
+    return _only(lambda node: _fills(node, last), (last,))
+
+
+def _fills(node: ast.AST, module: str) -> bool:
+    match node:
+        case ast.Call(func=function, args=[first, *_]) if last_word(function) in _FILLS:
+            value = _undata(first)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILLS:
+            value = _undata(owner)
+        case _:
+            return False
+    match value:
+        case ast.Attribute(value=ast.Name() | ast.Attribute() as held, attr=attr):
+            return last_word(held) == module and attr.startswith("weight")
+        case _:
+            return False
+
+
 def _evens(node: ast.AST, module: str) -> bool:
     """`nn.init.constant_(m.bias, b)`, `self.module.bias.data.fill_(b)`."""
     match node:
@@ -46,6 +69,19 @@ def _evens(node: ast.AST, module: str) -> bool:
             return False
     held = [x.value for x in values if isinstance(x, ast.Attribute) and x.attr == "bias"]
     return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
+
+
+def eval_lines(file: str) -> list[Place]:
+    """The lines of a file that put something into eval mode: `model.eval()`."""
+    return _lines(file, _evaluates)
+
+
+def _evaluates(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="eval"), args=[]):
+            return True
+        case _:
+            return False
 
 
 def parameter(name: str) -> Place | None:
@@ -75,16 +111,61 @@ def _rescales(node: ast.AST) -> bool:
             return False
 
 
+def rewrap_line(near: Place | None) -> Place | None:
+    """The line that makes a new leaf of a value that was taken out of its graph."""
+    return _only(_rewraps, ("requires_grad",), near)
+
+
 def _makes(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
         return False
     return last_word(node.value.func) == "Parameter" and name in map(last_word, node.targets)
 
 
+def sharing_line(near: Place | None) -> Place | None:
+    """The line that makes `.data` of one thing that of another: `a.data = b.data`."""
+    return _only(_shares, (".data",), near)
+
+
+def _shares(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Assign):
+        return False
+    sides = [*node.targets, node.value]
+    return all(isinstance(x, ast.Attribute) and x.attr == "data" for x in sides)
+
+
+def freeze_line(near: Place | None) -> Place | None:
+    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
+    return _only(_freezes, ("requires_grad",), near)
+
+
+def _freezes(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(
+            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
+        ):
+            return no is False
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
+            return no is False
+        case _:
+            return False
+
+
 def _scales(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or last_word(node.func) != "GradScaler":
         return False
     return any(k.arg in ("init_scale", "backoff_factor") for k in node.keywords)
+
+
+def _rewraps(node: ast.AST) -> bool:
+    """`Variable(y.data, requires_grad=True)`, `torch.tensor(y.numpy(), requires_grad=True)`,
+    `y.detach().requires_grad_()`."""
+    if not isinstance(node, ast.Call):
+        return False
+    inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in _CUTS]
+    required = [k.value for k in node.keywords if k.arg == "requires_grad"]
+    leaf = any(isinstance(v, ast.Constant) and v.value is True for v in required)
+    return bool(inner) and (leaf or last_word(node.func) == "requires_grad_")
 
 
 def _sets(node: ast.AST) -> bool:

@@ -1,20 +1,24 @@
-"""What code makes and never reads: parts of a module.
+"""What code makes and never reads: parts of a module, and results of a call.
 
 Parameters of such parts can have no gradient, and nobody makes a layer for that. A class that asks
-for its parts in another way than by their names may read them all.
+for its parts in another way than by their names may read them all. A function that returns what it
+has, or keeps it, reads the name; who calls a module for something else than its value gives that no
+name, or `_`.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.engine.source_text import class_file
+from chainrule.engine.source_text import class_file, source_line
 from chainrule.verify.place import Place
-from chainrule.verify.trees import last_word, users_trees
-from chainrule.verify.where import is_library
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file, users_trees
+from chainrule.verify.where import Line, is_library, placed
 
 if TYPE_CHECKING:
     from chainrule.verify.training.facts.names import Names
@@ -35,22 +39,34 @@ class Unread(NamedTuple):
     owner: str
     """The class of the module."""
     place: Place
-    """Where it is made."""
+    """Where it is made, or where another one is read in its place."""
+    twice: str = ""
+    """What another part is called that is read there, and once more."""
     is_head: bool = False
     """Whether it is one of several layers that take what others give, for a task of its own."""
 
     @property
     def because(self) -> str:
         """What is seen."""
+        others = f", and self.{self.twice} more than once" if self.twice else ""
         return (
-            f"{self.owner} makes self.{self.part} and reads it nowhere: its parameters are in the "
-            "optimizer, and no loss can depend on them"
+            f"{self.owner} makes self.{self.part} and reads it nowhere{others}: its parameters are "
+            "in the optimizer, and no loss can depend on them"
         )
 
     @property
     def advice(self) -> str:
         """What to do."""
         return f"use self.{self.part} in forward, or leave it out"
+
+    @property
+    def edit(self) -> Edit | None:
+        """The line that reads the other one, with this one."""
+        if not self.twice:
+            return None
+        old, new = rf"\bself\.{self.twice}\b", f"self.{self.part}"
+        line = source_line(self.place.file, self.place.line)
+        return Edit(line, re.sub(old, new, line), self.place)
 
 
 def unread_part(names: Names, p: Any) -> Unread | None:
@@ -59,6 +75,11 @@ def unread_part(names: Names, p: Any) -> Unread | None:
         place = _place_that_makes(module.__class__, part)
         if place is not None:
             owner = module.__class__.__name__
+            lines = _uses(place.file, tree_of_file(place.file)).lines
+            for other in _similar_parts(module, part):
+                again = [r for r in lines if r.part == other and r.owner == owner]
+                if len({row.place for row in again}) > 1:
+                    return Unread(part, owner, again[-1].place, other)
             return Unread(part, owner, place, is_head=_is_head(module, part))
     return None
 
@@ -73,6 +94,17 @@ def _is_head(module: Any, part: str) -> bool:
         and any(own[0][1] == n for _, n in others)
         and all(own[0][0] not in shape for shape in others)
     )
+
+
+def _similar_parts(module: Any, part: str) -> list[str]:
+    """Parts of the same class whose names differ in their numbers only: `conv2` for `conv3`."""
+    word, value = re.sub(r"\d", "", part), getattr(module, part, None)
+    others: dict[str, Any] = dict(module.named_children())
+    return [
+        name
+        for name, other in others.items()
+        if name != part and re.sub(r"\d", "", name) == word and other.__class__ is value.__class__
+    ]
 
 
 def holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
@@ -119,6 +151,8 @@ class _Uses(NamedTuple):
     """Names of attributes that the file reads, other than where a module is made."""
     made: Sequence[_Made]
     """Attributes of `self` that an `__init__` sets."""
+    lines: Sequence[_Made]
+    """Attributes of `self` that other methods read, line by line."""
     indirect: frozenset[str]
     """Classes whose methods may get at their parts without naming them."""
 
@@ -129,6 +163,7 @@ def _uses(file: str, tree: ast.Module) -> _Uses:
     nodes = list(ast.walk(tree))
     apart: set[ast.AST] = set()
     made: list[_Made] = []
+    lines: list[_Made] = []
     indirect: set[str] = set()
     for kind in [n for n in nodes if isinstance(n, ast.ClassDef)]:
         for f in kind.body:
@@ -139,13 +174,16 @@ def _uses(file: str, tree: ast.Module) -> _Uses:
                           if isinstance(n, ast.Attribute) and _is_set(n)]  # fmt: skip
                 made += [_Made(part, kind.name, place) for part, place in places]
                 continue
+            lines += [_Made(n.attr, kind.name, Place(file, n.lineno)) for n in inside
+                      if isinstance(n, ast.Attribute) and _is_own(n)]  # fmt: skip
             if _INDIRECT & {last_word(n) for n in inside}:
                 indirect.add(kind.name)
     read = [
         n.attr for n in nodes
         if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and n not in apart
     ]  # fmt: skip
-    return _Uses(frozenset(read), made, frozenset(indirect))
+    lines.sort(key=lambda row: row.place.line)
+    return _Uses(frozenset(read), made, lines, frozenset(indirect))
 
 
 def _is_set(node: ast.Attribute) -> bool:
@@ -154,3 +192,87 @@ def _is_set(node: ast.Attribute) -> bool:
 
 def _is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+
+
+class Unused(NamedTuple):
+    """A value that nothing reads."""
+
+    name: str
+    """What it was put into."""
+    place: Place
+    again: int | None
+    """The line on which the name gets another value before anybody has read it."""
+
+    @property
+    def because(self) -> str:
+        """What is seen."""
+        other = f"line {self.again} gives it another value"
+        then = "nothing reads it" if self.again is None else other
+        return (
+            f"what is computed with them is put into `{self.name}`, and {then}: no loss can depend "
+            "on it"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return f"use `{self.name}`, or leave the call out"
+
+
+def unused_value(at: Line | None) -> Unused | None:
+    """What the call on a line gives to a name in vain; None if somebody may read it."""
+    place = placed(at)
+    if at is None or place is None:
+        return None
+    function = function_at(tree_of_file(place.file), at[1])
+    for block in () if function is None else blocks(function):
+        for i, statement in enumerate(block):
+            inside = statement.lineno <= at[1] <= (statement.end_lineno or 0)
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)]) if inside and name.strip("_"):
+                    again = _again(block[i + 1 :], name)
+                    if again is not None or not _is_read(function, statement, name):
+                        return Unused(name, place, again)
+                case _:
+                    pass
+    return None
+
+
+def _again(after: list[ast.stmt], name: str) -> int | None:
+    """The line of a block that gives the name another value, if nothing before it has the name."""
+    for statement in after:
+        if not _mentions(statement, name):
+            continue
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=other)], value=value) if other == name:
+                return None if _mentions(value, name) else statement.lineno
+            case _:
+                return None
+    return None
+
+
+def _is_read(function: ast.AST | None, statement: ast.stmt, name: str) -> bool:
+    """Whether the name is read behind the statement, in a function within, or in another turn."""
+    nodes = [] if function is None else list(ast.walk(function))
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    if any(isinstance(n, ast.Global | ast.Nonlocal) and name in n.names for n in nodes):
+        return True
+    if any(n.id in ("locals", "eval", "exec") for n in names):
+        return True
+    turns = [n for n in nodes if isinstance(n, _LOOPS) and statement in ast.walk(n)]
+    inner = [n for n in nodes if isinstance(n, (*_FUNCTIONS, ast.Lambda)) and n is not function]
+    end = statement.end_lineno or statement.lineno
+    later = any(_reads(n, name) and n.lineno > end for n in names)
+    return later or any(_reads(n, name) for whole in (*turns, *inner) for n in ast.walk(whole))
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Store)

@@ -1,28 +1,36 @@
-"""Models between trained ones and the loss that no optimizer has.
+"""Models, and parameters in no model, between trained ones and the loss that no optimizer has.
 
 Most models that get gradients and are in no optimizer are meant to: a loaded network that compares
 images, a critic of whose turn it is not, a random target. What tells the forgotten one is all of
 this together: trained parameters are behind what it is given, always; its values are those that it
-was made with; its gradients are added up over backward passes; and the text gives its parameters to
-nobody.
+was made with; its gradients are added up over backward passes, or reset one after another with
+those of trained ones; and the text gives its parameters to nobody.
+
+Of parameters in no model, `nn.Parameter` says that it is to be trained, and so does a single number
+(a temperature, a scale): where steps of others go on, nobody changes it, and nobody reads its
+gradient or asks for derivatives by it.
 """
 
 from __future__ import annotations
 
+import ast
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import tensors
-from chainrule.verify.training.facts.names import Names, join_names
+from chainrule.verify.training.facts.names import Names, join_names, owners
 from chainrule.verify.training.facts.values import are_fresh
 from chainrule.verify.training.record import events
+from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_engine import graph_of
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
+from chainrule.verify.trees import tree_of_file
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -45,6 +53,16 @@ class _Row:
     token: tuple[int, ...] | None = None
     """How the gradient looked after the last backward pass."""
     was_reset: bool = False
+    value: Any = None
+    """What it was at first, if it is in no model."""
+    name: str = ""
+    """What the program calls it, if it is in no model."""
+    engine: Engine | None = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it has its first value still."""
+        return self.engine is None or not any(self.engine.moved([self.param], [self.value]))
 
 
 @final
@@ -57,6 +75,33 @@ class Unheld:
     raw: set[int] = field(default_factory=set[int])
     """Ids of models that were given data as well."""
     rows: dict[int, _Row] = field(default_factory=dict[int, _Row])
+    alone: dict[int, _Row] = field(default_factory=dict[int, _Row])
+    """Parameters in no model."""
+    asked: set[int] = field(default_factory=set[int])
+    """Ids of leaves by which derivatives were asked for: what was made for that is not trained."""
+    resets: dict[Place | None, set[frozenset[int]]] = field(
+        default_factory=dict[Place | None, set[frozenset[int]]]
+    )
+    """By line: ids of the parameters whose gradients it resets, call by call."""
+
+    def zeroed(self, e: events.Zeroed) -> None:
+        """Note what is reset together."""
+        self.resets.setdefault(e.place, set()).add(e.ids)
+
+    def differentiated(self, e: events.Asked) -> None:
+        """Note what is differentiated by, for the derivative's sake."""
+        self.asked |= {id(x) for x in e.inputs}
+
+    def is_dropped(self, row: _Row, optimized: set[int]) -> bool:
+        """Whether somebody resets its gradient, or uses it, but for lines that reset models one by
+        one, trained ones among them: they take this one for one of those."""
+        own = [
+            at
+            for at, calls in self.resets.items()
+            if any(id(row.param) in ids and not ids & optimized for ids in calls)
+        ]
+        others = [at for at, calls in self.resets.items() if any(ids & optimized for ids in calls)]
+        return row.was_reset and not any(_is_beside(a, b) for a in own for b in others)
 
     def entered(self, e: events.Entered, names: Names) -> None:
         """A model is called while a graph is recorded."""
@@ -69,7 +114,7 @@ class Unheld:
 
     def begins(self, e: events.BackwardBegins) -> None:
         """Gradients that are no more what they were have been reset, or used in some way."""
-        for row in self.rows.values():
+        for row in self._all():
             grad = row.param.grad
             if row.token is not None and (grad is None or e.engine.token(grad) != row.token):
                 row.was_reset = True
@@ -83,14 +128,31 @@ class Unheld:
         self.rows.update({id(x): _Row(x, n) for x, n in zip(new, norms, strict=True)})
         for key in {id(x) for x in own}:
             self.rows[key].is_new = True
-        for row in self.rows.values():
+        for x in leaves:
+            if id(x) in e.touched - optimized and may_be_trained(x) and not names.has(x):
+                if id(x) not in self.alone:
+                    (value,) = engine.copies([x])
+                    name = edits.name_of(x)
+                    self.alone[id(x)] = _Row(x, 0.0, engine=engine, value=value, name=name)
+                self.alone[id(x)].is_new = True
+        for row in self._all():
             row.token = e.tokens.get(id(row.param))
+
+    def _all(self) -> list[_Row]:
+        return [*self.rows.values(), *self.alone.values()]
 
     def stepped(self) -> None:
         """An optimizer has taken a step: what came before was for that."""
-        for row in self.rows.values():
+        for row in self._all():
             row.count += row.is_new
             row.is_new = False
+
+
+def _is_beside(a: Place | None, b: Place | None) -> bool:
+    """Whether two lines follow each other, or are one."""
+    if a is None or b is None:
+        return a is b
+    return (a.file, a.function) == (b.file, b.function) and abs(a.line - b.line) <= 1
 
 
 def _trainer(seen: Seen, root: Any) -> Steps | None:
@@ -107,7 +169,9 @@ def _is_forgotten(seen: Seen, root: Any, optimized: set[int]) -> bool:
     rows = [row for p in own if (row := seen.unheld.rows.get(id(p))) is not None]
     if not own or len(rows) < len(own) or any(r.count < 2 for r in rows):
         return False
-    if any(r.was_reset for r in rows) or any(id(p) in optimized for p in own):
+    if any(seen.unheld.is_dropped(r, optimized) for r in rows):
+        return False
+    if any(id(p) in optimized for p in own):
         return False
     engine = seen.names.roots[id(root)][0]
     modules = [m for _, m in engine.modules(root)]
@@ -177,6 +241,56 @@ def _edit(place: Place | None, models: Sequence[str]) -> edits.Edit | None:
     return edits.add_group(place, models) or edits.give_more(place, models)
 
 
+_LEAST = 2
+"""Steps of others in which it got a gradient."""
+
+
+def may_be_trained(x: Any) -> bool:
+    """Whether a leaf was made to be trained, as far as it tells."""
+    return type(x).__name__ == "Parameter" or math.prod(x.shape) == 1
+
+
+class _Alone(NamedTuple):
+    """Parameters in no model that were forgotten, and an optimizer."""
+
+    steps: Steps
+    named: list[str]
+
+    @property
+    def names(self) -> str:
+        """What the program calls them."""
+        return join_names(self.named)
+
+
+def _alone(part: Coverage) -> Iterator[_Alone]:
+    seen = part.facts
+    trained = [row for row in seen.optimizers.values() if row.count]
+    left = [
+        row.name
+        for row in seen.unheld.alone.values()
+        if row.name
+        and row.count >= _LEAST
+        and _comes_to_nothing(row.name, row.was_reset, trained)
+        and id(row.param) not in seen.optimized | seen.unheld.asked
+        and not seen.names.has(row.param)
+        and row.is_unchanged
+        and not owners([row.param], "_parameters")  # of which only methods were called
+    ]
+    if trained and left:
+        yield _Alone(trained[0], left)
+
+
+def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> bool:
+    """Whether the program does nothing with a gradient, or drops it, by the parameter's name. Who
+    reset it by another name may have read it by that."""
+    files = {row.place.file for row in trained if row.place is not None}
+    nodes = [n for file in files for n in ast.walk(tree_of_file(file))]
+    read = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == f"{name}.grad"]
+    empty = [n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value) == "None"]
+    dropped = [ast.unparse(t) for n in empty for t in n.targets].count(f"{name}.grad")
+    return len(read) == dropped and (dropped > 0 or not was_reset)
+
+
 ROWS = (
     Row(
         "not_optimized",
@@ -190,5 +304,16 @@ ROWS = (
         subject="{names}",
         kind="parameters",
         edit=lambda c: c.edit,
+    ),
+    Row(
+        "not_optimized",
+        _alone,
+        "{names} got gradients in steps of {steps.kind}, of which nothing comes: no optimizer has "
+        "them, nothing reads them, and their values are those that they were made with",
+        "give the optimizer {names}, too; if it is meant to stay, requires_grad_(False)",
+        place=lambda c: c.steps.place,
+        subject="{names}",
+        kind="parameters",
+        edit=lambda c: edits.give_tensors(c.steps.place, c.named),
     ),
 )

@@ -8,11 +8,13 @@ parameter that is made anew in each call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 from weakref import WeakValueDictionary
 
+from chainrule.engine.source_text import definition, source_line
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names
@@ -20,8 +22,83 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import forgotten, no_gradient, switches, unoptimized
 from chainrule.verify.training.rules.coverage.forgotten import Unheld
+from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
-from chainrule.verify.where import Line
+from chainrule.verify.trees import tree_of
+from chainrule.verify.where import Line, here, is_library
+
+_TIMES = 2
+"""In so many backward passes one must have been new."""
+
+
+class Made(NamedTuple):
+    """A line that makes a parameter anew in each call."""
+
+    place: Place
+    shape: tuple[int, ...]
+
+
+@final
+class Remade:
+    """Notes parameters that no module has and no optimizer changes."""
+
+    def __init__(self) -> None:
+        self._met: list[Any] = []  # held, so that the next one is another object
+        self._passes = 0
+
+    def ended(self, e: events.BackwardEnds, names: Names, optimized: set[int]) -> None:
+        """Note those that got a gradient now."""
+        loose = [
+            x for x in e.begin.graph.leaves
+            if type(x).__name__ == "Parameter" and not names.has(x)
+            and id(x) not in optimized and not any(x is old for old in self._met)
+        ]  # fmt: skip
+        self._passes += bool(loose)
+        if self._passes <= _TIMES:
+            self._met += loose
+
+    def made(self, names: Names) -> Iterator[Made]:
+        """Lines that make parameters in a call of a model."""
+        if self._passes < _TIMES:
+            return
+        roots = names.roots.values()
+        kinds: set[type] = {type(m) for engine, root in roots for _, m in engine.modules(root)}
+        shape = min({tuple(p.shape) for p in self._met})
+        yield from (Made(place, shape) for kind in kinds for place in _lines(kind))
+
+
+ROWS = (
+    Row(
+        "not_optimized",
+        lambda f: f.facts.remade.made(f.facts.names),
+        "this line makes a new parameter in each call (of shape {shape}); each gets a gradient "
+        "once and is gone: none is ever updated",
+        "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here",
+        subject="{place.function}",
+        kind="parameters",
+    ),
+)
+
+
+def _lines(kind: type) -> list[Place]:
+    """Lines of the methods of a user's class, but those of `__init__`, that make a Parameter."""
+    found: list[Place] = []
+    for name, method in vars(kind).items():
+        code = getattr(method, "__code__", None)
+        if code is None or name == "__init__" or is_library(code.co_filename):
+            continue
+        found_text = definition(method)
+        if found_text is None:
+            continue
+        text, first = found_text
+        nodes = ast.walk(tree_of("".join(text)))
+        lines = [n.lineno for n in nodes if isinstance(n, ast.Call) and _makes(n)]
+        found += [Place(code.co_filename, first + n - 1, code.co_qualname) for n in lines]
+    return [p for p in found if "Parameter(" in source_line(p.file, p.line)]
+
+
+def _makes(call: ast.Call) -> bool:
+    return ast.unparse(call.func).rpartition(".")[2] == "Parameter"
 
 
 @dataclass(eq=False)
@@ -78,8 +155,13 @@ class Seen:
     """By id of a model: what the program calls it."""
     loaded: set[int] = field(default_factory=set[int])
     """Ids of modules whose values were trained before."""
+    written: dict[int, Line] = field(default_factory=dict[int, Line])
+    """By id: parameters of which the program has taken `.data`, and where last."""
     unheld: Unheld = field(default_factory=Unheld)
+    remade: Remade = field(default_factory=Remade)
     backwards: int = 0
+    loose: bool = False
+    """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
@@ -98,7 +180,7 @@ class Coverage(Part):
 
     title = "parameters: gradients and optimizers"
     rows = (
-        *unoptimized.ROWS, *forgotten.ROWS, *switches.ROWS, *no_gradient.ROWS
+        *unoptimized.ROWS, *ROWS, *forgotten.ROWS, *switches.ROWS, *no_gradient.ROWS
     )  # fmt: skip
 
     def __init__(self, bus: Bus) -> None:
@@ -115,6 +197,15 @@ class Coverage(Part):
         row.place = e.place
         row.params = {id(p): p for p in e.params}
 
+    @on(events.OpRan)
+    def _ran(self, e: events.OpRan) -> None:
+        if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
+            self.facts.written[id(e.inputs[0])] = at
+
+    @on(events.Zeroed)
+    def _zeroed(self, e: events.Zeroed) -> None:
+        self.facts.unheld.zeroed(e)
+
     @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
         self.facts.unheld.begins(e)
@@ -122,6 +213,7 @@ class Coverage(Part):
     @on(events.Asked)
     def _asked(self, e: events.Asked) -> None:
         """Gradients may be made so, and given to the parameters by hand."""
+        self.facts.unheld.differentiated(e)
         ids = {id(x) for x in e.inputs}
         for row in self.facts.optimizers.values():
             row.fresh |= not ids.isdisjoint(row.params)
@@ -151,7 +243,11 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self.facts.backwards += 1
         self.facts.touched |= e.touched
+        known, optimized = self.facts.names, self.facts.optimized
+        for x in e.begin.graph.leaves:
+            self.facts.loose |= not known.has(x) and id(x) not in optimized
         self.facts.unheld.ended(e, self.facts.names, self.facts.optimized)
+        self.facts.remade.ended(e, self.facts.names, self.facts.optimized)
         for key, (module, _, _) in self.facts.strangers.items():
             if any(p.grad is not None for _, p in e.begin.engine.own(module)):
                 self.facts.reached.add(key)

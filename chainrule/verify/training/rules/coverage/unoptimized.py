@@ -36,12 +36,21 @@ class _Replaced(NamedTuple):
     strays: Sequence[Any]
     left: Sequence[Any]
     names: str
+    written_at: Place | None
+    """Where the program has last changed one of the others through `.data`, if it does that with
+    all of them: copies of a model, made again and again."""
 
     @property
     def fits(self) -> bool:
         """Whether the ones could stand for the others."""
         shapes = {tuple(p.shape) for p in self.strays}
         return all(tuple(p.shape) in shapes for p in self.left)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the others are copies."""
+        more = len(self.left) > len(self.strays)
+        return self.fits and more and self.written_at is not None
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -55,8 +64,10 @@ def _replaced(part: Coverage) -> Iterator[_Replaced]:
         strays = [p for key, p in row.params.items()
                   if not seen.names.has(p) and row.got.get(key, 0) < row.count]  # fmt: skip
         if strays:
+            lines = [seen.written.get(id(p)) for p in left]
+            at = placed(lines[-1]) if None not in lines else None
             names = join_names([seen.names.param(p) for p in left])
-            yield _Replaced(row, strays, left, names)
+            yield _Replaced(row, strays, left, names, at)
             return
 
 
@@ -217,7 +228,7 @@ ROWS = (
     ),
     Row(
         "not_optimized",
-        _replaced,
+        lambda part: (c for c in _replaced(part) if not c.is_copied),
         "{steps.kind} holds {counts[0]} parameters that no model that ran has (and that get no "
         "gradient); {counts[1]} parameters that get gradients are in no optimizer",
         "build the optimizer after the last change of the model: optimizer = "
@@ -226,6 +237,19 @@ ROWS = (
         lambda c: "error" if c.fits else "warning",
         place=lambda c: c.steps.place,
         detail="never updated: {names}",
+        subject="{names}",
+        kind="parameters",
+    ),
+    Row(
+        "detached",
+        lambda part: (c for c in _replaced(part) if c.is_copied),
+        "{counts[1]} parameters of copies get gradients and were changed through `.data`, which "
+        "leaves no graph back to those that {steps.kind} holds: these get no gradient at all",
+        "update the copies with a graph: torch.func.functional_call(model, {{name: p - rate * g}}, "
+        "x) with g of create_graph=True; or hand the copies' gradients on to the model (first "
+        "order)",
+        "error",
+        place=lambda c: c.written_at,
         subject="{names}",
         kind="parameters",
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, takewhile
 from statistics import median
@@ -27,14 +28,18 @@ LOST = 1e-6
 """Where that is all that is left, the factor does not matter."""
 STEADY = 1e-1
 """What must be left of the loss when the two largest single jumps are not counted."""
+_BEYOND = 1.8e19
+"""The square of a larger gradient is infinite in float32."""
 _CALLS = 8
 """So many calls of a layer in a step make a recurrence."""
 _EACH_CALL = 1.15
 """There the gradient grows by so much from call to call, in the middle."""
 _FAR = 1e6
 """And by so much in all."""
+_NOTHING = 1e-8
+"""What is left of it is nothing, in float32 and in all that trains with it."""
 _MOST = 0.75
-"""Share of the calls at which it grows."""
+"""Share of the calls at which it grows, or shrinks."""
 _SAMPLES, _EACH = 64, 16
 """Values of each unit that it takes to call it flat, in all steps that were seen and in each."""
 
@@ -50,14 +55,21 @@ class Model:
         self.name = name
         self.rows = rows
         self.units = units
-        self.flowing = [row for row in rows if row.arriving]
+        self.flowing = _to_the_end_of_numbers([row for row in rows if row.arriving])
 
     @property
     def is_found(self) -> bool:
         """Whether anything is said of it."""
-        return any((self.vanishing, self.exploding, self.turns, self.dead, self.stuck))
+        some = (self.vanishing, self.exploding, self.turns, self.lost, self.beyond)
+        return any(some) or bool(self.dead or self.stuck)
 
     # --- from layer to layer
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its loss has no finite gradient from some step on."""
+        steps = len(self.flowing[0].arriving) if self.flowing else 0
+        return any(len(row.arriving) > steps for row in self.rows)
 
     @cached_property
     def _statuses(self) -> list[str]:
@@ -110,9 +122,34 @@ class Model:
     def turns(self) -> list[Row]:
         """The layer over whose calls the gradient grows most, if it does so in every step."""
         rows = () if self._is_steep else self.flowing
-        steep = [row for row in rows if len(row.turns) >= 2 and all(map(explodes, row.turns))]
+        steep = [row for row in rows if len(row.turns) >= 2 and all(map(_explodes, row.turns))]
         # the recurrent one is second
         return [max(reversed(steep), key=lambda r: _growth(r.turns[-1]))] if steep else []
+
+    @cached_property
+    def lost(self) -> list[Row]:
+        """The layer in whose calls the gradient is lost for all layers before it, and these. That a
+        recurrence forgets what is long past is usual, if no layer depends on that."""
+        rows = () if self._is_steep or self.turns else self.flowing
+        for row in rows:
+            before = [r for r in rows if r.order < row.order and len(r.turns) == len(row.turns)]
+            fades = len(row.turns) >= 2 and all(map(_vanishes, row.turns))
+            if before and fades and all(all(map(_is_lost, r.turns, row.turns)) for r in before):
+                return [row, *before]
+        return []
+
+    @cached_property
+    def beyond(self) -> list[Row]:
+        """The first layer with a gradient whose square no float32 holds, in every step that was
+        seen. An optimizer that sums their squares does not move any more."""
+        seen = [row for row in self.rows if row.gradients and max(row.gradients) > 0]
+        steps = min([len(row.gradients) for row in seen], default=0)
+        most = [max([row.gradients[k] for row in seen]) for k in range(steps)]
+        if self._is_steep or self.turns or self.lost or len(most) < 2:
+            return []
+        if not all(m > _BEYOND for m in most) or any(map(math.isnan, most)):
+            return []
+        return [next(row for row in seen if row.gradients[-1] > _BEYOND)]
 
     # --- activations that are flat whenever they were seen
 
@@ -133,6 +170,23 @@ class Model:
     def dead_table(self, units: Sequence[Units]) -> _Table:
         """All layers, those behind which it is so marked."""
         return _table(self.rows, {u.order: "DEAD" for u in units})
+
+
+def _to_the_end_of_numbers(rows: Sequence[Row]) -> list[Row]:
+    """The rows without the steps from the first one on whose loss has no finite gradient, if there
+    was one before."""
+    steps = min([len(row.arriving) for row in rows], default=0)
+    each = [[row.arriving[k - steps] for row in rows] for k in range(steps)]
+    bad = [any(map(math.isnan, row)) or math.isinf(row[-1]) for row in each]
+    if True not in bad[1:] or bad[0]:
+        return list(rows)
+    left = bad.index(True) - steps
+    return [
+        replace(
+            r, arriving=r.arriving[:left], gradients=r.gradients[:left], sizes=r.sizes[:left],
+            updates=r.updates[:left],
+        ) for r in rows
+    ]  # fmt: skip
 
 
 def _of_step(arriving: Sequence[float]) -> list[str]:
@@ -170,19 +224,36 @@ def _table(rows: Sequence[Row], status: Mapping[int, str]) -> _Table:
     return (HEADING, *[(row.name, row.kind, *row.numbers, of(row)) for row in rows])
 
 
+def is_steep(turn: Sequence[float]) -> bool:
+    """Whether a gradient explodes, or is lost, over the calls of one step."""
+    return _explodes(turn) or _vanishes(turn)
+
+
 def finite(turn: Sequence[float]) -> list[float]:
     """The norms until they are too large for their dtype."""
     return list(takewhile(math.isfinite, turn))
 
 
-def explodes(turn: Sequence[float]) -> bool:
-    """Whether a gradient does, over the calls of one step."""
+def _explodes(turn: Sequence[float]) -> bool:
     seen = finite(turn)
     if len(seen) < _CALLS or min(seen) <= 0:
         return False
     ratios = [b / a for a, b in pairwise(seen)]
     grows = sum([r > 1 for r in ratios]) >= _MOST * len(ratios)
     return grows and median(ratios) >= _EACH_CALL and _growth(turn) >= _FAR
+
+
+def _vanishes(turn: Sequence[float]) -> bool:
+    seen = list(takewhile(lambda n: n > 0, turn))
+    if len(turn) < _CALLS or len(seen) < _CALLS // 2:
+        return False
+    ratios = [b / a for a, b in pairwise(seen)]
+    shrinks = sum([r < 1 for r in ratios]) >= _MOST * len(ratios)
+    return shrinks and median(ratios) <= 1 / _EACH_CALL and turn[-1] <= _NOTHING * turn[0]
+
+
+def _is_lost(turn: Sequence[float], later: Sequence[float]) -> bool:
+    return max(turn) <= _NOTHING * later[0]
 
 
 def _growth(turn: Sequence[float]) -> float:

@@ -15,11 +15,13 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training.facts.holders import age, ages, tensors
 from chainrule.verify.training.facts.layers import (
     ADDS,
+    Group,
     Layer,
     Row,
     Units,
     Weights,
     bias_of,
+    group_modules,
     in_order,
     measure_units,
     split_by_weight,
@@ -28,7 +30,7 @@ from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.flow.model import SMALL, Model, explodes, is_short
+from chainrule.verify.training.rules.flow.model import SMALL, Model, is_short, is_steep
 from chainrule.verify.training.rules.flow.rows import ROWS
 from chainrule.verify.where import here
 
@@ -36,6 +38,8 @@ STEPS = 3
 """Steps of each optimizer that are measured; one more if batches are too small to tell by these."""
 _FLOW = 3
 """Layers of which one can be told from the others."""
+_NEAR = 100
+"""Nodes behind what a model is given among which another model's output is looked for."""
 _FEW = 6
 """Nodes behind what an activation is given among which a layer's output is looked for."""
 _ELEMENTS = 50_000_000
@@ -56,6 +60,9 @@ class Flow(Part):
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs = IdentityTable[int]()
         self._nodes: dict[int, int] = {}  # numbers of layers, by those of the nodes of this step
+        self._groups: list[Group] = []  # of models that are called one by one
+        self._made: set[int] = set()  # ages of what models gave in the first step
+        self._chained: set[int] = set()  # models that were given what another one gave
         self._units: list[Units] = []
         self._steps = 0
         self._last = STEPS
@@ -69,11 +76,17 @@ class Flow(Part):
     @on(events.Entered)
     def _entered(self, e: events.Entered) -> None:
         self._weights.entered(e)
+        if not e.depth and not self._steps and self._made:
+            behind = {n for x in tensors(e.inputs) for n in ages(x, _NEAR)}
+            if behind & self._made:
+                self._chained.add(id(e.module))
 
     @on(events.Passed)
     def _passed(self, e: events.Passed) -> None:
         if id(e.module) in self._settled:
             return
+        if e.depth == 0 and not self._steps:
+            self._made |= {age(y) for y in tensors(e.output)} - {0}
         layer = self._layer(e)
         if layer is None:
             return
@@ -194,6 +207,8 @@ class Flow(Part):
                 layer.arriving = []
         for engine, root in self.history.names.roots.values():
             self._settle(engine, root)
+        if not self._steps:
+            self._groups = self._called_in_turn()
         self._steps += 1
         self._nodes.clear()
         self._last += self._steps == STEPS and is_short(self._units)
@@ -210,7 +225,7 @@ class Flow(Part):
         last = [layer.norms[-1] if layer and layer.norms else 0.0 for layer in layers]
         orders = {layer.order for layer in layers if layer is not None}
         flat = any(u.is_flat() for u in self._units if u.order in orders)
-        steep = any(layer.turns and explodes(layer.turns[-1]) for layer in layers if layer)
+        steep = any(layer.turns and is_steep(layer.turns[-1]) for layer in layers if layer)
         if len(last) >= _FLOW and min(last) > SMALL * max(last) and not flat and not steep:
             self._settled.update(map(id, inside))
 
@@ -237,37 +252,49 @@ class Flow(Part):
             return
         self.history.names.renew()
         weights = [layer for layer in self._layers.values() if layer.op]
-        for name, layers in self._models():
+        for name, layers, named in self._models():
             own = [w for w in weights if self.history.names.has(w.what)]
-            fine = self._model(name, split_by_weight(layers, own))
-            self._judged.append(fine if fine.is_found else self._model(name, layers))
+            fine = self._model(name, split_by_weight(layers, own), named)
+            self._judged.append(fine if fine.is_found else self._model(name, layers, named))
         loose = [w for w in weights if not self.history.names.has(w.what)]
-        self._judged.append(self._model("training loop", loose))
+        self._judged.append(self._model("training loop", loose, {}))
 
     def models(self) -> Sequence[Model]:
         """Those that rows judge."""
         return self._judged
 
-    def _model(self, name: str, layers: Sequence[Layer]) -> Model:
-        rows = [self._row(layer) for layer in layers]
+    def _model(self, name: str, layers: Sequence[Layer], named: Mapping[int, str]) -> Model:
+        rows = [self._row(layer, named) for layer in layers]
         orders = {layer.order for layer in layers}
         return Model(name, rows, [u for u in self._units if u.order in orders])
 
-    def _models(self) -> Iterator[tuple[str, list[Layer]]]:
-        """Models, and their layers in the order in which these ran first."""
-        for engine, root in self.history.names.roots.values():
-            yield type(root).__name__, self._inside(engine, root)
+    def _models(self) -> Iterator[tuple[str, list[Layer], dict[int, str]]]:
+        """Models, their layers in the order in which these ran first, and what modules are called
+        by id, where that is not as for a model."""
+        every = {key: self._inside(*row) for key, row in self.history.names.roots.items()}
+        for group in self._groups:
+            some = [layer for key in group.modules for layer in every.pop(key, ())]
+            yield group.name, in_order(some), dict(group.labels)
+        for key, layers in every.items():
+            yield type(self.history.names.roots[key][1]).__name__, layers, {}
+
+    def _called_in_turn(self) -> list[Group]:
+        """Small models that the program keeps together and calls one after the other."""
+        roots = self.history.names.roots.values()
+        small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
+        groups = group_modules(small) if len(self._chained) >= _FLOW - 1 else []
+        return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
 
     def _inside(self, engine: Engine, root: Any) -> list[Layer]:
         inside = {id(m) for _, m in engine.modules(root)}
         layers = [layer for key, layer in self._layers.items() if key in inside]
         return in_order(layers)
 
-    def _row(self, layer: Layer) -> Row:
+    def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
         engine = next((engine for engine, _ in self.history.names.roots.values()), None)
         if not layer.op:
-            name = self.history.names.module(layer.what)
+            name = named.get(id(layer.what)) or self.history.names.module(layer.what)
         elif self.history.names.has(layer.what):
             name = self.history.names.param(layer.what)
         else:

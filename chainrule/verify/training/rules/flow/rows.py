@@ -69,6 +69,7 @@ def _through_layers(code: _Code) -> Row:
         lambda f: [m for m in f.models() if at(m)],
         words,
         lambda m: _reason(code, m.units)[1],
+        lambda m: "error" if m.has_ended and code == "exploding" else "warning",
         place=lambda m: _reason(code, m.units)[2] or placed(at(m)[0].at),
         detail=lambda m: _reason(code, m.units)[0],
         subject="{name}",
@@ -134,6 +135,30 @@ ROWS = (
         place=lambda m: origins.parameter(m.turns[0].name) or placed(m.turns[0].at),
         detail="each call multiplies the gradient by more than 1: its weights are too large",
         input="{turns[0].name}",
+    ),
+    _of_model(
+        "vanishing",
+        lambda f: [m for m in f.models() if m.lost],
+        lambda m: _over_calls(m.lost[0], "nothing of it reaches what comes before"),
+        "recurrent weights of gain 1 (orthogonal), a gated cell with an open forget gate, or "
+        "another way from what comes before to the loss",
+        place=lambda m: placed(m.lost[0].at),
+        detail="each call multiplies the gradient by less than 1",
+        input=lambda m: join_names([row.name for row in m.lost[1:]]),
+    ),
+    _of_model(
+        "exploding",
+        lambda f: [m for m in f.models() if m.beyond],
+        lambda m: (
+            f"the gradient of {m.beyond[0].name} has norm {m.beyond[0].gradients[-1]:.2e}: its "
+            "square is larger than what float32 can hold (3.4e38)"
+        ),
+        "smaller initial weights (of a recurrence: orthogonal, of gain 1), a gated cell, or "
+        "clip_grad_norm_",
+        place=lambda m: (
+            origins.fill_line(m.beyond[0].name) or origins.weights() or placed(m.beyond[0].at)
+        ),
+        input="{beyond[0].name}",
     ),
     _of_model(
         "dead",
