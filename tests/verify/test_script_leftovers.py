@@ -140,7 +140,7 @@ def test_logarithms_of_determinants(tmp_path: Path, name: str) -> None:
 POLICY = """
 from torch.distributions import {kind}
 net = nn.Linear(3, 2)
-opt = torch.optim.SGD(net.parameters(), 0.1)
+opt = torch.optim.SGD(net.parameters(), 0.1, maximize={up})
 for step in range(4):
     {dist}
     a = dist.sample()
@@ -168,5 +168,13 @@ LOSSES = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_sign_of_an_entropy(tmp_path: Path, kind: str, loss: str) -> None:
-    found = codes(tmp_path, POLICY.format(kind=kind, dist=KINDS[kind], loss=loss))
+    found = codes(tmp_path, POLICY.format(kind=kind, dist=KINDS[kind], loss=loss, up=False))
     assert found == LOSSES[loss]
+
+
+@pytest.mark.parametrize("sign", "+-")
+def test_the_sign_of_an_entropy_where_the_objective_is_made_large(tmp_path: Path, sign: str):
+    text = POLICY.replace("pg = -(", "pg = (")
+    loss, dist = f"pg {sign} 0.01 * entropy.mean()", KINDS["Normal"]
+    found = codes(tmp_path, text.format(kind="Normal", dist=dist, loss=loss, up=True))
+    assert found == (["sign"] if sign == "-" else [])

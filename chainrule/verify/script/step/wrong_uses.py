@@ -106,17 +106,27 @@ _OF_NORMAL = 0.5 + 0.5 * math.log(2 * math.pi)
 
 
 def falling_entropy(links: Links) -> Iterator[Spot]:
-    """The entropy of a policy that is trained by its samples' log_prob, made small by the loss."""
+    """The entropy of a policy that is trained by its samples' log_prob, made small by training."""
     places = [placed(e.at) for e in links.entries]
     if not any(".log_prob(" in place.text for place in places if place is not None):
         return
-    for slot, sign in links.signs().items():
+    signs = links.signs()
+    rewarded = {signs[s] for e in links.entries if _is_weighed(e) for s in e.outputs if s in signs}
+    better = rewarded.pop() if len(rewarded) == 1 else -1  # what is optimized may be made large
+    for slot, sign in signs.items():
         made = links.maker.get(slot)
-        if made is not None and sign > 0 and made.is_live and _is_entropy(links, made):
-            says = "the loss grows with the entropy, so that training makes it small: samples "
-            says += "soon are all alike, and there is nothing left to explore"
+        if made is not None and sign != better and made.is_live and _is_entropy(links, made):
+            says = "the entropy has another sign than what is rewarded, so that training makes it "
+            says += "small: samples soon are all alike, and there is nothing left to explore"
             at = _added_at(links, slot) or made
-            yield from _spot("sign", at, says, "take a bonus for entropy off the loss: - beta *")
+            advice = "give a bonus for entropy the sign of log_prob times advantage"
+            yield from _spot("sign", at, says, advice)
+
+
+def _is_weighed(entry: Entry) -> bool:
+    """Whether a value with a graph is multiplied by values without one, such as advantages."""
+    values = [x for x in entry.args if not isinstance(x, int | float)]
+    return entry.name in ("mul", "__mul__") and len(values) == 2 and len(entry.connected) == 1
 
 
 def _is_entropy(links: Links, entry: Entry) -> bool:
