@@ -113,9 +113,9 @@ for step in range(4):
 
 
 @pytest.mark.parametrize(("name", "sizes", "other", "level"), [
-    ("rotation", "8, 3", "8, 4", "note"),
-    ("hidden", "8, 3", "8, 8", "warning"),
-    ("last", "8, 16", "16, 3", "warning"),
+    ("spare_head", "8, 3", "8, 4", "note"),
+    ("spare_layer", "8, 3", "8, 8", "warning"),
+    ("spare_end", "8, 16", "16, 3", "warning"),
 ])  # fmt: skip
 def test_a_head_that_nothing_reads(tmp_path: Path, name, sizes, other, level) -> None:
     found = observed(tmp_path, HEADS.format(name=name, sizes=sizes, other=other)).findings
