@@ -415,9 +415,7 @@ class Misplaced:
 
 
 MISTAKES: list[Misplaced] = [
-    Misplaced(
-        "bilinear", "g * (1 - wy) * wx)", "g * wy * (1 - wx))", ("wrong_value", "missing_term")
-    ),
+    Misplaced("bilinear", "g * (1 - wy) * wx)", "g * wy * (1 - wx))", ("wrong_value",)),
     Misplaced("bilinear", "(c, y0 + 1, x0), g", "(c, y0 + 1, x0 + 1), g", ("wrong_value",)),
     Misplaced("bilinear", "np.stack([dy, dx]", "np.stack([dx, dy]", ("wrong_value",)),
     Misplaced("circular", "gf * np.conj(hf)", "gf * hf", ("transposed",)),
@@ -432,9 +430,7 @@ MISTAKES: list[Misplaced] = [
     Misplaced(
         "decay", "        dh = g", "        carry = 0 * carry\n        dh = g", ("overwritten",)
     ),
-    Misplaced(
-        "mirrored", "g[..., :pad][..., ::-1]", "g[..., :pad]", ("wrong_value", "region"), False
-    ),
+    Misplaced("mirrored", "g[..., :pad][..., ::-1]", "g[..., :pad]", ("wrong_value", "region")),
     Misplaced("rows", "x.T @ dy, dy.sum(axis=0)", "x.T @ dy, dy.sum(axis=0) / 2", ("factor",)),
     Misplaced("rows", "        db += dbi\n", "", ("dropped", "missing_term")),
     Misplaced("ramp", "(x > -3)", "(x > 0)", ("one_sided", "region")),
@@ -456,9 +452,7 @@ MISTAKES: list[Misplaced] = [
     ),
     Misplaced("trapezoid", "quad[[0, -1]]", "quad[0]", ("region", "missing_term")),
     Misplaced("magnitudes", " * np.sign(x)", "", ("one_sided",)),
-    Misplaced(
-        "factored", "    p = p - p * np.eye(p.shape[-1]) / 2\n", "", ("missing_term", "wrong_value")
-    ),
+    Misplaced("factored", "    p = p - p * np.eye(p.shape[-1]) / 2\n", "", ("missing_term",)),
     Misplaced(
         "masked",
         "p * (dp - (dp * p).sum(axis=-1, keepdims=True))",
