@@ -65,6 +65,7 @@ LAYERS: list[set[str]] = [
     },
     {"ops.contraction"},
     {"engine.derive", "engine.operators"},
+    {"engine.accumulation"},
     {"ops.letters"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},

@@ -9,9 +9,7 @@ Notation: `g` a cotangent, `t` a tangent; `bars` cotangents of inputs.
 
 from __future__ import annotations
 
-import cmath
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -24,7 +22,6 @@ from chainrule.engine.graph import (
     leaf,
     order,
     pick,
-    quietly,
     recording,
     set_recording,
     tracer,
@@ -32,7 +29,7 @@ from chainrule.engine.graph import (
 )  # fmt: skip
 from chainrule.engine.node import Freed, Node, Variable
 from chainrule.engine.op import Op, Spec
-from chainrule.errors import GradientError, ShapeError, describe
+from chainrule.errors import GradientError, ShapeError
 from chainrule.ops.families import Elementwise, conj
 from chainrule.ops.shapes.shaping import astype
 
@@ -270,6 +267,8 @@ def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], y: Any, xs: Sequence[
     with recording(True):
         bars = op.vjp(need, tuple(gs) if many else gs[0], y, xs)
     pairs = [(b, t) for b, t in zip(bars, ts, strict=True) if t is not None and b is not None]
+    parts = [each for b, t in pairs for each in zip(_parts(b), _parts(t), strict=True)]
+    pairs = [(b, t) for b, t in parts if t is not None and b is not None]
     dots = _transpose(gs, [b for b, _ in pairs], [t for _, t in pairs])
     return tuple(dots) if many else dots[0]
 
@@ -278,16 +277,32 @@ def _transposed_jvp(
     op: Op, need: tuple[bool, ...], g: Any, y: Any, xs: Sequence[Any]
 ) -> Sequence[Any]:
     """The vjp of an op that states its jvp: that is linear in ts; pull g back through it."""
-    ts = [_zero(x.shape, x.dtype) if n else None for n, x in zip(need, xs, strict=True)]
+    ts = [_zeros(x) if n else None for n, x in zip(need, xs, strict=True)]
     with recording(True):
         y_dot = op.jvp(ts, y, xs)
     outs: Sequence[Any] = y_dot if op.many else [y_dot]
     gs: Sequence[Any] = g if op.many else [g]
     pairs = [(o, c) for o, c in zip(outs, gs, strict=True) if c is not None]
-    bars = iter(
-        _transpose([t for t in ts if t is not None], [o for o, _ in pairs], [c for _, c in pairs])
-    )
-    return [next(bars) if n else None for n in need]
+    places = [part for t in ts if t is not None for part in _parts(t)]
+    bars = iter(_transpose(places, [o for o, _ in pairs], [c for _, c in pairs]))
+    return [None if t is None else _as_parts(t, bars) for t in ts]
+
+
+def _as_parts(t: Any, bars: Iterator[Any]) -> Any:
+    """The next cotangent, or for something with parts one for each."""
+    return tuple([next(bars) for _ in t]) if t.__class__ is tuple else next(bars)
+
+
+def _parts(x: Any) -> Sequence[Any]:
+    """The parts of what belongs to an op with several outputs; of another op itself."""
+    return x if x.__class__ is tuple else (x,)
+
+
+def _zeros(x: Any) -> Any:
+    """Zeros to differentiate at in place of `x`, for each of its parts if it has several."""
+    if x.__class__ is Node and x.dtype.__class__ is tuple:
+        return tuple([_zero(s, d) for s, d in zip(x.shape, x.dtype, strict=True)])
+    return _zero(x.shape, x.dtype)
 
 
 def _zero(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -322,63 +337,3 @@ def _conj(g: Any) -> Any:
     if g.__class__ is tuple:
         return tuple([None if part is None else conj(part) for part in g])
     return conj(g)
-
-
-# --- PyTorch's way: into the leaves --------------------------------------------------------------
-
-
-def _is_finite(value: Any) -> bool:
-    # of one number, as a loss is, Python knows it sooner; of many the sum of squares tells at once
-    if not value.ndim:
-        return cmath.isfinite(complex(value))
-    if value.dtype.char in "fd" and math.isfinite(quietly(_square_sum, value.ravel())):
-        return True
-    return bool(np.isfinite(value).all())
-
-
-def _square_sum(x: Any) -> Any:
-    return x.dot(x)
-
-
-def only_reads(node: Node | None) -> bool:
-    """Whether a sweep from `node` only reads its cotangent: nobody else is handed it, and no
-    gradient shares its memory."""
-    if node is None or node.op is None or node.extra is not None:
-        return False
-    return node.op.fresh and not watch.watches
-
-
-def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:
-    """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on.
-
-    The graph is freed unless something is to be asked of it: another derivative, or, where `y` is
-    not finite, which op made it so.
-    """
-    node = y.node
-    if node is None or not node.needs:
-        raise GradientError(
-            f"backward: this {describe(y.value)} does not depend on anything that requires a "
-            "gradient; set requires_grad=True on what it is computed from, and check that no "
-            "detach(), item(), numpy() or no_grad() cuts the path"
-        )
-    walk = order([node])
-    traced = type(y.value) is Spec
-    keep = retain_graph or create_graph
-    if traced and not keep and (t := tracer()) is not None:
-        t.spend(walk)
-    free = not (keep or traced) and _is_finite(y.value)
-    arrived = pullback_nodes(walk, {node: g}, None, record=create_graph, free=free)
-    for n, bar in arrived.items():
-        if n.extra is not None and n.extra.retain:
-            new = bar if isinstance(bar, Variable) else variable(np.asarray(bar))
-            before = n.extra.grad
-            if before is None:
-                n.extra.grad = new
-            elif create_graph or traced or type(before.value) is Spec:
-                n.extra.grad = before + new
-            else:
-                with np.errstate(all="ignore"):
-                    n.extra.grad = variable(before.value + new.value)
-            if n.extra.after:
-                for hook in list(n.extra.after.values()):
-                    hook()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 
 import numpy as np
 
-from chainrule.engine import derive, graph, watch
+from chainrule.engine import accumulation, graph, watch
 from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand, unreadable
 from chainrule.engine.border import public
 from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result_type
@@ -253,7 +253,7 @@ class Tensor(Variable, metaclass=_Shown):
                 )
             g: Any = _one(self.dtype).reshape(self.shape).copy()
         elif gradient.__class__ is np.ndarray and _alike(gradient, self.value):
-            lent = not create_graph and derive.only_reads(self.node)
+            lent = not create_graph and accumulation.only_reads(self.node)
             g = gradient if lent else gradient.copy()
         else:
             given = asarray(gradient)
@@ -267,7 +267,7 @@ class Tensor(Variable, metaclass=_Shown):
             g = g if isinstance(g, Variable) else variable(g)
         elif isinstance(g, Variable):
             g = g.value
-        derive.backward(self, g, retain_graph=retain_graph, create_graph=create_graph)
+        accumulation.backward(self, g, retain_graph=retain_graph, create_graph=create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> Handle:
         """Call `hook(gradient)` whenever a gradient arrives here; what it returns, if not None,

@@ -16,7 +16,7 @@ import numpy as np
 import chainrule as cr
 from chainrule.engine.derive import pullback_nodes
 from chainrule.engine.graph import order, placeholder, variable
-from chainrule.engine.op import Op, Pick, Spec
+from chainrule.engine.op import Op, Spec
 from chainrule.ops.families import Linear, Multilinear, rows
 from ops.sample import Array, cotangent
 
@@ -163,7 +163,7 @@ def ops_of(f: F, xs: Sequence[Any]) -> list[Op]:
 
 def transposed(f: F, xs: Sequence[Any]) -> None:
     """jvp and vjp as stated are those that transposing the other one gives."""
-    ops = [op for op in ops_of(f, xs) if not isinstance(op, Pick)]  # whose cotangent is a tuple
+    ops = ops_of(f, xs)
     f, xs = of_floats(f, xs)
     ts = [cotangent(x, salt=i) for i, x in enumerate(xs)]
     _, y_dot = cr.jvp(f, xs, ts)
