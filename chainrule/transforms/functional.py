@@ -321,10 +321,10 @@ def enable_grad(f: Callable[..., Any] | None = None) -> Any:
 def op_by_op() -> Any:
     """Within `with op_by_op():` (or on a function, `@op_by_op()`) composites run op by op.
 
-    Elsewhere calls of softmax, `layer_norm` and `rms_norm`, of activations and losses that consist
-    of several ops, on at least 64 elements of float32 or float64, along the last axis, run as
-    one compiled kernel for the value and one for the gradient: several times faster, equal to
-    rounding, and one op in the graph, which keeps its inputs only. So do ops whose value is no
+    Elsewhere softmax, norms, activations, losses and recurrent steps on at least 64 elements of
+    float32 or float64 run as one compiled kernel for the value and one for the gradient. That is
+    several times faster, equal to rounding, and one op in the graph, which keeps its inputs only.
+    So do ops whose value is no
     function of NumPy's, and such slopes of others. Which calls do depends on shapes
     and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4
     seconds, and then found on disk, which costs a process 0.02 seconds once. With

@@ -81,15 +81,20 @@ PROGRAMS: dict[str, Callable[[], Program]] = {**ROLLED, "chain": lambda: chain(9
 """The last of them stays a tape."""
 
 
-@pytest.mark.parametrize("make", PROGRAMS.values(), ids=PROGRAMS)
-def test_values_and_derivatives(make: Any, tmp_path: Path) -> None:
-    f, _ = make()
+def same_in_c(f: Any, tmp_path: Path) -> None:
+    """In C a function gives the value of the jitted one, and its derivatives to rounding."""
     compiled = cr.jit(f)
     left = left_in_c(compiled, tmp_path, ())
     y = compiled()
     assert left[program_of(compiled).results[0].path] == y.data
     got = np.concatenate([left[k] for k in left if k.endswith(".grad")])
     near(got, derivatives(compiled, y))
+
+
+@pytest.mark.parametrize("make", PROGRAMS.values(), ids=PROGRAMS)
+def test_values_and_derivatives(make: Any, tmp_path: Path) -> None:
+    f, _ = make()
+    same_in_c(f, tmp_path)
 
 
 @node.needs_node
@@ -109,12 +114,7 @@ def test_values_and_derivatives_in_webassembly(make: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize("seed", range(200))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     f, _ = scalar_loops.program(seed)
-    compiled = cr.jit(f)
-    left = left_in_c(compiled, tmp_path, ())
-    y = compiled()
-    assert left[program_of(compiled).results[0].path] == y.data
-    got = np.concatenate([left[k] for k in left if k.endswith(".grad")])
-    near(got, derivatives(compiled, y))
+    same_in_c(f, tmp_path)
 
 
 @sampled(one_in=25)
@@ -333,20 +333,7 @@ def test_steps_in_webassembly(make: Any, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("eager_rolling")
 @pytest.mark.parametrize("seed", range(200))
 def test_random_steps(seed: int, tmp_path: Path) -> None:
-    f, leaves = scalar_loops.program(seed)
-    r = random.Random(seed)
-    rules = [steps.rule(r) for _ in range(2)]
-    parts = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
-    lists = [[0.1] * len(p) for p in parts for _ in range(2)]
-
-    def train(step: int) -> Any:
-        y = f()
-        y.backward()
-        for k, (each, params) in enumerate(zip(rules, parts, strict=True)):
-            for i, p in enumerate(params):
-                each(p, i, lists[2 * k], lists[2 * k + 1], step)
-        return y
-
+    train = steps.random_step(seed)
     compiled = cr.jit(train)
     left = left_in_c(compiled, tmp_path, *[(k,) for k in range(5)])
     want = [compiled(k).data for k in range(5)]

@@ -485,10 +485,8 @@ def rule(r: random.Random) -> Callable[[Any, int, list[float], list[float], int]
     return apply
 
 
-@sampled(one_in=100)
-@pytest.mark.usefixtures("eager_rolling")
-@pytest.mark.parametrize("seed", range(500))
-def test_random_programs(seed: int) -> None:
+def random_step(seed: int) -> Callable[[int], Any]:
+    """A step of a random program, whose parameters are trained by two random rules."""
     f, leaves = scalar_loops.program(seed)
     r = random.Random(seed)
     rules = [rule(r) for _ in range(2)]
@@ -503,6 +501,14 @@ def test_random_programs(seed: int) -> None:
                 each(p, i, lists[2 * k], lists[2 * k + 1], step)
         return y
 
+    return train
+
+
+@sampled(one_in=100)
+@pytest.mark.usefixtures("eager_rolling")
+@pytest.mark.parametrize("seed", range(500))
+def test_random_programs(seed: int) -> None:
+    train = random_step(seed)
     compiled = cr.jit(train)
     for step in range(4):
         same_step(train, compiled, step)
