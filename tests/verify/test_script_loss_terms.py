@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.loss_scripts import HEAD, MARKS
-from tests.verify.test_script_again import observed
+from tests.verify.loss_scripts import HEAD, MARKS, only_the_marked_line
 
 pytestmark = MARKS
 
@@ -152,10 +151,4 @@ C["r_n1c"] = C["n1c"].replace("q + (z - q).detach()  # HERE", "z + (q - z).detac
 
 @pytest.mark.parametrize("name", C)
 def test_the_line_that_is_marked_is_found_and_nothing_else(tmp_path: Path, name: str) -> None:
-    text = C[name]
-    marked = [n for n, line in enumerate(text.split("\n"), 1) if "# HERE" in line]
-    found, _, _ = observed(tmp_path, text.replace("  # HERE", ""))
-    alarms = [f for f in found if f.level != "note"]
-    assert bool(alarms) == bool(marked), alarms
-    lines = [f.place.line for f in alarms if f.place is not None]
-    assert not marked or marked[0] in lines
+    only_the_marked_line(tmp_path, C[name])
