@@ -92,7 +92,9 @@ class Composite:
             op, places = self.known[call]
         except KeyError:
             op, given = self._bound(args, kwargs)
-            places = [next(i for i, y in enumerate(whole) if y is x) for x in given]
+            named = [*self.parameters.parameters][: len(args)] + [*kwargs]
+            # by name: two arguments may be one object here, and two the next time
+            places = [named.index(name) for name in given]
             if len(self.known) >= _MOST:
                 self.known.clear()
             self.known[call] = op, places
@@ -100,7 +102,8 @@ class Composite:
             return None, []
         return op, [whole[i] for i in places]
 
-    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[Any]]:
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[str]]:
+        """The op that stands for a call, and the names of its inputs."""
         try:
             bound = self.parameters.bind(*args, **kwargs)
         except TypeError:  # the function itself says it better
@@ -116,7 +119,7 @@ class Composite:
         if not (plain and static.get("axis", -1) == -1 and _fit(letters, arrays)):
             return None, []
         kind = Fused if isinstance(self.to, str) else FusedSeveral
-        return kind(self.name, tuple(given), tuple(static.items())), list(given.values())
+        return kind(self.name, tuple(given), tuple(static.items())), list(given)
 
 
 composites: dict[str, Composite] = {}
