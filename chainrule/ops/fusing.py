@@ -92,7 +92,7 @@ class Composite:
             op, places = self.known[call]
         except KeyError:
             op, given = self._bound(args, kwargs)
-            named = [*self.parameters.parameters][: len(args)] + [*kwargs]
+            named = [*list(self.parameters.parameters)[: len(args)], *kwargs]
             # by name: two arguments may be one object here, and two the next time
             places = [named.index(name) for name in given]
             if len(self.known) >= _MOST:
@@ -158,9 +158,10 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
 def of_dtype(x: Any, number: Any) -> Any:
     """A number that a composite computes with, as an array of the dtype of x: one kernel is for all
     numbers, which may change from step to step."""
-    if isinstance(number, int | float) and x.dtype.char in "fd":
-        return np.asarray(number, x.dtype)
-    return number
+    dtype = getattr(x, "dtype", None)
+    if dtype is None or dtype not in (float32, float64) or not isinstance(number, int | float):
+        return number
+    return np.asarray(number, dtype)
 
 
 def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
