@@ -50,7 +50,7 @@ LAYERS: list[set[str]] = [
     {"engine.node"},
     {"engine.graph"},
     {"ops.families", "ops.accident", "ops.values.double_digits", "ops.eager_kernels"},
-    {"ops.values.special_functions"},
+    {"ops.values.special_functions", "ops.indexing.adding"},
     {"ops.values.floating"},
     {"ops.values.plain"},
     {"ops.values.elementary"},

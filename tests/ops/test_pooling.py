@@ -11,6 +11,7 @@ import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.windows import adaptive_pooling as adaptive
 from chainrule.ops.windows import pooling as pool
+from chainrule.ops.windows.windows import Windows
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
@@ -102,3 +103,46 @@ def test_messages_name_the_shapes() -> None:
         pool.avg_pool1d(LINE, 3, padding=2)
     with pytest.raises(ShapeError, match="larger than the array"):
         pool.max_pool1d(LINE, 11)
+
+
+def _by_definition(w: Windows, x: Any) -> Any:
+    """The first place, not in the padding, of the maximum of each window, or of a NaN; else -1."""
+    best = np.full((*x.shape[: -w.ndim], *w.out), -1)
+    for p in np.ndindex(*best.shape[-w.ndim :]):
+        for k in np.ndindex(*w.kernel):
+            at = [
+                i * s + j * d - a
+                for i, j, s, d, (a, _) in zip(p, k, w.stride, w.dilation, w.padding, strict=True)
+            ]
+            if any(not 0 <= i < n for i, n in zip(at, w.size, strict=True)):
+                continue
+            number = int(np.ravel_multi_index(at, w.size))
+            for lead in np.ndindex(*x.shape[: -w.ndim]):
+                before, v = best[*lead, *p], x[*lead, *at]
+                top = None if before < 0 else x[*lead, *np.unravel_index(before, w.size)]
+                if top is None or v > top or (v != v and top == top):
+                    best[*lead, *p] = number
+    return best
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_places_of_maxima_in_random_windows(dtype: Any):
+    rng, seen = np.random.default_rng(5), 0
+    while seen < 60:
+        d = int(rng.integers(1, 4))
+        size, kernel, stride, dilation = [
+            tuple(map(int, rng.integers(1, m, d))) for m in (7, 4, 4, 3)
+        ]
+        sides = [rng.integers(0, k // 2 + 2, 2) for k in kernel]
+        w = Windows(size, kernel, stride, tuple([(int(a), int(b)) for a, b in sides]), dilation)
+        if min(w.out) < 1:
+            continue
+        seen += 1
+        x = rng.integers(0, 4, (2, int(rng.integers(0, 3)), *size)).astype(dtype)
+        if x.dtype.kind == "f":
+            where = rng.random(x.shape)
+            x[where < 0.1], x[where > 0.9] = np.nan, np.inf
+            x[(where > 0.1) & (where < 0.3)] = -np.inf
+        found = pool.WindowArg(w).eval(x)
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found, _by_definition(w, x), str((w, x)))

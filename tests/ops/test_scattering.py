@@ -10,6 +10,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops.indexing import scattering as sc
+from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 X, S = generic(3, 4), generic(2, 5, salt=1)
@@ -236,3 +237,37 @@ def test_messages_name_the_shapes() -> None:
         sc.tril(X[0])
     with pytest.raises(ConfigError, match="n is at least 0"):
         sc.diff(X, n=-1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.complex64])
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (2, 5, 3), (3, 0, 2), (1, 4)])
+def test_sums_at_equal_places_are_those_of_numpy(shape: tuple[int, ...], dtype: Any):
+    """In the same order, so to the last bit; for indices of any shape, negative ones, none."""
+    rng = np.random.default_rng(3)
+    for axis, n in enumerate(shape):
+        for sizes in ((7,), (2, 3), (), (0,), (40,)):
+            index = rng.integers(-n, n, sizes) if n else np.zeros((0,), int)
+            g = rng.normal(size=(*shape[:axis], *index.shape, *shape[axis + 1 :])).astype(dtype)
+            wide = np.zeros(shape, np.float32 if dtype is np.float16 else dtype)
+            np.add.at(wide, (*[slice(None)] * axis, index), g)
+            found = TakeAdd(axis, shape).eval(g, index)
+            np.testing.assert_array_equal(found, wide.astype(dtype))
+            if g.size:
+                with pytest.raises(IndexError):
+                    TakeAdd(axis, shape).eval(g, index * 0 + n)
+
+
+@pytest.mark.parametrize("count", [3, 300])  # few and many beside the elements of the result
+def test_sums_at_elements_are_those_of_numpy(count: int):
+    rng = np.random.default_rng(4)
+    at, g = rng.integers(-6, 6, count), rng.normal(size=(count, 5)).astype(np.float32)
+    plain = np.zeros((6, 5), np.float32)
+    np.add.at(plain, at, g)
+    x = cr.tensor(np.zeros((6, 5), np.float32), requires_grad=True)
+    x[at].backward(g)
+    np.testing.assert_array_equal(x.grad.numpy(), plain)
+    along = rng.integers(0, 6, (count, 5))
+    plain = np.zeros((6, 5), np.float32)
+    np.add.at(plain, (along, np.arange(5)), g)
+    found = TakeAlongAdd(0, (6, 5)).eval(g, along)
+    np.testing.assert_array_equal(found, plain)

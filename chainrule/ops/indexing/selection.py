@@ -13,7 +13,8 @@ from chainrule.engine.op import Need, Spec
 from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, accumulator, empties, sum_to
+from chainrule.ops.families import Linear, empties, sum_to
+from chainrule.ops.indexing.adding import added_elements, added_slices
 from chainrule.ops.shapes.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
 
 
@@ -121,11 +122,7 @@ class TakeAdd(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
-        g, index = xs
-        out = np.zeros(self.shape, accumulator(g.dtype))
-        key: Any = (*[slice(None)] * self.axis, index)
-        np.add.at(out, key, g)
-        return out.astype(g.dtype, copy=False)
+        return added_slices(self.shape, self.axis, xs[1], xs[0])
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the dtype of g."""
@@ -212,9 +209,7 @@ class TakeAlongAdd(Linear):
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
         g, index = xs
-        out = np.zeros(self.shape, accumulator(g.dtype))
-        np.add.at(out, self._places(g.shape, index), g)
-        return out.astype(g.dtype, copy=False)
+        return added_elements(self.shape, self._places(g.shape, index), g)
 
     def _places(self, shape: Shape, index: Any) -> tuple[Any, ...]:
         """For each axis the index that every element of g has in the result."""
@@ -369,9 +364,7 @@ class IndexAdd(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
-        out = np.zeros(self.shape, accumulator(xs[0].dtype))
-        np.add.at(out, Index(self.template).key(xs[1:]), xs[0])
-        return out.astype(xs[0].dtype, copy=False)
+        return added_elements(self.shape, Index(self.template).key(xs[1:]), xs[0])
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the dtype of g."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from chainrule.engine.dtypes import REAL, rounded_once
 from chainrule.engine.graph import apply
-from chainrule.engine.op import Need, Op, Spec
+from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.families import Linear
 from chainrule.ops.indexing.selection import take
@@ -41,18 +42,24 @@ class WindowArg(Op):
     def eval(self, *xs: Any) -> Any:
         """One comparison of all windows for each kernel place."""
         (x,), w = xs, self.windows
+        offset, start, first = _places(w)
         value = w.pad(x, -math.inf if x.dtype.kind in REAL else np.iinfo(x.dtype).min)
-        place = w.pad(np.arange(math.prod(w.size)).reshape(w.size), -1)
-        top: Any = None
-        index: Any = None
-        for key in w.kernel_slices():
-            v, at = value[key], place[key]
-            if top is None:
-                top, index = v.copy(), np.broadcast_to(at, v.shape).copy()
-                continue
-            better = (v > top) | ((v != v) & (top == top)) | ((index < 0) & (at >= 0))
-            np.copyto(top, v, where=better)
-            np.copyto(index, at, where=better)
+        keys = list(w.kernel_slices())
+        top = value[keys[0]].copy()
+        which = np.zeros(top.shape, np.min_scalar_type(len(keys)))
+        for k, key in enumerate(keys[1:], 1):
+            v = value[key]
+            better = v > top
+            if x.dtype.kind in REAL:
+                better |= (v != v) & (top == top)
+            if first is not None:
+                better |= first[k]
+            np.copyto(which, k, where=better)
+            np.maximum(top, v, out=top)
+        index = offset.take(which)
+        index += start
+        if first is not None and not first.any(axis=0).all():
+            np.copyto(index, -1, where=~first.any(axis=0))  # windows that see padding alone
         return index
 
     def spec(self, *xs: Any) -> Spec:
@@ -98,6 +105,32 @@ class WindowSum(Linear):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The other direction."""
         return (apply(WindowSum(self.windows, not self.back), g),)
+
+
+@lru_cache(maxsize=256)
+def _places(w: Windows) -> tuple[Array, Array, Array | None]:
+    """What is seen of the flattened size: kernel place k of window p sees `offset[k] + start[p]`.
+
+    `first[k, *p]` says whether that is the first place of the window that is no padding; None if
+    there is none.
+    """
+    offset, start = np.zeros(w.kernel, np.int64), np.zeros(w.out, np.int64)
+    inside = np.ones((*w.kernel, *w.out), bool)
+    for i, (n, (before, _)) in enumerate(zip(w.size, w.padding, strict=True)):
+        step = math.prod(w.size[i + 1 :])
+        row = [-1 if a == i else 1 for a in range(w.ndim)]
+        within = np.arange(w.kernel[i]) * w.dilation[i]
+        begin = np.arange(w.out[i]) * w.stride[i] - before
+        offset += (within * step).reshape(row)
+        start += (begin * step).reshape(row)
+        at = within.reshape(*row, *[1] * w.ndim) + begin.reshape(row)
+        inside &= (at >= 0) & (at < n)
+    if w.padded == w.size:
+        return offset.ravel(), start, None
+    inside = inside.reshape(-1, *w.out)
+    first = inside.copy()
+    first[1:] &= ~np.logical_or.accumulate(inside, axis=0)[:-1]
+    return offset.ravel(), start, first
 
 
 def _windows(
