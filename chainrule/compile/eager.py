@@ -62,12 +62,14 @@ class EagerKernel:
         """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
         loaded, before = self._loaded, self._latest
         if loaded.layout.scratch and before is not None:
-            before.run = None
+            before.run = before.write = None
             loaded.forget()
         self._latest = call
         prepared = loaded.prepared(len(self._args), ())
         if self._way is not None:
-            return Entered(prepared, self._way, call.sizes, call.results).run
+            entered = Entered(prepared, self._way, call.sizes, call.results)
+            call.write = entered.run_into
+            return entered.run
         args = self._args
 
         def run(arrays: tuple[Array, ...]) -> list[Array]:
@@ -81,13 +83,25 @@ class EagerKernel:
 class EagerCall:
     """A kernel at certain sizes: `call(arrays)` takes arrays in C's order, returns new ones."""
 
-    __slots__ = ("_kernel", "results", "run", "sizes")
+    __slots__ = ("_kernel", "results", "run", "sizes", "write")
 
     def __init__(
         self, kernel: EagerKernel, sizes: tuple[int, ...], results: Sequence[Shape]
     ) -> None:
         self._kernel, self.sizes, self.results = kernel, sizes, results
         self.run: Callable[[tuple[Array, ...]], list[Array]] | None = None
+        self.write: Callable[[tuple[Array, ...], Sequence[Array]], None] | None = None
+
+    def into(self, arrays: tuple[Array, ...], results: Sequence[Array]) -> None:
+        """Run it; the results go into arrays that are there, of the shapes that they are to have
+        and in C's order."""
+        if self.run is None:
+            self.run = self._kernel.enter(self)
+        if self.write is not None:
+            self.write(arrays, results)
+            return
+        for place, y in zip(results, self.run(arrays), strict=True):
+            place[...] = y
 
     def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
         """Run it."""

@@ -30,8 +30,18 @@ takes op by op, and some hundred of them gain what it takes to load the kernels.
 as one types them, load and compile nothing."""
 
 Shape = tuple[int, ...]
-Run = Callable[[tuple[Array, ...]], list[Array]]
-"""Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
+
+
+class Run(Protocol):
+    """Runs a function of arrays, compiled, at certain sizes; arrays are in C's order."""
+
+    def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
+        """New arrays."""
+        ...
+
+    def into(self, arrays: tuple[Array, ...], results: Sequence[Array]) -> None:
+        """The results go into arrays that are there, of the shapes that results are to have."""
+        ...
 
 
 class Kernel(Protocol):

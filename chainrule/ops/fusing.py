@@ -50,7 +50,7 @@ class PassesOn:
         ops for those, too."""
 
 
-def _fuses() -> bool:
+def fuses() -> bool:
     """Whether composites run as kernels here: nobody is to see their parts."""
     outer = around.get()
     while outer is not None:
@@ -144,7 +144,7 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
         def run(*args: Any, **kwargs: Any) -> Any:
             x: Any = args[0] if args else kwargs.get(first)
             value: Any = x.value if isinstance(x, Variable) else x
-            if value.__class__ is np.ndarray and value.size >= eager_kernels.LEAST and _fuses():
+            if value.__class__ is np.ndarray and value.size >= eager_kernels.LEAST and fuses():
                 op, xs = composite.op(args, kwargs)
                 if op is not None:
                     return apply(op, *xs)
@@ -219,7 +219,7 @@ class Fused(Op):
         """The cotangents of the inputs, from those of all results."""
         given = (*xs, *gs)
         if _has_variable(given):
-            bars = _pull_back(self, need, xs, gs)
+            bars = pull_back(self.results, need, xs, gs)
         else:
             bars = _pull_call(self, tuple(map(_kind, given)), need)(_in_order(given))
         if False not in need:
@@ -229,19 +229,7 @@ class Fused(Op):
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The composite's own."""
-        return self._pushed(ts, xs)[0]
-
-    def _pushed(self, ts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
-        """The tangents of all results."""
-        places = _aliases([t is not None for t in ts], xs)
-        with recording(True):
-            nodes = [out.node for out in self.results(places)]
-        tangents: dict[Any, Any] = {
-            x.node: t for x, t in zip(places, ts, strict=True) if t is not None
-        }
-        record = is_recording() and any(isinstance(t, Variable) for t in (*ts, *xs))
-        pushed = pushforward_nodes(order(nodes, tangents), tangents, record=record)
-        return [pushed[n] for n in nodes]
+        return push_forward(self.results, ts, xs)[0]
 
     def results(self, xs: Sequence[Any]) -> list[Any]:
         """All results of the composite, op by op."""
@@ -288,7 +276,7 @@ class FusedSeveral(Fused):
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The composite's own."""
-        return tuple(self._pushed(ts, xs))
+        return tuple(push_forward(self.results, ts, xs))
 
     def results(self, xs: Sequence[Any]) -> list[Any]:
         """All that the composite gives."""
@@ -347,16 +335,31 @@ def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
     return [alias(x) if w else x for w, x in zip(wanted, given, strict=True)]
 
 
-def _pull_back(op: Fused, need: Need, xs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    """The cotangents of those inputs that need one, op by op, from those of all results."""
+Results = Callable[[Sequence[Any]], Sequence[Any]]
+"""A function of ops, of a list of arrays, with a list of results."""
+
+
+def pull_back(f: Results, need: Need, xs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+    """The cotangents of those inputs that need one, op by op, from those of all results of f."""
     places = _aliases(need, xs)
     with recording(True):
-        ys = op.results(places)
+        ys = f(places)
     nodes = [x.node for x, n in zip(places, need, strict=True) if n]
     seeds = {y.node: g for y, g in zip(ys, gs, strict=True)}
     walk = order(seeds, nodes)
     got = pullback_nodes(walk, seeds, set(nodes), record=is_recording(), free=False)
     return [got[n] for n in nodes]
+
+
+def push_forward(f: Results, ts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+    """The tangents of all results of f, op by op, from those of its inputs, None for zero."""
+    places = _aliases([t is not None for t in ts], xs)
+    with recording(True):
+        nodes = [out.node for out in f(places)]
+    tangents: dict[Any, Any] = {x.node: t for x, t in zip(places, ts, strict=True) if t is not None}
+    record = is_recording() and any(isinstance(t, Variable) for t in (*ts, *xs))
+    pushed = pushforward_nodes(order(nodes, tangents), tangents, record=record)
+    return [pushed[n] for n in nodes]
 
 
 # --- Its kernels ---------------------------------------------------------------------------------
@@ -388,7 +391,7 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     count = len(need)
     return maker()(
         f"cotangents {need} of {op.words}",
-        lambda xs: _pull_back(op, need, xs[:count], xs[count:]),
+        lambda xs: pull_back(op.results, need, xs[:count], xs[count:]),
         [*op.letters, *results],
         (*dtypes, *[of] * len(results)),
     )

@@ -19,6 +19,7 @@ from chainrule.engine.op import Op
 from chainrule.errors import GradientError
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
 from chainrule.ops.fusing import Fused, FusedSeveral
+from chainrule.ops.networks.recurrence import Recurrence
 from ops import check, samples_elementwise
 from ops.sample import Sample, apart, cotangent
 from tests.sampling import sampled
@@ -167,7 +168,7 @@ def test_every_op_has_a_sample():
         *["Found", "Order", "SearchSorted", "RunningArg", "WindowArg", "LastWriter"],  # indices
         "Shift",  # has no derivative
     }
-    missing -= {Fused, FusedSeveral}  # composites, in test_fusing
+    missing -= {Fused, FusedSeveral, Recurrence}  # in test_fusing and test_recurrence
     assert {c.__name__ for c in missing} == elsewhere, "ops without a sample"
 
 

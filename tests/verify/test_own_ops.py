@@ -19,6 +19,7 @@ import chainrule.ops
 from chainrule.engine.op import Need, Op, new_op
 from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused, FusedSeveral
+from chainrule.ops.networks.recurrence import CELLS, Recurrence
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call, subject_of_op
@@ -79,6 +80,19 @@ KERNELS = [
         FusedSeveral("lstm", ("x", "share", "c"), ()),
         (apart(3, 4, 2), apart(3, 4, 2, salt=1), apart(3, 2)),
     ),
+    *[
+        Case(
+            Recurrence(name, biased),
+            (
+                apart(3, 2, 2 * cell.gates),
+                apart(2 * cell.gates, 2, salt=1),
+                *[apart(2 * cell.gates, salt=2)] * biased,
+                *[apart(2, 2, salt=3 + i) for i in range(cell.states)],
+            ),
+        )
+        for name, cell in CELLS.items()
+        for biased in (False, True)
+    ],
 ]
 """Composites as one op: what collects the other cases is handed their parts."""
 CASES = [*[c for c in cases() if kind(c.op) not in CONVENTIONS], *KERNELS]

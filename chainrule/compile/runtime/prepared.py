@@ -85,10 +85,15 @@ class Entered:
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
         """Run it."""
+        results = self._results()
+        self.run_into(args, results)
+        return results
+
+    def run_into(self, args: tuple[Any, ...], results: Sequence[Any]) -> None:
+        """Run it; the results go into these arrays, which are in C's order."""
         program, flags = self._program, self._flags
         if program.pool is not None:
             program.pool.run()
-        results = self._results()
         with program.lock:
             program.now = self._now
             if self._undoes:
@@ -99,7 +104,6 @@ class Entered:
             bad = flags[0].item() if flags else 0
         if bad:
             _refuse(bad, program.checks)
-        return results
 
 
 def _refuse(flags: int, words: list[str]) -> None:

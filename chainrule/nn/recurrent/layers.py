@@ -25,6 +25,7 @@ from chainrule.nn.layers import check_sizes, parameter
 from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
+from chainrule.ops.networks.recurrence import recurrence
 from chainrule.ops.shapes.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
 from chainrule.random import Generator
 from chainrule.transforms.scan import scan
@@ -44,6 +45,7 @@ class _Recurrent(Module):
 
     def _begin(
         self,
+        cell: str,
         step: Step,
         input_size: int,
         hidden_size: int,
@@ -63,7 +65,7 @@ class _Recurrent(Module):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.proj_size = proj_size
-        self._step = step
+        self._step, self._cell = step, cell
         self._out = proj_size or hidden_size
         self._generator = generator
         bound = 1 / math.sqrt(hidden_size)
@@ -158,6 +160,11 @@ class _Recurrent(Module):
             return kept, where(here, new[0], 0)
 
         first = tuple([asarray(s) for s in first])
+        if inside is None and shorter is None:
+            found = recurrence(self._cell, share, weight, bias, first)
+            if found is not None:
+                y = found[0]
+                return flip(y, axis=0) if back else y, tuple([s[-1] for s in found])
         last, y = scan(step, first, share if inside is None else (share, inside))
         return flip(y, axis=0) if back else y, last
 
@@ -197,8 +204,8 @@ class RNN(_Recurrent):
     ) -> None:
         self.nonlinearity = nonlinearity
         self._begin(
-            elman("RNN", nonlinearity), input_size, hidden_size, num_layers, bias, batch_first,
-            dropout, bidirectional, dtype, generator,
+            nonlinearity, elman("RNN", nonlinearity), input_size, hidden_size, num_layers, bias,
+            batch_first, dropout, bidirectional, dtype, generator,
         )  # fmt: skip
 
     def forward(self, x: Any, h: Any = None, lengths: Any = None) -> tuple[Tensor, Tensor]:
@@ -239,8 +246,8 @@ class LSTM(_Recurrent):
                 f"{proj_size!r}"
             )
         self._begin(
-            lstm, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-            dtype, generator, proj_size,
+            "lstm", lstm, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, dtype, generator, proj_size,
         )  # fmt: skip
 
     def forward(
@@ -275,8 +282,8 @@ class GRU(_Recurrent):
         generator: Generator | None = None,
     ) -> None:
         self._begin(
-            gru, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-            dtype, generator,
+            "gru", gru, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, dtype, generator,
         )  # fmt: skip
 
     def forward(self, x: Any, h: Any = None, lengths: Any = None) -> tuple[Tensor, Tensor]:
