@@ -469,3 +469,27 @@ def test_default_dtypes():
     assert cr.tensor(1.5).dtype == np.float32 and cr.tensor([1]).dtype == np.int64
     assert cr.tensor(True).dtype == bool and cr.tensor(X).dtype == np.float64
     assert cr.tensor(np.float16(1)).dtype == np.float16 and (leaf() * 2.0).dtype == np.float64
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("used", [[0], [2, 0], [1, 1, 2]])
+def test_slices_that_are_one_op_are_those_of_indexing(axis: int, used: list[int]):
+    x = np.random.default_rng(0).normal(size=(3, 4, 5))
+    v = np.random.default_rng(1).normal(size=x.shape)
+
+    def of(slices: Any) -> Any:
+        return lambda x: sum(
+            ((i + 1) * slices(x)[i] ** 3 * (slices(x)[used[0]] + n)).sum()
+            for n, i in enumerate(used)
+        )
+
+    plain = of(lambda x: [cr.moveaxis(x, axis, 0)[i] for i in range(x.shape[axis])])
+    ours = of(lambda x: cr.unstack(x, axis=axis))
+    for f in (cr.grad, lambda f: lambda x: cr.hvp(f, (x,), (v,)), lambda f: cr.jit(cr.grad(f))):
+        a, b = f(ours)(x), f(plain)(x)
+        a, b = [y[0] if isinstance(y, tuple) else y for y in (a, b)]
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
+    pushed = [cr.jvp(f, (x,), (v,))[1].detach().numpy() for f in (ours, plain)]
+    np.testing.assert_allclose(*pushed, rtol=1e-12)
+    y = cr.unstack(cr.tensor(x, requires_grad=True), axis=axis)[0]
+    assert y.node is not None and y.node.inputs[0].name == "unstack"

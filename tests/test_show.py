@@ -174,6 +174,12 @@ def test_an_op_with_several_outputs():
     )
 
 
+def test_an_op_of_whose_outputs_one_is_used():
+    x = np.array([[2.0, 1.0], [1.0, 5.0]])
+    for f in (lambda x: cr.unstack(x)[0][0], lambda x: cr.linalg.eigh(x)[0].sum()):
+        assert "x" in facts(show.graph(f, x))
+
+
 def test_a_constant_alone_is_a_graph():
     assert "[1, 2]" in show.text(cr.Tensor([1.0, 2.0]))
 

@@ -28,7 +28,7 @@ from chainrule.engine.graph import (
     variable,
 )  # fmt: skip
 from chainrule.engine.node import Freed, Node, Variable
-from chainrule.engine.op import Op, Spec
+from chainrule.engine.op import Op, Pick, Spec
 from chainrule.errors import GradientError, ShapeError
 from chainrule.ops.families import Elementwise, conj
 from chainrule.ops.shapes.shaping import astype
@@ -62,8 +62,8 @@ def _pull_back(
         watch.ignore_errors()
         _carry_back(walk, seeds, wrt, record, free, arrived)
     for node, g in arrived.items():
-        if g.dtype.kind == "c":
-            arrived[node] = conj(g)
+        if g.__class__ is tuple or g.dtype.kind == "c":
+            arrived[node] = _conj(g)
     return arrived
 
 
@@ -92,6 +92,8 @@ def _carry_back(
         if g is None:
             continue
         op = node.op
+        if g.__class__ is list:  # of the outputs of an op
+            g = tuple(g)
         if (extra := node.extra) is not None:
             if extra.hooks:
                 g = _visit(node, g)
@@ -110,6 +112,11 @@ def _carry_back(
         xs = node.xs
         if xs.__class__ is Freed:
             raise _used_twice(node)
+        if op.__class__ is Pick and not watch.watches:
+            _put(cotangents, node, op, g)
+            if freed is not None:
+                node.y, node.xs = None, freed
+            continue
         y, xs = _as_variables(node) if wrap else (node.y, xs)
         if traced and isinstance(op, Elementwise):
             bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
@@ -139,6 +146,17 @@ def _carry_back(
             cotangents[n] = bar if before is None else before + bar
         if freed is not None:
             node.y, node.xs = None, freed
+
+
+def _put(cotangents: dict[Node, Any], node: Node, op: Any, g: Any) -> None:
+    """Add the cotangent of one output to those of the op that has it: as `Pick.vjp` does, without
+    a tuple of all for each."""
+    parent: Any = node.inputs[0]
+    parts = cotangents.get(parent)
+    if parts.__class__ is not list:
+        parts = cotangents[parent] = list(parts or [None] * len(parent.shape))
+    before = parts[op.index]
+    parts[op.index] = g if before is None else before + g
 
 
 def _towards(active: set[Node], node: Node) -> tuple[bool, ...]:

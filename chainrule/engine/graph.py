@@ -387,6 +387,12 @@ def is_recording() -> bool:
     return _recording.get()
 
 
+def may_join(x: Any) -> bool:
+    """Whether one op may stand for several on `x`: its value is known, and nobody is handed ops."""
+    value = x.value if isinstance(x, Variable) else x
+    return value.__class__ is _ndarray and around.get() is None
+
+
 # --- Who traces ----------------------------------------------------------------------------------
 
 tracers: int = 0

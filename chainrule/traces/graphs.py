@@ -113,7 +113,8 @@ def _gradients(root: Tensor, walk: Sequence[GraphNode], left: bool) -> Mapping[G
     if (found and left) or freed or not walk or not walk[0].needs or isinstance(root.value, Spec):
         return found
     seed = np.ones(root.shape, root.dtype)
-    return pullback_nodes(walk, {walk[0]: seed}, set(walk), record=False, free=False)
+    got = pullback_nodes(walk, {walk[0]: seed}, set(walk), record=False, free=False)
+    return {n: g for n, g in got.items() if g.__class__ is not tuple}  # its outputs have their own
 
 
 # --- Scalars -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.engine.graph import placeholder, recording, tracer, variable
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
-from chainrule.ops.shapes.shaping import stack
+from chainrule.ops.shapes.shaping import stack, unstack
 from chainrule.tree import Structure, flatten
 
 SHORT, LONG = 4, 256
@@ -53,8 +53,8 @@ def scan(
             return found
     every: list[list[Any]] = []
     out: Structure | None = None
-    for i in range(turns):
-        x = structure.unflatten([a[i] for a in arrays])
+    for parts in zip(*[unstack(a) for a in arrays], strict=True) if arrays else [()] * turns:
+        x = structure.unflatten(list(parts))
         state, ys, out = _iteration(f, state, shape, x)
         every.append(ys)
     if out is None:

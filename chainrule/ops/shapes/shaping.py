@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
 from operator import index
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from chainrule.engine.arrays import admit_dtype
 from chainrule.engine.dtypes import NARROW, alike, result_type
-from chainrule.engine.graph import apply
+from chainrule.engine.graph import apply, may_join
 from chainrule.engine.op import Need, Spec
 from chainrule.errors import DtypeError, ShapeError, describe
 from chainrule.ops.families import Linear, broadcast_to, sum_to
@@ -405,8 +405,42 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
     Shapes: (*s, axis: n) -> [(*s)] with len(result) == n.
     """
-    lead = ((None, None, None),) * normalize_axis(axis, x.ndim)
+    axis = normalize_axis(axis, x.ndim)
+    if x.shape[axis] > 1 and may_join(x):
+        return apply(Unstack(axis), x)
+    lead = ((None, None, None),) * axis
     return tuple([apply(Slice((*lead, i)), x) for i in range(x.shape[axis])])
+
+
+class Unstack(Linear):
+    """All slices along `axis`, which it does not keep: what eager calls record for `unstack`.
+
+    The cotangent of x is made once, of those of all slices. Who is handed ops, compiles or batches
+    them sees a `Slice` for each.
+    """
+
+    axis: int
+    many: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """`unstack`."""
+        return "unstack"
+
+    def eval(self, *xs: Any) -> Any:
+        """Views."""
+        return tuple(np.moveaxis(xs[0], self.axis, 0)) if self.axis else tuple(xs[0])
+
+    def spec(self, *xs: Any) -> Any:
+        """The shape without the axis, and the input's dtype."""
+        shape, n = xs[0].shape, self.axis
+        return (Spec((*shape[:n], *shape[n + 1 :]), xs[0].dtype),) * shape[n]
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """Those of the slices, or zeros, stacked."""
+        known = next(part for part in g if part is not None)
+        zeros = np.zeros(known.shape, known.dtype)
+        return (stack([zeros if part is None else part for part in g], self.axis),)
 
 
 def split(x: Any, sizes: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
