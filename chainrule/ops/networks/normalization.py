@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from chainrule.engine.graph import apply
+from chainrule.engine.graph import Variable, apply, may_join, variable
 from chainrule.engine.op import Detach
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.complex import squared_size
@@ -110,6 +110,10 @@ def _update_running(running: Any, now: Any, momentum: float, scale: float = 1.0)
     """The running value moved towards `scale` times the present one, as a constant."""
     if running is None:
         return None
+    if isinstance(momentum, float) and may_join(running) and may_join(now):
+        before, latest = [v.value if isinstance(v, Variable) else v for v in (running, now)]
+        moved = (1 - momentum) * before + momentum * (latest if scale == 1 else latest * scale)
+        return variable(moved) if isinstance(now, Variable) else moved
     before, now = apply(Detach(), running), apply(Detach(), now)
     return (1 - momentum) * before + momentum * (now if scale == 1 else now * scale)
 
