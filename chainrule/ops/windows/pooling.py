@@ -47,14 +47,16 @@ class WindowArg(Op):
         keys = list(w.kernel_slices())
         top = value[keys[0]].copy()
         which = np.zeros(top.shape, np.min_scalar_type(len(keys)))
+        has_nan = x.dtype.kind in REAL and x.size and np.isnan(x.max())
         for k, key in enumerate(keys[1:], 1):
-            v = value[key]
+            v = np.ascontiguousarray(value[key])
             better = v > top
-            if x.dtype.kind in REAL:
+            if has_nan:
                 better |= (v != v) & (top == top)
             if first is not None:
                 better |= first[k]
-            np.copyto(which, k, where=better)
+            # k is larger than all before
+            np.maximum(which, np.multiply(better, k, dtype=which.dtype), out=which)
             np.maximum(top, v, out=top)
         index = offset.take(which)
         index += start

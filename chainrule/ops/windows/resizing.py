@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 from chainrule.engine.dtypes import INEXACT
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops.indexing.selection import take
+from chainrule.ops.shapes.shaping import reshape
 from chainrule.ops.windows.adaptive_pooling import adaptive_avg_pool
 from chainrule.ops.windows.windows import Sizes, sizes_of
 
@@ -56,13 +58,21 @@ def interpolate(
     new, steps = _steps(old, size, scale_factor)
     if mode == "area":
         return adaptive_avg_pool(x, new)
+    if mode.startswith("nearest"):
+        return _nearest(x, new, steps, 0.5 * (mode != "nearest"))
     for axis, (m, step) in enumerate(zip(new, steps, strict=True), 2):
-        if mode.startswith("nearest"):
-            at = np.floor((np.arange(m) + 0.5 * (mode != "nearest")) * step).astype(np.int64)
-            x = take(x, np.minimum(at, x.shape[axis] - 1), axis=axis)
-        else:
-            x = _between(x, axis, m, step, align_corners, mode == "bicubic")
+        x = _between(x, axis, m, step, align_corners, mode == "bicubic")
     return x
+
+
+def _nearest(x: Any, new: tuple[int, ...], steps: list[float], shift: float) -> Any:
+    """Elements of each flattened size, whose places are chosen along each axis."""
+    lead, old = tuple(x.shape[:2]), tuple(x.shape[2:])
+    places = np.zeros((), np.int64)
+    for n, m, step in zip(old, new, steps, strict=True):
+        at = np.floor((np.arange(m) + shift) * step).astype(np.int64)
+        places = (places * n)[..., None] + np.minimum(at, n - 1)
+    return reshape(take(reshape(x, (*lead, math.prod(old))), places.ravel(), axis=2), (*lead, *new))
 
 
 def _steps(old: tuple[int, ...], size: Any, factor: Any) -> tuple[tuple[int, ...], list[float]]:
