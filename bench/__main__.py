@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.pairs import Row
 
 QUESTIONS = (
-    *("eager", "composites", "microgpt", "mlp", "scalar", "scalar_loops", "chain"),
+    *("eager", "composites", "modules", "microgpt", "mlp", "scalar", "scalar_loops", "chain"),
     *("convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
     *("importing", "compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
 )
