@@ -16,8 +16,8 @@ from pathlib import Path
 from bench.pairs import Row
 
 QUESTIONS = (
-    *("eager", "composites", "modules", "microgpt", "mlp", "scalar", "scalar_loops", "chain"),
-    *("convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
+    *("eager", "composites", "modules", "models", "microgpt", "mlp", "scalar", "scalar_loops"),
+    *("chain", "convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
     *("importing", "compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -152,7 +152,7 @@ def _put(cotangents: dict[Node, Any], node: Node, op: Any, g: Any) -> None:
     """Add the cotangent of one output to those of the op that has it: as `Pick.vjp` does, without
     a tuple of all for each."""
     parent: Any = node.inputs[0]
-    parts = cotangents.get(parent)
+    parts: Any = cotangents.get(parent)
     if parts.__class__ is not list:
         parts = cotangents[parent] = list(parts or [None] * len(parent.shape))
     before = parts[op.index]

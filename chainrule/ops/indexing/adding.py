@@ -18,13 +18,14 @@ from chainrule.ops.families import accumulator
 Shape = tuple[int, ...]
 
 
-def added_slices(shape: Shape, axis: int, index: Any, g: Array) -> Array:
+def added_slices(shape: Shape, axis: int, indices: Any, g: Array) -> Array:
     """Zeros of `shape` with the slices of g added at integer indices along `axis`; equal indices
     add up, in order.
 
     (.., k, ..), (k) -> (.., n, ..), where k may be several axes. An index outside raises.
     """
-    n, index = shape[axis], np.asarray(index)
+    n = shape[axis]
+    index: Any = np.asarray(indices)
     after = math.prod(shape[axis + 1 :])
     before = math.prod(shape[:axis])
     out = np.zeros(shape, accumulator(g.dtype))
@@ -32,8 +33,9 @@ def added_slices(shape: Shape, axis: int, index: Any, g: Array) -> Array:
         key: Any = (*[slice(None)] * axis, index)
         np.add.at(out, key, g)  # raises
         return _as(out, g.dtype)
-    rows = index.astype(np.intp, copy=False).ravel()
-    places = np.where(rows < 0, rows + n, rows) if rows.min() < 0 else rows
+    places: Any = index.astype(np.intp, copy=False).ravel()
+    if places.min() < 0:
+        places = places % n
     if after != 1:
         places = places[:, None] * after + np.arange(after)
     if before != 1:

@@ -43,11 +43,23 @@ class Cell:
     step: Callable[..., Sequence[Any]]
 
 
+def _gru(x: Any, share: Any, h: Any) -> list[Any]:
+    return [gru_gates(x, share, h)]
+
+
+def _tanh(x: Any, share: Any) -> list[Any]:
+    return [ew.tanh(squeeze(x + share, 1))]
+
+
+def _relu(x: Any, share: Any) -> list[Any]:
+    return [ew.relu(squeeze(x + share, 1))]
+
+
 CELLS: dict[str, Cell] = {
-    "lstm": Cell(4, 2, (1,), True, lambda x, share, c: lstm_gates(x, share, c)),
-    "gru": Cell(3, 1, (0,), False, lambda x, share, h: [gru_gates(x, share, h)]),
-    "tanh": Cell(1, 1, (), True, lambda x, share: [ew.tanh(squeeze(x + share, 1))]),
-    "relu": Cell(1, 1, (), True, lambda x, share: [ew.relu(squeeze(x + share, 1))]),
+    "lstm": Cell(4, 2, (1,), True, lstm_gates),
+    "gru": Cell(3, 1, (0,), False, _gru),
+    "tanh": Cell(1, 1, (), True, _tanh),
+    "relu": Cell(1, 1, (), True, _relu),
 }
 
 
@@ -136,7 +148,7 @@ class Recurrence(Op):
         x_bar = share_bar if known.adds else np.empty(apart, x.dtype)
         flat = share_bar.reshape(x.shape)
         through = nothing  # what comes from the product of the next step
-        carry = dict.fromkeys(range(known.states), nothing)
+        carry: dict[int, Any] = dict.fromkeys(range(known.states), nothing)
         run = _kernels(self, x.dtype).pull(apart[1:])
         x, shares = x.reshape(apart), ys[-1].reshape(apart)
         for t in range(steps - 1, -1, -1):
@@ -180,7 +192,7 @@ class Recurrence(Op):
         return [stack(parts) for parts in zip(*rows, strict=True)]
 
 
-def _rows(g: Array | None, nothing: Array, steps: int) -> Sequence[Array]:
+def _rows(g: Array | None, nothing: Array, steps: int) -> Any:
     """A cotangent for each step."""
     return [nothing] * steps if g is None else np.ascontiguousarray(g)
 
