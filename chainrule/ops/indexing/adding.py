@@ -16,6 +16,8 @@ from chainrule.engine.op import Array
 from chainrule.ops.families import accumulator
 
 Shape = tuple[int, ...]
+_WIDE = 512
+"""Elements of a slice from which on slice by slice is faster, and takes no memory for places."""
 
 
 def added_slices(shape: Shape, axis: int, indices: Any, g: Array) -> Array:
@@ -36,6 +38,11 @@ def added_slices(shape: Shape, axis: int, indices: Any, g: Array) -> Array:
     places: Any = index.astype(np.intp, copy=False).ravel()
     if places.min() < 0:
         places = places % n
+    if after >= _WIDE:
+        wide, parts = out.reshape(before, n, after), g.reshape(before, len(places), after)
+        for i, k in enumerate(places.tolist()):
+            wide[:, k] += parts[:, i]
+        return _as(out, g.dtype)
     if after != 1:
         places = places[:, None] * after + np.arange(after)
     if before != 1:
