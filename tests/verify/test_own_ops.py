@@ -20,6 +20,7 @@ from chainrule.engine.op import Need, Op, new_op
 from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused, FusedSeveral
 from chainrule.ops.networks.recurrence import CELLS, Recurrence
+from chainrule.ops.shapes.shaping import Unstack
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call, subject_of_op
@@ -80,6 +81,7 @@ KERNELS = [
         FusedSeveral("lstm", ("x", "share", "c"), ()),
         (apart(3, 4, 2), apart(3, 4, 2, salt=1), apart(3, 2)),
     ),
+    Case(Unstack(1), (apart(2, 3, 4),)),
     *[
         Case(
             Recurrence(name, biased),
@@ -94,7 +96,7 @@ KERNELS = [
         for biased in (False, True)
     ],
 ]
-"""Composites as one op: what collects the other cases is handed their parts."""
+"""Ops that stand for several: what collects the other cases is handed their parts."""
 CASES = [*[c for c in cases() if kind(c.op) not in CONVENTIONS], *KERNELS]
 
 
