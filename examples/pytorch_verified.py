@@ -5,7 +5,7 @@ trains nevertheless. `verify.model` looks at every backward pass that a step of 
 report names the line and the mistake, and shows a correction that has been tested. The same from a
 shell, for a script that need not know: `chainrule verify train.py`.
 
-Run it: `python examples/pytorch_verified.py` (10 seconds; PyTorch is needed).
+Run it: `python examples/pytorch_verified.py` (10 to 20 seconds; PyTorch is needed).
 """
 
 from __future__ import annotations
