@@ -295,7 +295,9 @@ def _install() -> None:
         if len(row.partials) == 2:
             setattr(Value, f"__r{name}__", turned)
     for row in _METHODS:
-        setattr(Value, row.label, _written[row.label][0])
+        method = _written[row.label][0]
+        method.__doc__ = row.__doc__
+        setattr(Value, row.label, method)
     kinds[Value] = _apply
 
 

@@ -143,9 +143,16 @@ def _reference(module: str) -> str:
         if inspect.isclass(found) or inspect.isfunction(found):
             entries.append(f"\n::: {found.__module__}.{found.__qualname__}\n")
         else:
-            rows.append(f"| `{name}` | {_stated(name, home, found)} |\n")
-    table = "\n| name | the row that states it, or its value |\n|---|---|\n" if rows else ""
+            rows.append(f"| `{name}` | {_described(found)} | {_stated(name, home, found)} |\n")
+    head = "\n| name | what it is | the row that states it, or its value |\n|---|---|---|\n"
+    table = head if rows else ""
     return f"# {module}\n" + table + "".join(rows) + "".join(entries) if rows or entries else ""
+
+
+def _described(found: Any) -> str:
+    """The first paragraph of the docstring of an op of the table; else nothing."""
+    text = (vars(found).get("__doc__") or "") if hasattr(found, "__dict__") else ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _stated(name: str, home: str, found: Any) -> str:
