@@ -52,7 +52,7 @@ class AveragedModel(Module):
         self._use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The copy's value."""
+        """What the averaged copy gives for these arguments."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
