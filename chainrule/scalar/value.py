@@ -2,8 +2,8 @@
 
 A drop-in for the classes of micrograd and microgpt: programs written for either run with only their
 import changed. At most one object per operation is left behind, because in pure Python the garbage
-collector's walks over a graph cost more than the arithmetic: operands and local derivatives stand
-in slots, a local derivative is, where it can be, the very float that an operand holds, and a sum of
+collector's walks over a graph cost more than the arithmetic. Operands and local derivatives stand
+in slots. A local derivative is, where it can be, the very float that an operand holds. A sum of
 products is one node with a list (`walk.Sum`).
 
 Notation: `a b` a node's operands, `d_a d_b` its partial derivatives with respect to them.
