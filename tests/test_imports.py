@@ -71,7 +71,7 @@ LAYERS: list[set[str]] = [
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},
     {"engine", "engine.tensors", "tree", "interop"},
-    {"transforms.replay", "transforms.checkpointing"},
+    {"transforms.replay", "transforms.recompute", "transforms.checkpointing"},
     {
         "transforms",
         "transforms.functional",
