@@ -56,7 +56,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model's weights into the average."""
+        """Take the weights of `model` into the average. Raises `ConfigError` for another model."""
         now = dict(model.named_tensors())
         mine = dict(self.module.named_tensors())
         if now.keys() != mine.keys():
