@@ -106,25 +106,25 @@ class Generator:
     def normal(
         self, shape: Sizes = (), *, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32
     ) -> Any:
-        """A tensor of normally distributed numbers."""
+        """A tensor of `shape` of normally distributed numbers, with this mean and deviation."""
         return self._draw("normal", (mean, std), shape, dtype)
 
     def uniform(
         self, shape: Sizes = (), *, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
     ) -> Any:
-        """A tensor of numbers spread evenly over [low, high)."""
+        """A tensor of `shape` of numbers spread evenly over [low, high)."""
         return self._draw("uniform", (low, high), shape, dtype)
 
     def integers(self, low: int, high: int, shape: Sizes = ()) -> Any:
-        """A tensor of integers (int64) from low to high - 1, each equally likely."""
+        """A tensor of `shape` of integers (int64) from low to high - 1, each equally likely."""
         return self._draw("integers", (low, high), shape, np.int64)
 
     def permutation(self, n: int) -> Any:
-        """A tensor of 0..n-1 (int64) in random order."""
+        """A tensor (n,) of 0, 1, ... n - 1 (int64) in random order."""
         return self._draw("permutation", (), n, np.int64)
 
     def bernoulli(self, p: float, shape: Sizes = ()) -> Any:
-        """A tensor of bools, each True with probability p."""
+        """A tensor of `shape` of bools, each True with probability p."""
         return self._draw("bernoulli", (p,), shape, np.bool_)
 
     def _draw(self, kind: str, parameters: tuple[Any, ...], shape: Sizes, dtype: Any) -> Any:

@@ -1,6 +1,6 @@
 """An LSTM learns to write names, letter by letter; ends with names of its own.
 
-Run it: `python examples/lstm_names.py`.
+Run it: `python examples/lstm_names.py` (3 seconds).
 """
 
 from __future__ import annotations

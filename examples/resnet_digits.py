@@ -1,6 +1,6 @@
 """A small residual network learns handwritten digits; ends with a table of its mistakes.
 
-Run it: `python examples/resnet_digits.py` (scikit-learn has the digits).
+Run it: `python examples/resnet_digits.py` (4 seconds; scikit-learn has the digits).
 """
 
 from __future__ import annotations

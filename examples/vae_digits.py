@@ -1,6 +1,8 @@
 """A variational autoencoder of handwritten digits; ends with a picture of digits that it made up.
 
-Kingma & Welling 2014, arXiv:1312.6114. Run it: `python examples/vae_digits.py`.
+Kingma & Welling 2014, arXiv:1312.6114.
+
+Run it: `python examples/vae_digits.py` (3 seconds; scikit-learn has the digits).
 """
 
 from __future__ import annotations

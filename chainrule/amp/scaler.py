@@ -217,7 +217,10 @@ class GradScaler:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`."""
+        """Continue from a `state_dict`; nothing happens if the scaler is not enabled.
+
+        Raises `ConfigError` for a state with other names.
+        """
         if not self.enabled:
             return
         wanted = set(self.state_dict())

@@ -74,7 +74,7 @@ class BPETokenizer:
         return max(self._tokens) + 1
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of `text`."""
+        """The tokens of `text`: of its UTF-8 bytes, so that every text has some."""
         found: list[int] = []
         for piece in pieces(text):
             if piece not in self._known:
@@ -84,7 +84,10 @@ class BPETokenizer:
         return found
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; bytes that are no text become U+FFFD."""
+        """The text of tokens; bytes that are no text become U+FFFD.
+
+        Raises `ConfigError` for a number that no token has.
+        """
         unknown = [t for t in tokens if int(t) not in self._tokens]
         if unknown:
             raise ConfigError(f"BPETokenizer: no token has the number {unknown[0]}")

@@ -21,6 +21,7 @@ import numpy as np
 
 from chainrule import fft, linalg
 from chainrule.engine import creation as cre
+from chainrule.interop import numpy_matrices as matrices
 from chainrule.interop import numpy_rows as rows_
 from chainrule.interop.numpy_rows import A
 from chainrule.ops import complex as cx
@@ -125,16 +126,16 @@ _PLAIN: dict[Any, Call] = {
     np.gradient:      rows_.gradient,
     np.diff:          lambda a, n=1, axis=-1, prepend=None, append=None: scattering.diff(a, axis=axis, n=n, prepend=prepend, append=append),
     # --- products
-    np.dot:           rows_.dot,
-    np.inner:         rows_.inner,
+    np.dot:           matrices.dot,
+    np.inner:         matrices.inner,
     np.vdot:          lambda a, b: red.sum(cx.conj(shaping.flatten(A(a))) * shaping.flatten(A(b))),
     np.outer:         lambda a, b: con.outer(shaping.flatten(A(a)), shaping.flatten(A(b))),
     np.kron:          lambda a, b: linalg.kron(A(a), A(b)),
-    np.cross:         rows_.cross,
-    np.tensordot:     rows_.tensordot,
-    np.einsum:        rows_.einsum,
-    np.trace:         lambda a, offset=0: rows_.on_front_matrices(linalg.trace, a, offset),
-    np.convolve:      rows_.convolve,
+    np.cross:         matrices.cross,
+    np.tensordot:     matrices.tensordot,
+    np.einsum:        matrices.einsum,
+    np.trace:         lambda a, offset=0: matrices.on_front_matrices(linalg.trace, a, offset),
+    np.convolve:      matrices.convolve,
     # --- shapes
     np.reshape:       rows_.reshape,
     np.ravel:         lambda a, order="C": rows_.reshape(a, -1, order=order),
@@ -156,7 +157,7 @@ _PLAIN: dict[Any, Call] = {
     np.triu:          lambda m, k=0: scattering.triu(m, k=k),
     np.diag:          lambda v, k=0: scattering.diag_embed(v, offset=k) if v.ndim == 1 else linalg.diagonal(v, offset=k),
     np.diagflat:      lambda v, k=0: scattering.diag_embed(shaping.flatten(v), offset=k),
-    np.diagonal:      lambda a, offset=0: rows_.on_front_matrices(linalg.diagonal, a, offset),
+    np.diagonal:      lambda a, offset=0: matrices.on_front_matrices(linalg.diagonal, a, offset),
     # --- choosing
     np.where:         rows_.where,
     np.select:        rows_.select,
@@ -190,7 +191,7 @@ _PLAIN: dict[Any, Call] = {
     np.array:         lambda object, dtype=None: rows_.array(object, dtype),
     np.asarray:       lambda a, dtype=None: rows_.array(a, dtype),
     # --- linear algebra
-    np.linalg.norm:          rows_.norm,
+    np.linalg.norm:          matrices.norm,
     np.linalg.matrix_norm:   lambda x, keepdims=False, ord="fro": linalg.matrix_norm(x, keepdims=keepdims, ord=ord),
     np.linalg.vector_norm:   lambda x, axis=None, keepdims=False, ord=2: linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord),
     np.linalg.det:           lambda a: linalg.det(a),
@@ -202,18 +203,18 @@ _PLAIN: dict[Any, Call] = {
     np.linalg.qr:            lambda a, mode="reduced": linalg.qr(a, mode=mode),
     np.linalg.eig:           lambda a: linalg.eig(a),
     np.linalg.eigvals:       lambda a: linalg.eigvals(a),
-    np.linalg.eigh:          rows_.eigh,
-    np.linalg.eigvalsh:      lambda a, UPLO="L": linalg.eigvalsh(rows_.symmetric(a, UPLO)),
-    np.linalg.svd:           rows_.svd,
+    np.linalg.eigh:          matrices.eigh,
+    np.linalg.eigvalsh:      lambda a, UPLO="L": linalg.eigvalsh(matrices.symmetric(a, UPLO)),
+    np.linalg.svd:           matrices.svd,
     np.linalg.svdvals:       lambda x: linalg.svdvals(x),
     np.linalg.matrix_power:  lambda a, n: linalg.matrix_power(a, n),
     np.linalg.matrix_rank:   lambda A: linalg.matrix_rank(A),
     np.linalg.matrix_transpose: lambda x: shaping.matrix_transpose(x),
-    np.linalg.multi_dot:     rows_.multi_dot,
+    np.linalg.multi_dot:     matrices.multi_dot,
     np.linalg.cross:         lambda x1, x2, axis=-1: linalg.cross(A(x1), A(x2), axis=axis),
     np.linalg.outer:         lambda x1, x2: con.outer(A(x1), A(x2)),
     np.linalg.matmul:        lambda x1, x2: con.matmul(A(x1), A(x2)),
-    np.linalg.tensordot:     rows_.tensordot,
+    np.linalg.tensordot:     matrices.tensordot,
     np.linalg.vecdot:        lambda x1, x2, axis=-1: red.sum(cx.conj(A(x1)) * A(x2), axis=axis),
     np.linalg.trace:         lambda x, offset=0: linalg.trace(x, offset=offset),
     np.linalg.diagonal:      lambda x, offset=0: linalg.diagonal(x, offset=offset),

@@ -67,7 +67,7 @@ ROWS: dict[str, Row] = {
     ),
     "Softsign": Row(functional.softsign, doc="x / (1 + |x|)."),
     "Softshrink": Row(
-        functional.softshrink, {"lambd": 0.5}, {"lambd": "threshold"}, "x brought nearer to 0 by lambd.",
+        functional.softshrink, {"lambd": 0.5}, {"lambd": "threshold"}, "x moved by lambd towards 0, and no further: 0 where |x| <= lambd.",
         checks={"lambd": (lambda x: x >= 0, "a number that is not negative")},
     ),
     "Hardshrink": Row(

@@ -30,9 +30,9 @@ class AdaptiveLogSoftmax(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Log-probabilities of n_classes classes, sorted by how frequent they are.
 
-    `cutoffs` part the classes: the first ones are told apart by the head, which also gives each
-    later part as a whole; the classes of part i are told apart by a matrix of rank
-    in_features / div_value ** i. Grave et al. 2017, arXiv:1609.04309.
+    `cutoffs` part the classes. The head scores the first ones, and each later part as a whole. The
+    classes of part i are scored by a matrix of rank in_features / div_value ** i. Grave et al.
+    2017, arXiv:1609.04309.
 
     A call gives the log-probability of each example's target, and minus their mean. All parts are
     computed for all examples, so that no shape depends on the targets: this saves parameters, not

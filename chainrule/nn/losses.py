@@ -16,6 +16,8 @@ ANY = "(*s), (*t) -> (*u)"
 OF_THREE = "(*s), (*t), (*r) -> (*u)"
 _WAYS: Check = (lambda x: x in ("mean", "sum", "none"), "'mean', 'sum' or 'none'")
 
+_REDUCTION = '`reduction` is "mean", "sum" or "none", for the loss of each element or example.'
+
 
 def _of_classes(f: Any) -> Any:
     """A loss of classes along axis 1, or of one example."""
@@ -38,6 +40,7 @@ def _row(f: Any, settings: dict[str, Any], doc: str, **more: Any) -> Row:
     """A loss of x and a target, which is reduced."""
     checks = more.pop("checks", {"reduction": _WAYS})
     settings = {**settings, "reduction": "mean"}
+    doc = f"{doc}\n\n{_REDUCTION}"
     return Row(f, settings, doc=doc, inputs=more.pop("inputs", PAIR), checks=checks, **more)
 
 
@@ -113,7 +116,7 @@ ROWS: dict[str, Row] = {
         shapes=OF_THREE,
     ),
     "CosineEmbeddingLoss": _row(
-        functional.cosine_embedding_loss, {"margin": 0.0}, "By the angle of a and b.",
+        functional.cosine_embedding_loss, {"margin": 0.0}, "1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1.",
         inputs=PAIRED, shapes=OF_THREE,
     ),
     "TripletMarginLoss": _row(

@@ -24,10 +24,10 @@ from chainrule.ops.rows import rows
 from chainrule.optional import is_installed
 
 LEAST = 1 << 6
-"""Elements of a first argument from which on composites are kernels, and single rows of the table
-that NumPy computes in several passes: a step forward and back takes down to a seventh of what it
-takes op by op, and some hundred of them gain what it takes to load the kernels. Smaller examples,
-as one types them, load and compile nothing."""
+"""The fewest elements of a first argument for which composites are kernels, and so are single rows
+of the table that NumPy computes in several passes. A step forward and back then takes as little as
+a seventh of its time op by op. Loading the kernels pays after about a hundred steps. Smaller
+examples, as one types them, load and compile nothing."""
 
 Shape = tuple[int, ...]
 

@@ -130,10 +130,10 @@ _MOST = 4096
 def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F], _F]:
     """Marks a composite that may run as a kernel; `name` is the word for it in graphs.
 
-    `axes` name the axes of its array arguments by a letter each, in which a first N is all leading
-    axes together, a last L all trailing ones; axes of one letter have one size, and a digit is a
-    size. `to` does so for the result, or begins so if that has fewer axes; for each, where there
-    are several. An argument `axis` has to be the last one. All others are Python values.
+    `axes` name the axes of its array arguments by a letter each. A first N is all leading axes
+    together, a last L all trailing ones. Axes of one letter have one size; a digit is a size. `to`
+    does so for the result, or begins so if that has fewer axes; for each, where there are several.
+    An argument `axis` has to be the last one. All others are Python values.
     """
 
     def mark(f: _F) -> _F:

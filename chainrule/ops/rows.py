@@ -19,6 +19,7 @@ from typing import Any, cast, final
 
 from chainrule.engine.op import Need, Op, Spec, derived
 from chainrule.errors import GradientError
+from chainrule.ops.descriptions import description
 from chainrule.optional import require
 
 Rule = Callable[[Any, Any, Sequence[Any]], Any]
@@ -122,8 +123,10 @@ class Elementwise(Op):
     """The module whose table it stands in."""
 
     def prepare(self) -> None:
-        """What the partials read; the rules for arrays, if those are loaded."""
+        """What the partials read; its docstring; the rules for arrays, if those are loaded."""
         object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
+        if text := description(self.label):
+            object.__setattr__(self, "__doc__", text)
         for equip in _equipment:
             equip(self)
 

@@ -45,7 +45,7 @@ class RMSprop(UpdateRule):
         return dict.fromkeys([*names, *["grad_avg"][: group["centered"]]], Memory())
 
     def follow(self, group: Group, step: int, p: Array, g: Array, state: State) -> None:
-        """One step."""
+        """p -= lr g / (sqrt(v) + eps), v the average of g^2; `centered`, its average deviation."""
         alpha, v = group["alpha"], state["square_avg"]
         v *= alpha
         v += (1 - alpha) * g * g
@@ -82,7 +82,7 @@ class Adagrad(UpdateRule):
         return {"sum": Memory(float(group["initial_accumulator_value"]))}
 
     def follow(self, group: Group, step: int, p: Array, g: Array, state: State) -> None:
-        """One step."""
+        """p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps), s the sum of all g^2 so far."""
         s = state["sum"]
         s += g * g
         g /= np.sqrt(s) + group["eps"]
@@ -104,7 +104,7 @@ class Adadelta(UpdateRule):
     state_names: ClassVar[tuple[str, ...]] = ("square_avg", "acc_delta")
 
     def follow(self, group: Group, step: int, p: Array, g: Array, state: State) -> None:
-        """One step."""
+        """p -= lr d, d = g sqrt(D + eps) / sqrt(v + eps); v, D average g^2 and d^2."""
         rho, eps = group["rho"], group["eps"]
         v, d = state["square_avg"], state["acc_delta"]
         v *= rho
@@ -131,7 +131,7 @@ class Rprop(UpdateRule):
         return {"prev": Memory(), "step_size": Memory(float(group["lr"]))}
 
     def follow(self, group: Group, step: int, p: Array, g: Array, state: State) -> None:
-        """One step."""
+        """p -= size sign(g), after the size has grown or shrunk; no step where the sign changed."""
         (down, up), (least, most) = group["etas"], group["step_sizes"]
         before, size = state["prev"], state["step_size"]
         agreement = np.sign(g * before)

@@ -52,11 +52,11 @@ class AveragedModel(Module):
         self._use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The copy's value."""
+        """What the averaged copy gives for these arguments."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model's weights into the average."""
+        """Take the weights of `model` into the average. Raises `ConfigError` for another model."""
         now = dict(model.named_tensors())
         mine = dict(self.module.named_tensors())
         if now.keys() != mine.keys():

@@ -51,7 +51,7 @@ class MultiStep(Schedule):
 @final
 @dataclass(frozen=True)
 class Exponential(Schedule):
-    """Times `gamma` at each step."""
+    """gamma^step: the learning rate is multiplied by `gamma` at each step."""
 
     gamma: float
 

@@ -198,7 +198,7 @@ class LBFGS(Optimizer):
         return {0: {**{name: m.get(name, 1.0) for name in _NUMBERS}, **parts, **vectors}}
 
     def load_states(self, states: Mapping[int, Mapping[str, Any]], groups: Sequence[Group]) -> None:
-        """Remember that."""
+        """Continue from `states()`. Raises `ConfigError` for other names or another size."""
         memory: dict[str, Any] = {}
         for k, state in states.items():
             wanted = {*_PAIRS, *_VECTORS, *_NUMBERS}

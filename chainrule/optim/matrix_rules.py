@@ -118,7 +118,7 @@ class Muon(UpdateRule):
     state_names: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
 
     def agree(self, group: Group) -> None:
-        """Parameters are matrices."""
+        """Raises `ConfigError` unless each parameter is a matrix (m, n)."""
         for t in group["params"]:
             if t.ndim != 2:
                 raise ConfigError(
@@ -126,7 +126,7 @@ class Muon(UpdateRule):
                 )
 
     def follow(self, group: Group, step: int, p: Array, g: Array, state: State) -> None:
-        """One step."""
+        """p (m, n) -= lr scale o: the momentum with its singular values moved to about 1."""
         b, momentum = state["momentum_buffer"], group["momentum"]
         b += (1 - momentum) * (g - b)
         if group["nesterov"]:

@@ -45,11 +45,11 @@ class Optimizer(ABC):
 
     @abstractmethod
     def advance(self, closure: Callable[[], Any] | None) -> Any:
-        """Do what `step` promises."""
+        """Change the parameters by one step; returns the loss of `closure`, None without one."""
 
     @abstractmethod
     def states(self) -> dict[int, dict[str, Any]]:
-        """What is remembered, by number of the parameter."""
+        """Arrays and numbers that outlive a step, by number of the parameter: for `state_dict`."""
 
     @abstractmethod
     def load_states(self, states: Mapping[int, Mapping[str, Any]], groups: Sequence[Group]) -> None:
@@ -59,7 +59,7 @@ class Optimizer(ABC):
         """
 
     def joined(self, group: Group) -> None:  # noqa: B027 (most have nothing to do)
-        """A group has been added."""
+        """Called when `add_param_group` has added a group: a subclass makes room for its state."""
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize the tensors `group["params"]`, too, with the settings in `group`."""

@@ -38,7 +38,7 @@ def positive(what: str, steps: int) -> None:
 @final
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same factor always."""
+    """The factor `factor` at every step."""
 
     factor: float = 1.0
 

@@ -44,7 +44,7 @@ class Scheduler:
         self._set()
 
     def step(self) -> None:
-        """Go on to the next step."""
+        """Go on to the next step: set each group's rate by the schedule."""
         _outside("Scheduler")
         self.step_count += 1
         self._set()
@@ -64,7 +64,10 @@ class Scheduler:
         return {"step_count": self.step_count, "base_lrs": list(self.base_lrs)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`; sets the learning rates."""
+        """Continue from a `state_dict`, and set the learning rates.
+
+        Raises `ConfigError` if it is of another number of parameter groups.
+        """
         if len(state["base_lrs"]) != len(self.base_lrs):
             raise ConfigError(
                 f"this state is of {len(state['base_lrs'])} groups, the optimizer has "
@@ -111,7 +114,7 @@ class ReduceLROnPlateau:
         self.num_bad_epochs = self.cooldown_counter = 0
 
     def step(self, metric: Any) -> None:
-        """Look at the metric of one more epoch."""
+        """Take the metric of one more epoch; lower the rates if that did not improve for long."""
         _outside("ReduceLROnPlateau")
         now = float(metric)
         if self._is_better(now):
@@ -143,7 +146,7 @@ class ReduceLROnPlateau:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`."""
+        """Continue from a `state_dict`: the best metric, and the epochs counted since."""
         self.best = float(state["best"])
         self.num_bad_epochs = int(state["num_bad_epochs"])
         self.cooldown_counter = int(state["cooldown_counter"])

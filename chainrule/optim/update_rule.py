@@ -154,7 +154,7 @@ class UpdateRule(_Row):
     def follow(
         self, group: Group, step: int, p: Array, g: Array, state: Mapping[str, Array]
     ) -> None:
-        """`update`, once direction and weight decay are seen to."""
+        """Change p and its state by one step; direction and weight decay are in g already."""
 
 
 def _default(cls: type, name: str) -> Any:

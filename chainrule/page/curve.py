@@ -49,8 +49,9 @@ class Curve:
 def smoothed(xs: Sequence[float], half: int) -> list[float]:
     """Each number as the mean of itself and the `half` before and after it, twice over.
 
-    At the beginning, where a loss falls steeply, as few are taken from after as there are before,
-    so that the mean does not run ahead; at the end, where it is level, those before are enough.
+    At the beginning, where a loss falls steeply, as few numbers are taken from after as there are
+    before, so that the mean does not run ahead. At the end, where it is level, those before are
+    enough.
 
     >>> smoothed([5.0, 1.0, 1.0, 1.0], 0)
     [5.0, 1.0, 1.0, 1.0]

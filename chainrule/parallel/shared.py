@@ -3,7 +3,7 @@
 Notation: W workers; span q of an array is its q-th of W nearly equal parts.
 
 Every worker puts its arrays into a box that the others map. Once all have done so, worker q adds
-its span of all workers, in the fixed tree, and writes the sum into every box; once all have done
+its span of all workers, in the fixed tree, and writes the sum into every box. Once all have done
 that, each has the whole sum in its own box. Nothing is copied by the system's network, and it works
 for any W. Arrays that lie in a box from the start (`allocate`) are not copied at all; others are
 put into a box that is kept for them, but for the worker's own span.

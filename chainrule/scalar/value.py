@@ -2,8 +2,8 @@
 
 A drop-in for the classes of micrograd and microgpt: programs written for either run with only their
 import changed. At most one object per operation is left behind, because in pure Python the garbage
-collector's walks over a graph cost more than the arithmetic: operands and local derivatives stand
-in slots, a local derivative is, where it can be, the very float that an operand holds, and a sum of
+collector's walks over a graph cost more than the arithmetic. Operands and local derivatives stand
+in slots. A local derivative is, where it can be, the very float that an operand holds. A sum of
 products is one node with a list (`walk.Sum`).
 
 Notation: `a b` a node's operands, `d_a d_b` its partial derivatives with respect to them.
@@ -295,7 +295,9 @@ def _install() -> None:
         if len(row.partials) == 2:
             setattr(Value, f"__r{name}__", turned)
     for row in _METHODS:
-        setattr(Value, row.label, _written[row.label][0])
+        method = _written[row.label][0]
+        method.__doc__ = row.__doc__
+        setattr(Value, row.label, method)
     kinds[Value] = _apply
 
 

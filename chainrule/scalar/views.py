@@ -1,7 +1,7 @@
 """Values as users of micrograd and of microgpt look at them and make them.
 
-What stands in a sum only as an entry (`walk.Sum`) becomes a node again for who looks at it; a node
-made by hand, with any number of children, becomes a string of nodes with two.
+An entry of a sum (`walk.Sum`) becomes a node again when somebody looks at it. A node made by hand,
+with any number of children, becomes a chain of nodes with two.
 """
 
 # These functions work on what Value keeps to itself.

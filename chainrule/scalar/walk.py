@@ -3,8 +3,8 @@
 `count` lets each inner node know how many edges lead to it; `sweep` passes gradients on, from a
 node once all that come to it have come. Values are `Value`s, inner ones of the class `Value`.
 
-A sum of three or more is no chain of nodes but shares a list of terms with the sums that it grew
-from (`Sum`): where nobody looks at the sums in between, they leave nothing to walk over.
+A sum of three or more is no chain of nodes: it shares a list of terms with the sums that it grew
+from (`Sum`). Where nobody looks at the sums in between, they leave nothing to walk over.
 """
 
 # The walks work on what Value keeps to itself.
@@ -36,9 +36,9 @@ class Sum(list[Any]):
     entries, after the number `start` if there is one.
 
     What the last backward pass left here: its number `epoch`, which nodes it `reached`, and the
-    gradient at the place of each (`stops`), so that a sum in between or a product, if somebody
-    still holds it, can tell its gradient. By place, `~n` for the product written at n: `seen`, the
-    nodes to show; `given`, gradients that a user set, and when.
+    gradient at the place of each (`stops`). From these a sum in between, or a product, that
+    somebody still holds knows its gradient. By place, `~n` for the product written at n: `seen`,
+    the nodes to show; `given`, gradients that a user set, and when.
     """
 
     __slots__ = ("counted", "epoch", "given", "reached", "seen", "start", "stops")

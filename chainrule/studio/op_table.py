@@ -15,8 +15,8 @@ import numpy as np
 import chainrule
 from chainrule.engine.creation import full
 from chainrule.ops.rows import Elementwise, rows
-from chainrule.traces.formulas import formula_of
-from chainrule.traces.jacobians import rule_of
+from chainrule.traces.local_derivatives.formulas import formula_of
+from chainrule.traces.local_derivatives.jacobians import rule_of
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "neg": "-"}
 TABLE = "chainrule.ops.elementwise"

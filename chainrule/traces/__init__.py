@@ -5,5 +5,5 @@ its messages in order: whose rule ran, for which input, the local derivative, th
 page plays it, a file keeps it, a checker adds it up again.
 
 `trace` says what it consists of; `record` makes one of a program, by `tensors` and `scalars`;
-`jacobians` finds local derivatives; `check` adds up; `files` reads and writes.
+`local_derivatives` finds them; `check` adds up; `files` reads and writes.
 """

@@ -20,7 +20,7 @@ from chainrule.errors import GradientError
 from chainrule.scalar import Value
 from chainrule.scalar.value import backward_listeners
 from chainrule.traces import names
-from chainrule.traces.certify import add_certificates, is_small
+from chainrule.traces.certificates.certify import add_certificates, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
 from chainrule.traces.merging import merge, without_unused
 from chainrule.traces.scalars import ScalarRecorder

@@ -17,8 +17,8 @@ from chainrule.ops import families
 from chainrule.ops.rows import rows
 from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS
-from chainrule.traces.formulas import formula_of
-from chainrule.traces.jacobians import rule_of
+from chainrule.traces.local_derivatives.formulas import formula_of
+from chainrule.traces.local_derivatives.jacobians import rule_of
 from chainrule.traces.trace import Array, Factor, Message, Node, Sweep
 from chainrule.traces.values import Edge, Key, Number, SumPosition, ValueGraph
 

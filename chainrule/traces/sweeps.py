@@ -22,8 +22,8 @@ from chainrule.engine.node import Variable
 from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.ops.eager_kernels import fusing
-from chainrule.traces.jacobians import local_of
 from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.local_derivatives.jacobians import local_of
 from chainrule.traces.trace import Kept, Message, Sweep, gradient_sums
 
 if TYPE_CHECKING:

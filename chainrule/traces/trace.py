@@ -5,7 +5,7 @@
     sweep   := node (its result), seed, message*, {node: gradient}, {node: seed} (more results),
                {node: certificate}
     message := node, place, target, local, contribution, certificate?
-    local   := Factor | Product | Gather | Scatter | Matrix | Opaque        (see `jacobians`)
+    local   := Factor | Product | Gather | Scatter | Matrix | Opaque    (see `local_derivatives`)
     value   := array | Summary | nothing
 
 Nodes are numbered from 0 in the order in which they were made, so inputs come before what is

@@ -56,6 +56,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made."""
     pages = {place: (ROOT / source).read_text(encoding="utf-8") for source, place in COPIES.items()}
     pages["steps.md"] = "".join(_steps(run=config.extra.get("run_steps", True)))
+    pages["examples.md"] = "".join(_examples())
     pages |= {f"reference/{m}.md": page for m in MODULES if (page := _reference(m))}
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
@@ -90,18 +91,28 @@ def _page_of(file: Path) -> str | None:
         return None
     if name == "docs/steps" or (name.startswith("docs/steps/") and name.endswith(".py")):
         return "steps.md"
+    if name.startswith("examples/"):
+        return "examples.md"
     return COPIES.get(name, name.removeprefix("docs/") if name.startswith("docs/") else None)
 
 
 def _steps(*, run: bool) -> Iterator[str]:
     """Each step: its text, and what it prints if it is to `run`."""
-    yield "# Twenty-six steps\n\nEach is a program that prints its numbers and checks them.\n"
+    yield "# Twenty-seven steps\n\nEach is a program that prints its numbers and checks them.\n"
     for step in sorted((ROOT / "docs" / "steps").glob("*.py")):
         text = step.read_text(encoding="utf-8")
         number, _, name = step.stem.partition("_")
         yield f"\n## {number}. {name.replace('_', ' ')}\n\n```python\n{text}```\n"
         if run:
             yield f"```text\n{_printed(step)}```\n"
+
+
+def _examples() -> Iterator[str]:
+    """Each example: its text."""
+    yield "# Ten examples\n\nEach ends with a table or a picture, in less than two minutes.\n"
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        text = example.read_text(encoding="utf-8")
+        yield f"\n## {example.stem.replace('_', ' ')}\n\n```python\n{text}```\n"
 
 
 def _printed(step: Path) -> str:
@@ -132,9 +143,16 @@ def _reference(module: str) -> str:
         if inspect.isclass(found) or inspect.isfunction(found):
             entries.append(f"\n::: {found.__module__}.{found.__qualname__}\n")
         else:
-            rows.append(f"| `{name}` | {_stated(name, home, found)} |\n")
-    table = "\n| name | the row that states it, or its value |\n|---|---|\n" if rows else ""
+            rows.append(f"| `{name}` | {_described(found)} | {_stated(name, home, found)} |\n")
+    head = "\n| name | what it is | the row that states it, or its value |\n|---|---|---|\n"
+    table = head if rows else ""
     return f"# {module}\n" + table + "".join(rows) + "".join(entries) if rows or entries else ""
+
+
+def _described(found: Any) -> str:
+    """The first paragraph of the docstring of an op of the table; else nothing."""
+    text = (vars(found).get("__doc__") or "") if hasattr(found, "__dict__") else ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 
 
 def _stated(name: str, home: str, found: Any) -> str:

@@ -20,7 +20,7 @@ from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from chainrule.scalar import Value
 from chainrule.studio.slips import slip_trace
 from chainrule.traces.files import to_json
-from chainrule.traces.terms import rounding, terms_of
+from chainrule.traces.local_derivatives.terms import rounding, terms_of
 from chainrule.traces.trace import Opaque, Trace
 from tests.studio.page_code import needs_node, run_code
 

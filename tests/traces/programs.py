@@ -12,7 +12,7 @@ import numpy as np
 import chainrule as cr
 from chainrule.traces.check import check_trace, sums_differ
 from chainrule.traces.files import from_json, to_json
-from chainrule.traces.terms import rounding, terms_of
+from chainrule.traces.local_derivatives.terms import rounding, terms_of
 from chainrule.traces.trace import Message, Opaque, Sweep, Trace
 
 MOST = 40

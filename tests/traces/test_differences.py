@@ -12,9 +12,9 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule.scalar import Value
-from chainrule.traces.certify import HOOKED, LONG
-from chainrule.traces.differences import contribution_certificate, gradient_certificate
-from chainrule.traces.probes import Probes
+from chainrule.traces.certificates.certify import HOOKED, LONG
+from chainrule.traces.certificates.differences import contribution_certificate, gradient_certificate
+from chainrule.traces.certificates.probes import Probes
 from chainrule.traces.record import Recording
 from chainrule.traces.trace import Certificate, Trace
 from tests.traces.programs import Net, check_file, messages

@@ -14,7 +14,7 @@ from ops.test_linalg import PAIRS
 
 import chainrule as cr
 from chainrule.traces.check import check_trace, sums_differ
-from chainrule.traces.sparse import Rule, sparse_form
+from chainrule.traces.local_derivatives.sparse import Rule, sparse_form
 from chainrule.traces.trace import Matrix, Opaque
 from tests.sampling import sampled
 from tests.traces.programs import check_file, check_numbers, check_terms, opaque

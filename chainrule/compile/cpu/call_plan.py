@@ -10,9 +10,9 @@ first result; the addresses of None, of NumPy's class, and of the words for `gua
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
-"""An argument's class; where in it are its value (0 if it is an array itself) and its node; of the
-array dtype, number of axes, place in the table (-1 if the program does not read it) and sizes. A
-size -1 - s is that of symbol s."""
+"""An argument's class, and where in it are its value (0 if it is an array itself) and its node.
+Then the array's dtype, number of axes, index in the table (-1 if the program does not read it) and
+sizes. A size -1 - s is that of symbol s."""
 SYMBOLS = 3
 BITS = 20
 """Sizes are told as one number, this many bits for each symbol."""

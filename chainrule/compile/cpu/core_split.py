@@ -41,8 +41,8 @@ UNIT = 64
 """Blocks are a multiple of this: whole vectors, whole tiles, whole cache lines."""
 
 MOST, NARROW, TILE, CALL = 8, 96, 4, 100_000.0
-"""Of blocks of a call of BLAS: how many there are at most, their rows or columns at least and a
-number that divides these, and nanoseconds of work in a block at least; a call takes some 10 µs."""
+"""Blocks of a call of BLAS: the most blocks, the fewest rows or columns of one, a number that
+divides these, and the fewest nanoseconds of work in one. A call takes some 10 µs."""
 
 
 def split(program: Loops) -> Loops:

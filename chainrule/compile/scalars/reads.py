@@ -104,7 +104,7 @@ class _Found:
 
 
 def maxima_in(order: Sequence[Value], *, leaves: bool) -> tuple[Maxima, list[int]]:
-    """The numbers read from computed Values in a graph, with `leaves` from those, too, and for each
+    """The numbers read from computed Values in a graph, with `leaves` from leaves, too. For each,
     which one of the Values that it meets it is; none if one is not the largest of these."""
     computed = {
         id(v.data) for v in order if type(v.data) is float and (leaves or v._made is not None)

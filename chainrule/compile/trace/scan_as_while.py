@@ -24,8 +24,8 @@ from chainrule.ops.indexing.selection import Take
 from chainrule.transforms.scan import LONG
 
 FEW = 32
-"""So many iterations are unrolled at most, where they could be differentiated: they run up to three
-times faster than a loop that keeps what they begin with, and each takes a tenth of a second to
+"""At most so many iterations are unrolled, where they could be differentiated. They run up to three
+times faster than a loop that keeps what each begins with; each takes a tenth of a second to
 compile."""
 
 Both = tuple[list[Any], list[Any]]

@@ -1,8 +1,8 @@
 """Hooks of modules: functions that look at a module's calls and gradients, and may replace them.
 
 A full backward hook wants the gradients of all of a call's inputs at once. So such a call stands
-between two `Gate`s, ops that pass everything on as it is: what arrives at the gate behind the
-module are the gradients of its results, at the gate before it those of its arguments.
+between two `Gate`s, ops that pass everything on as it is. Gradients of its results arrive at the
+gate behind the module, those of its arguments at the gate before it.
 """
 
 from __future__ import annotations

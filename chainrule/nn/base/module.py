@@ -67,7 +67,7 @@ class Module(ABC):
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's value."""
+        """What a call of the module computes: a subclass states it. Call `module(x)`, not this."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` of the same arguments, and what hooks make of it."""

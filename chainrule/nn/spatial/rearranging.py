@@ -76,7 +76,7 @@ ROWS: dict[str, Row] = {
     ),
     "ChannelShuffle": Row(
         functional.channel_shuffle, {"groups": ...}, checks={"groups": _SIZE},
-        doc="The channels of the groups by turns.",
+        doc="(N, C, ...): the channels reordered, one of each group in turn.",
     ),
     "Upsample": Row(
         _resize,
@@ -99,8 +99,9 @@ ROWS: dict[str, Row] = {
     ),
     "Fold": Row(
         functional.fold, {"output_size": ..., "kernel_size": ..., **_WINDOW},
-        {"kernel_size": "kernel"}, "Columns added to where they came from.", "(*s) -> (*t)",
-        kinds=_KINDS,
+        {"kernel_size": "kernel"},
+        "The transpose of `Unfold`: columns are added up at the places of their windows.",
+        "(*s) -> (*t)", kinds=_KINDS,
     ),
 }  # fmt: skip
 

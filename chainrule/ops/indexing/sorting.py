@@ -153,7 +153,7 @@ def quantile(
         (*s, axis: n), (k) -> (k, *t) if keepdims with prod(t) == prod(s);
         (*s, axis: n), (k) -> (k, *s).
     `q` is a number or has one axis, which is then the first of the result. The quantile stands at
-    rank q (n - 1) among the n sorted elements: between two of them it is "linear" (their mean by
+    rank q (n - 1) among the n sorted elements. Between two of them it is "linear" (their mean by
     distance), the "lower", the "higher", their "midpoint" or the "nearest" (the even rank of two
     equally near). NaN where there is a NaN. Floats only, same dtype out. The gradient flows to the
     elements used, by their weights.

@@ -7,10 +7,10 @@ the choice of basis may still have a derivative. With that 1/0 taken as 0 the ru
 * for functions of the values alone that treat equal ones alike (their sum, a norm, log det ...);
 * for functions of the vectors alone, of whole subspaces (V V^H over all vectors of equal values).
 
-It is not for functions in which the vectors and the values meet, such as V diag(w) V^H: that one's
-gradient needs to know how w would change with V, and no rule that is linear in the cotangents of V
-and w can tell: V h(w) V^H sends the same ones for h(w) = 1, where the answer is 0, plus a part for
-the diagonal only. So `Determined` refuses those cotangents instead of returning a wrong number.
+It is not for functions in which the vectors and the values meet, such as V diag(w) V^H. That one's
+gradient needs to know how w would change with V. No rule that is linear in the cotangents of V and
+w can tell: V h(w) V^H sends the same ones for h(w) = 1, where the answer is 0, plus a part for the
+diagonal only. So `Determined` refuses those cotangents instead of returning a wrong number.
 
 Values count as equal when they differ by less than rounding makes of equal ones.
 """

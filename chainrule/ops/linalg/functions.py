@@ -73,9 +73,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     """The norm of matrices.
 
     Shapes: (..., m, n) -> (..., 1, 1) if keepdims; (..., m, n) -> (...).
-    `ord`: "fro" (or None), the root of the sum of squares; "nuc", the sum of singular values; 2 and
-    -2, the largest and smallest of them; 1 and -1, the largest and smallest sum of absolute values
-    of a column; inf and -inf, of a row. Where several attain it they share the gradient.
+    `ord` "fro" (or None) is the root of the sum of squares, "nuc" the sum of singular values; 2 and
+    -2 are the largest and smallest of these. 1 and -1 are the largest and smallest sum of absolute
+    values of a column, inf and -inf those of a row. Several that attain it share the gradient.
     """
     x = matrices("matrix_norm", x)
     if ord is None or ord == "fro":

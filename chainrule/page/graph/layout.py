@@ -3,9 +3,9 @@
 Layers by longest path from the result; crossings reduced by barycenter sweeps (Sugiyama, Tagawa,
 Toda, "Methods for visual understanding of hierarchical system structures", 1981). Coordinates
 within a layer are a least squares problem, as in Gansner, Koutsofios, North, Vo, "A technique for
-drawing directed graphs", 1993, whose weights keep long edges straight: each box wants to be where
-its neighbours are, boxes keep their order and their distance, and that is solved exactly, layer by
-layer, by pooling adjacent violators (Ayer et al., 1955).
+drawing directed graphs", 1993, whose weights keep long edges straight. Each box wants to be where
+its neighbours are; boxes keep their order and their distance. The problem is solved exactly, layer
+by layer, by pooling adjacent violators (Ayer et al., 1955).
 
 Two axes: `along` goes from layer to layer, `across` within one. Nothing here knows of text or SVG.
 """

@@ -1,5 +1,5 @@
 // What one element of a contribution consists of: products of an upstream element and a local
-// derivative, and the rounding of whoever added them up. chainrule/traces/terms.py says the same.
+// derivative, and the rounding of whoever added them up. chainrule/traces/local_derivatives/terms.py says the same.
 import {forEachIndex, isArray, ravel, ravelFrom, sizeOf, unravel} from "./arrays.mjs";
 
 // The letters of an input that is added to a product.

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from chainrule.traces.probes import NotCheckedError
+from chainrule.traces.certificates.probes import NotCheckedError
 from chainrule.traces.pytorch.calls import TorchCall, is_float
 from chainrule.verify.pytorch.calls import subject_of_call
 from chainrule.verify.subject import Subject

@@ -19,8 +19,8 @@ import numpy as np
 from chainrule.errors import ChainruleError
 from chainrule.ops import families
 from chainrule.ops.families import Elementwise
-from chainrule.traces.formulas import formula_of
-from chainrule.traces.jacobians import local_of
+from chainrule.traces.local_derivatives.formulas import formula_of
+from chainrule.traces.local_derivatives.jacobians import local_of
 from chainrule.traces.pytorch.calls import TorchCall
 from chainrule.traces.trace import NO_FACTOR, Factor, Local, Product
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from chainrule.traces.keeping import is_array
+from chainrule.traces.local_derivatives.sparse import Rule, sparse_form
 from chainrule.traces.pytorch.calls import as_list, is_python_function
 from chainrule.traces.pytorch.forms import stated_form
 from chainrule.traces.pytorch.graph import Event
-from chainrule.traces.sparse import Rule, sparse_form
 from chainrule.traces.trace import NO_FACTOR, Factor, Local, Opaque, Product, Scatter
 
 _torch: Any = torch

@@ -10,8 +10,8 @@ from typing import Any, final
 
 import torch
 
+from chainrule.traces.certificates.probes import CustomFunctionCall
 from chainrule.traces.keeping import Keeper
-from chainrule.traces.probes import CustomFunctionCall
 from chainrule.traces.pytorch.calls import as_list
 from chainrule.traces.pytorch.graph import TorchGraph, all_below
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node

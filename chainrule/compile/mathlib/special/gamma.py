@@ -1,9 +1,9 @@
 """The logarithm of the gamma function, its derivative, and the derivatives of that (float64).
 
-From 3 on Stirling's series with a minimax polynomial for its tail (DLMF 5.11.1, 5.11.2); to 3 a
-polynomial times the zeros; near 0 by the recurrence; on the left by reflection (DLMF 5.5.3, 5.5.4),
-for which the code jumps over that part if no lane needs it. Near the zeros on the left a result is
-right to some units of the parts that cancel there.
+From 3 on Stirling's series with a minimax polynomial for its tail (DLMF 5.11.1, 5.11.2); up to 3 a
+polynomial times the zeros; near 0 by the recurrence. On the left by reflection (DLMF 5.5.3, 5.5.4),
+which the code jumps over if no lane needs it. Near the zeros on the left a result is right to some
+units of the parts that cancel there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What compiled code depends on beside its program: sources, versions, the processor.
 
 To read 400 files and to load LLVM takes longer than to load most code. So both are done once. What
-they say is remembered in the cache's folder, under what tells that it is as it was: the sizes and
-times of all files, the start of the system, and what the system says of its processor.
+they say is remembered in the cache's folder. Its key tells whether anything has changed: the sizes
+and times of all files, the start of the system, and what the system says of its processor.
 """
 
 from __future__ import annotations

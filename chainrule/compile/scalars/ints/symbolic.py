@@ -1,9 +1,9 @@
 """Ints that write down what is done to them: one recording then stands for many ints.
 
-Arithmetic gives more of them. What Python has to know at once (a branch, a `range`, a key of a
-dictionary) it is told, and the answer becomes a condition: for ints that meet all conditions the
-function does what it did when it was recorded. An index into a list of Values is no condition but
-data: the entry is chosen anew in each call (see `gather`).
+Arithmetic gives more of them. Python gets an answer where it has to know one at once: at a branch,
+in a `range`, as a key of a dictionary. The answer becomes a condition. For ints that meet all
+conditions the function does what it did when it was recorded. An index into a list of Values is no
+condition but data: the entry is chosen anew in each call (see `gather`).
 """
 
 # What meets an int in a user's program may be anything.

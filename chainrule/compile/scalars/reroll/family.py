@@ -17,8 +17,8 @@ others for other sizes."""
 @final
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`, and where in its memory, as a
-    map of the coordinates and of how often a run was repeated before; whether it has a gradient."""
+    """An operand: the number of a family, or `LEAVES` or `CONSTANTS`; whether it has a gradient;
+    and where it lies, as a map of the coordinates and of how often a run was repeated before."""
 
     source: int
     at: Map

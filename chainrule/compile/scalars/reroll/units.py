@@ -59,9 +59,10 @@ class Recorded(Protocol):
 @final
 @dataclass(slots=True)
 class Unit:
-    """What one number is: the row `op` of one term, its operands' places, of which `need` has a bit
-    for those with a gradient; or the `SUM` of terms of one place each, or two for a product; or the
-    `LARGEST` of terms, which has no gradient; or a `GATHER`, the tape's of the number `gather`."""
+    """What one number is. It is the row `op` of one term, its operands' places, of which `need` has
+    a bit for those with a gradient. Or it is the `SUM` of terms of one place each, or two for a
+    product; or the `LARGEST` of terms, which has no gradient; or a `GATHER`, the tape's of the
+    number `gather`."""
 
     place: int
     op: str

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.traces.certificates.probes import Probes
 from chainrule.traces.check import sums_differ
-from chainrule.traces.probes import Probes
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace, unchecked
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def add_certificates(trace: Trace, ops: Sequence[Any], *, all_of_it: bool = Fals
 
     Single elements, and gradients of long programs, are left out unless `all_of_it` is asked for.
     """
-    from chainrule.traces.differences import contribution_certificate  # which takes time to load
+    from chainrule.traces.certificates.differences import (
+        contribution_certificate,  # which takes time to load
+    )
 
     probes = Probes(trace, ops)
     single = 0
@@ -64,7 +66,7 @@ def _of_gradients(
     trace: Trace, sweep: Sweep, probes: Probes, all_of_it: bool
 ) -> dict[int, Certificate]:
     """The certificates of the gradients that messages add up to."""
-    from chainrule.traces.differences import gradient_certificate, runs_needed
+    from chainrule.traces.certificates.differences import gradient_certificate, runs_needed
 
     nodes = dict.fromkeys([m.target for m in sweep.messages if m.contribution is not None])
     if not all_of_it and runs_needed(trace, sweep) > MOST_RUNS:
