@@ -150,7 +150,7 @@ def _by_place(shape: tuple[int, ...]) -> Iterator[Where]:
             yield from _with_rest(f"{where} the diagonal of axes {a} and {b}", of(*index[[a, b]]))
     for first in range(len(shape)):
         inside = (index[first:] > 0) & (index[first:] < last[first:])
-        yield from _with_rest("the border", ~inside.all(axis=0))
+        yield from _with_rest("the border", ~np.asarray(inside.all(axis=0)))
     for axis, extent in enumerate(shape):
         for cut in range(1, extent - 1):
             yield from _with_rest(f"index {cut} and above along axis {axis}", index[axis] >= cut)

@@ -122,7 +122,7 @@ class OtherPoints:
                     says = f"right at multiples of the captured sizes, wrong at {point}"
                     self.run.behaves("lengths", k, says, point=point)
                 else:
-                    self.run.skip(point, "the forward works there, and nowhere near, by chance")
+                    self.run.skip(point, "that the forward works there is by chance")
                 self.run.doubt(point, k)
 
     @cached_property
