@@ -46,9 +46,6 @@ class Parameter:
     """Other ways to the very same array (tied weights, a network's list of all parameters)."""
     grad_also: tuple[Way, ...] = ()
     """Other ways to the very same gradient."""
-    key: str | None = None
-    """What a property that lists the parameters calls it, where gradients come back in these words:
-    `params["W1"]` for `first.W`."""
 
     @property
     def name(self) -> str:
@@ -61,8 +58,6 @@ class Parameter:
     @property
     def names(self) -> list[str]:
         """What its gradient may be called after: without the indices of lists that lead to it."""
-        if self.key is not None:
-            return [self.key]
         return list(dict.fromkeys([*names_on(self.way)[-1:], self.name]))
 
     @property
@@ -109,10 +104,9 @@ def find(
     taken = {g for g in grads.values() if g is not None}
     found: dict[str, Parameter] = {}
     seen: dict[int, str] = {}
-    keys = _keys(before, returned)
     held = [
-        Parameter(way, grads[way], grad_also=_other_ways(grads[way], arrays), key=keys.get(id(x)))
-        for way, x in arrays.items()
+        Parameter(way, grads[way], grad_also=_other_ways(grads[way], arrays))
+        for way in arrays
         if way not in taken and not _is_gradient(way, arrays)
     ]
     named = gradients_by_name(held, returned)
@@ -132,26 +126,6 @@ def find(
         seen[id(x)] = p.name
         found[p.name] = p
     return {k: replace(p, grad=_place_to_look(p, grads, left)) for k, p in found.items()}
-
-
-def _keys(owner: Any, returned: Sequence[Returned]) -> dict[int, str]:
-    """What a property calls the arrays of an object, `params` say, by their identities; nothing if
-    no gradient that came back is called so."""
-    found: dict[int, str] = {}
-    cls = cast(Any, type(owner))
-    for name in dir(cls):
-        if not _CONTAINER.match(name) or not isinstance(getattr(cls, name, None), property):
-            continue
-        try:
-            told = getattr(owner, name)
-        except Exception:  # Whatever it needs is not there yet.
-            continue
-        entries = cast("dict[Any, Any]", told) if isinstance(told, dict) else {}
-        texts = {k: x for k, x in entries.items() if isinstance(k, str) and is_float(x)}
-        called = [names_on(r.way)[-1] for r in returned if names_on(r.way)]
-        if any(gradient_of(k, list(texts)) is not None for k in called):
-            found |= {id(x): k for k, x in texts.items()}
-    return found
 
 
 def _place_to_look(
@@ -281,7 +255,7 @@ def _of_shapes(held: Sequence[Any], spare: Sequence[Returned]) -> list[bool]:
 def _is_likely(p: Parameter, grads: Mapping[Way, Way | None], spare: bool) -> bool:
     """Whether an array without a gradient is a parameter all the same: it is called like one, and
     there are other gradients, beside it or (`spare`) returned under no name of an array."""
-    if p.key is not None or any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
+    if any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
         return True
     others = [w for w, g in grads.items() if g is not None and w.parent == p.way.parent]
     called = names_on(p.way)[-1:]

@@ -51,41 +51,27 @@ def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) 
     of_x = [(a - y_axes, b - y_axes) for a, b in swaps if a >= y_axes]
     of_y = [(a, b) for a, b in swaps if b < y_axes]
     mixed = [(a, b - y_axes) for a, b in swaps if a < y_axes <= b]
-    name, ndims = case.input, (len(case.jacobians.y_shape), len(case.jacobians.x_shape))
-    said = _swaps_in_words(of_x, of_y, mixed)
-    because = f"A equals N with {said}, leaving {left:.0e} of the difference"
+    name, less = case.input, len(case.jacobians.x_shape) - y_axes
+    rows = [f"axis {a} of y and axis {b} of x" for a, b in mixed]
+    rows += [f"axes {a} and {b} of {name}_bar" for a, b in of_x]
+    rows += [f"axes {a} and {b} of g" for a, b in of_y]
+    what = " and ".join(rows)
+    because = f"A equals N with {what} swapped, leaving {left:.0e} of the difference"
     if mixed:
         formula = f"apply the transposed of what is applied to g for {name}_bar (W.T for W)"
-        return guess(
-            "transposed",
-            6.0,
-            because,
-            "the backward applies J where J^T belongs",
-            left=left,
-            formula=formula,
-        )
+        detail = "the backward applies J where J^T belongs"
+        return guess("transposed", 6.0, because, detail, left=left, formula=formula)
     # One axis more or less means that a sum or a broadcast decides where elements go.
-    reduces = (of_y and not of_x and ndims[0] > ndims[1]) or (
-        of_x and not of_y and ndims[0] < ndims[1]
-    )
-    what = [f"axes {a} and {b} of {name}_bar" for a, b in of_x]
-    what += [f"axes {a} and {b} of g" for a, b in of_y]
+    reduces = less < 0 if not of_x else less > 0 and not of_y
     return guess(
         "wrong_axis" if reduces else "transposed",
         5.0,
         because,
-        f"{' and '.join(what)} are swapped",
+        f"{what} are swapped",
         left=left,
-        formula=f"swap {' and '.join(what)}" + (": reduce along the other axis" if reduces else ""),
+        formula=f"swap {what}" + (": reduce along the other axis" if reduces else ""),
         mend=_swap_back(of_x, of_y),
     )
-
-
-def _swaps_in_words(of_x: Sequence[Swap], of_y: Sequence[Swap], mixed: Sequence[Swap]) -> str:
-    words = [f"axes {a}, {b} of x swapped" for a, b in of_x]
-    words += [f"axes {a}, {b} of y swapped" for a, b in of_y]
-    words += [f"axis {a} of y and axis {b} of x swapped" for a, b in mixed]
-    return " and ".join(words)
 
 
 def _swap_back(of_x: Sequence[Swap], of_y: Sequence[Swap]) -> Mend:
@@ -142,23 +128,21 @@ def _ties(case: Case, zero: Array, shape: Sequence[int]) -> set[Swap]:
 
 
 def _other_axis(case: Case, lost: set[Swap], new: set[Swap]) -> Guess:
-    (y_axis, x_axis), name = min(lost), case.input
-    prediction = _tied_elsewhere(case, (y_axis, x_axis), new)
+    prediction = _tied_elsewhere(case, min(lost), new)
     exact = prediction is not None and case.explains(prediction)
+    left = case.unexplained(prediction) if exact and prediction is not None else 0.0
     summed = ", ".join(sorted({str(a) for a, _ in lost}))
-    right = f"; the sum that belongs there goes along axis {min(new)[0]}" if new else ""
     because = (
         f"elements that differ along axis {summed} do not meet in the forward, but do in the "
-        f"backward{right}"
+        "backward"
     )
-    if exact and prediction is not None:
-        because += f"; this leaves {case.unexplained(prediction):.0e} of the difference"
+    because += f"; this leaves {left:.0e} of the difference" if exact else ""
     return guess(
         "wrong_axis",
         4.0 if exact else 8.5,
         because,
-        f"{name}_bar is summed along axis {summed}",
-        left=case.unexplained(prediction) if exact and prediction is not None else 0.0,
+        f"{case.input}_bar is summed along axis {summed}",
+        left=left,
         formula=f"do not sum along axis {summed}"
         + (f": sum along axis {min(new)[0]} instead" if new else ""),
     )
@@ -199,24 +183,13 @@ def exchange(case: Case) -> Iterator[Guess]:
     """Guesses for a gradient that is another input's."""
     for other in case.others():
         x = np.asarray(case.xs[other])
-        if (
-            x.shape != case.jacobians.x_shape
-            or x.size > _MOST
-            or not case.subject.inputs[other].wanted
-        ):
+        wanted = case.subject.inputs[other].wanted
+        if x.shape != case.jacobians.x_shape or x.size > _MOST or not wanted:
             continue
-        theirs = _jacobian_of_other(case, other)
+        theirs = measure.jacobian(case.subject, case.xs, other, case.jacobians.output)
         if theirs.shape == case.A.shape and case.explains(theirs):
             yield _exchange(case, other, case.unexplained(theirs))
             return
-
-
-def _jacobian_of_other(case: Case, other: int) -> Array:
-    for j in case.evidence.jacobians:
-        same = len(j.xs) == len(case.xs) and all(a is b for a, b in zip(j.xs, case.xs, strict=True))
-        if j.input == other and j.output == case.jacobians.output and same:
-            return j.numeric
-    return measure.jacobian(case.subject, case.xs, other, case.jacobians.output)
 
 
 def _exchange(case: Case, other: int, left: float) -> Guess:

@@ -87,34 +87,21 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
 
 
 def _guesses_of_axis(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
-    name = case.input
-    shared = len(case.jacobians.x_shape) < len(case.jacobians.y_shape) or (
-        case.jacobians.x_shape != case.jacobians.y_shape and 1 in case.jacobians.x_shape
-    )
+    name, y_shape, x_shape = case.input, case.jacobians.y_shape, case.jacobians.x_shape
+    shared = len(x_shape) < len(y_shape) or (x_shape != y_shape and 1 in x_shape)
     because = (
         f"of the contributions to each element of {name}_bar along axis {axis} of g only the "
         f"{which} is there; {share:.0%} of N is zero in A"
     )
     formula = f"add up the contributions to {name}_bar along axis {axis} of g"
-    overwritten = guess(
-        "overwritten",
-        2.2 if which == "last" or not shared else 2.4,
-        because,
-        f"each contribution to {name}_bar replaces the one before",
-        formula=formula + " (`+=`)",
-        apart="a loop over this axis overwrites; an index into it takes one element",
-    )
-    not_summed = guess(
-        "not_summed",
-        2.3,
-        because,
-        f"{name} was broadcast along axis {axis}; one element of g is taken, not their sum",
-        formula=formula + f": .sum(axis={axis})",
-        apart="an index into this axis takes one element; a loop over it overwrites",
-    )
-    yield overwritten
+    apart = "a loop over this axis overwrites; an index into it takes one element"
+    detail = f"each contribution to {name}_bar replaces the one before"
+    rank = 2.2 if which == "last" or not shared else 2.4
+    yield guess("overwritten", rank, because, detail, formula=f"{formula} (`+=`)", apart=apart)
     if shared:
-        yield not_summed
+        detail = f"{name} was broadcast along axis {axis}; one element of g is taken, not their sum"
+        formula += f": .sum(axis={axis})"
+        yield guess("not_summed", 2.3, because, detail, formula=formula, apart=apart)
 
 
 _FEW = 6
@@ -143,16 +130,16 @@ def coupling(case: Case) -> Iterator[Guess]:
     if left > case.slack(c) or case.explains(c * case.N, c):
         return
     known = named_factors(case, c, partial(_factor_at, case))
-    what = "sign" if constants.is_near(c, -1.0) else "factor"
+    flipped = constants.is_near(c, -1.0)
     says = f"{known[0].text} = {c:.4g}" if known else f"{c:.6g}"
     yield guess(
-        what,
-        5.2 if what == "sign" or known else 11.5,
+        "sign" if flipped else "factor",
+        5.2 if flipped or known else 11.5,
         f"off the diagonal A = {c:.6g} N, on it not, leaving {left:.0e} of the difference",
         f"what couples the elements of {case.input} has "
-        + ("the wrong sign" if what == "sign" else f"the factor {says}"),
+        + ("the wrong sign" if flipped else f"the factor {says}"),
         left=left,
-        formula=f"{'turn the sign of' if what == 'sign' else f'divide by {says}'} the term of "
+        formula=f"{'turn the sign of' if flipped else f'divide by {says}'} the term of "
         f"{case.input}_bar that sums over elements",
     )
 

@@ -22,10 +22,6 @@ from chainrule.verify.tolerances import ROUGH, SAME
 _HALVINGS = 40
 _FAR = 8.0
 """How far to look for a jump where the forward is constant."""
-_NEAR = 0.05
-"""No made-up gradient is as near to the slope."""
-_TREND = 0.3
-"""A made-up gradient is so much nearer to the trend than to the slope."""
 _DIRECTIONS = 8
 
 
@@ -101,18 +97,19 @@ def is_straight_through(
     gs: Sequence[Array],
     told: float,
 ) -> bool:
-    """Whether the forward jumps along t and the backward follows its trend instead of its slope.
+    """Whether the forward jumps along t and the gradient is made up for that.
 
     `told` is <J^T g, t> by the backward. Where the forward is constant between its jumps any
-    gradient is made up. Where it is not, a gradient that is no trend either is wrong: one that is,
-    is so along every direction; or the step of a quantizer (see `_scales_a_step`).
+    gradient is made up. Where it is not, that of the step of a quantizer may be.
     """
-    slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
-    if slope <= SAME * abs(told):
+    if _is_constant(along, gs, told):
         return _jumps_anywhere(run, base, k, t)
-    if not _jumps(run, base, {k: t}, 1.0):
-        return False
-    return _scales_a_step(run, base, k) or _follows_trend(run, base, k)
+    return _jumps(run, base, {k: t}, 1.0) and _scales_a_step(run, base, k)
+
+
+def _is_constant(along: Sequence[Slope], gs: Sequence[Array], told: float) -> bool:
+    slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
+    return slope <= SAME * abs(told)
 
 
 def _jumps_anywhere(run: Run, base: Base, k: int, t: Array) -> bool:
@@ -158,35 +155,8 @@ def _is_step(run: Run, base: Base, k: int) -> bool:
     gives a gradient all the same."""
     gs, t = cotangents.random(run, base), tangent(run.rng, base.xs[k])
     told = _along(run.pull(base.xs, gs)[k], t)
-    along = slopes(run, base, {k: t})
-    slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
-    return slope <= SAME * abs(told) and _jumps_anywhere(run, base, k, t)
-
-
-def _follows_trend(run: Run, base: Base, k: int) -> bool:
-    """Whether the backward is far nearer to the trend of the forward than to its slope, taken over
-    several directions and cotangents: along one it could be so by chance."""
-    off_trend = off_slope = sent = 0.0
-    for _ in range(_DIRECTIONS):
-        t, gs = tangent(run.rng, base.xs[k]), cotangents.random(run, base)
-        trend, bar = _trend(run, base, k, t, gs), run.pull(base.xs, gs)[k]
-        if trend is None or bar is None or bar.shape != t.shape:
-            return False
-        told = inner(bar, t)
-        slope = sum([inner(g, s.value) for g, s in zip(gs, slopes(run, base, {k: t}), strict=True)])
-        off_trend += (told - trend) ** 2
-        off_slope += (told - slope) ** 2
-        sent += told**2
-    return off_slope > _NEAR**2 * sent and off_trend < _TREND**2 * off_slope
-
-
-def _trend(run: Run, base: Base, k: int, t: Array, gs: Sequence[Array]) -> float | None:
-    """The slope over a step as large as the input itself."""
-    try:
-        up, down = [run.forward(perturbed(base.xs, {k: t}, h)) for h in (0.5, -0.5)]
-    except UnusableError:
-        return None
-    return sum([inner(np.asarray(g), p - m) for g, p, m in zip(gs, up, down, strict=True)])
+    constant = _is_constant(slopes(run, base, {k: t}), gs, told)
+    return constant and _jumps_anywhere(run, base, k, t)
 
 
 def _jumps(run: Run, base: Base, ts: Mapping[int, Array], far: float) -> bool:

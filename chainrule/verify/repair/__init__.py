@@ -15,7 +15,6 @@ from time import process_time
 from weakref import WeakKeyDictionary
 
 from chainrule.verify.diagnose.edits import PLAIN
-from chainrule.verify.diagnose.text.forward import may_change
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
@@ -108,7 +107,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         return
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
-    kept = "stale" in codes or _from_forward(finding) or may_change(evidence.subject.place)
+    kept = "stale" in codes
     found = _in_forward(posed, codes) if kept else []
     if not any(r.whole and r.cost <= PLAIN_COST and "stale" in r.codes for r in found):
         found += _in_backward(posed, codes)
@@ -130,11 +129,6 @@ def _is_misplaced(posed: Problem, found: Repaired, named: list[str]) -> bool:
     if forward is None or place is None or place.function != forward.function.__qualname__:
         return False
     return any(code in _OF_FORMULAS for code in (*found.codes, *named))
-
-
-def _from_forward(finding: Finding | None) -> bool:
-    """Whether the forward's text was found to keep something else than the backward reads."""
-    return finding is not None and any("kept" in n.detail for n in finding.names)
 
 
 def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:

@@ -84,19 +84,16 @@ def _search(posed: Problem, search: Search) -> Iterator[Repaired]:
 
 
 def _meant_versions(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
-    """Versions that are right at every target; after them those that raise, as the user's does, at
-    sizes for which nobody may have made it; then those that are wrong at other sizes only, of which
-    the full examination says whether anybody meant these."""
-    later, last = list[Version](), list[Version]()
+    """Versions that are right at every target; after them those that are wrong at other sizes only,
+    of which the full examination says whether anybody meant these."""
+    later = list[Version]()
     for version in found:
         function, inputs = version.draft.compiled(), set(version.mended)
         if posed.right(function, inputs):
             yield version
-        elif posed.unmeant and posed.right(function, inputs, everywhere=False):
+        elif len(later) < FULL_CHECKS and posed.right_as_it_is(function, inputs):
             later.append(version)
-        elif len(last) < FULL_CHECKS and posed.right_as_it_is(function, inputs):
-            last.append(version)
-    yield from (*later, *last)
+    yield from later
 
 
 def _examine_version(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:

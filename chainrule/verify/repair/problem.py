@@ -66,9 +66,6 @@ class Problem:
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
     forwards: dict[int, Forward] = field(default_factory=dict[int, Forward])
     """What `truth` has measured, by target."""
-    unmeant: frozenset[Target] = frozenset()
-    """Of other sizes, those at which the user's own backward raises: nobody may have made it for
-    them, as where a length is that of four gates."""
     failures: Failures = field(default_factory=Failures)
     """Of rules that raised while it was worked on."""
     untouched: list[str] = field(default_factory=list[str])
@@ -87,12 +84,9 @@ class Problem:
         self.runs += 1
         return target.run(subject)
 
-    def right(
-        self, function: Callable[..., Any], inputs: set[int], everywhere: bool = True
-    ) -> bool:
-        """Whether the gradients of `inputs` are right at all targets, or at all that are meant."""
-        meant = [t for t in self.targets if everywhere or t not in self.unmeant]
-        return self.right_at(meant, function, inputs)
+    def right(self, function: Callable[..., Any], inputs: set[int]) -> bool:
+        """Whether the gradients of `inputs` are right at all targets."""
+        return self.right_at(self.targets, function, inputs)
 
     def right_as_it_is(self, function: Callable[..., Any], inputs: set[int]) -> bool:
         """Whether they are at all targets of the sizes that the first one has."""
@@ -131,13 +125,11 @@ def problem(evidence: Evidence) -> Problem | None:
     if (source := subject.source) is None:
         return None
     found = Problem(subject, source, [], _off(evidence))
-    wrong, others, raised = list[Target](), list[Target](), list[Target]()
+    wrong, others = list[Target](), list[Target]()
     start = process_time()
     for plain in _targets(evidence):
         t = _among_calls(evidence, plain)
-        x_bars = found.run(subject, t)
-        errors = t.errors(x_bars)
-        raised += [t] if x_bars is None else []
+        errors = t.errors(found.run(subject, t))
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
         late = bool(wrong) and process_time() - start > SECONDS_FOR_POINTS
         if late or (len(wrong) >= 2 and len(wrong) + len(others) >= POINTS):
@@ -146,7 +138,6 @@ def problem(evidence: Evidence) -> Problem | None:
     wrong = [t for t in wrong if _size(t) > EXACT * most] or wrong
     found.targets = [*wrong, *others[:POINTS]]
     found.posed = bool(wrong)
-    found.unmeant = _unmeant(wrong, others, raised)
     return found if found.targets else None
 
 
@@ -165,15 +156,6 @@ def _off(evidence: Evidence) -> dict[int, float]:
         if t.input in found and t.verdict == "wrong":
             found[t.input] = max(found[t.input], t.error)
     return found
-
-
-def _unmeant(wrong: list[Target], others: list[Target], raised: list[Target]) -> frozenset[Target]:
-    """Of the targets at which the backward raised, those of shapes at which it never ran; none if
-    it is wrong there only."""
-    ran = [t for t in [*wrong, *others] if t not in raised]
-    shapes = [_shapes(t) for t in ran]
-    here = [t for t in raised if _shapes(t) not in shapes]
-    return frozenset(here) if any(t in wrong for t in ran) else frozenset()
 
 
 def _shapes(target: Target) -> list[tuple[int, ...]]:

@@ -69,42 +69,6 @@ def changes(place: Place | None) -> list[Change]:
     return [*found, *_in_loops(function)]
 
 
-def may_change(place: Place | None) -> bool:
-    """Whether the function at `place` writes into an array by another name than that which is kept:
-    `out = act`, then `out *= u`. The text cannot tell whether it is the same memory."""
-    function = function_at(place)
-    if function is None:
-        return False
-    statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
-    statements.sort(key=lambda s: s.lineno)
-    roots: dict[str, str] = {}
-    kept: set[str] = set()
-    for statement in statements:
-        if any(roots.get(name, name) in kept for name in in_place(statement)):
-            return True
-        kept |= {roots.get(name, name) for name in _names_kept(statement)}
-        for name, other in _renamings(statement):
-            roots[name] = roots.get(other, other)
-    return False
-
-
-def _renamings(statement: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Names that a statement gives to what has one already, or to a part of it."""
-    pairs: list[tuple[ast.expr, ast.expr]] = []
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=some)], value=ast.Tuple(elts=others)):
-            pairs = list(zip(some, others, strict=False))
-        case ast.Assign(targets=[ast.Name() as one], value=other):
-            pairs = [(one, other)]
-        case _:
-            pass
-    for target, value in pairs:
-        base = _base(value)
-        if isinstance(target, ast.Name):
-            known = isinstance(base, ast.Name | ast.Attribute)
-            yield target.id, ast.unparse(base) if known else target.id
-
-
 def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
     """One array for all turns of a loop: kept in each, changed by the next."""
     for loop in ast.walk(function):

@@ -21,19 +21,6 @@ from chainrule.verify.subject import Source
 from chainrule.verify.trees import tree_of
 
 
-def confirmed(run: Run, base: Base, point: Point) -> bool:
-    """Whether the forward works at lengths near those of a point of other sizes as well. A length
-    at which alone it works (what has one element is spread) is none that anybody meant."""
-    changed = _lengths_changed(base, point)
-    return all(
-        any(
-            any(True for _ in renamed_points(run, base, {**changed, n: near}))
-            for near in _near(n, m)
-        )
-        for n, m in changed.items()
-    )
-
-
 def read(run: Run, base: Base, point: Point) -> bool:
     """Whether the forward reads the ends of axes at a point of other sizes, if it does as captured:
     there, or at lengths near those. A fifth gate, of which a cell of four takes no notice, is

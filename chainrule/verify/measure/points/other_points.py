@@ -110,7 +110,7 @@ class OtherPoints:
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False
-        reasons = (intended_sizes.confirmed, intended_sizes.read, intended_sizes.padded_alike)
+        reasons = (intended_sizes.read, intended_sizes.padded_alike)
         return first is None or all(asked(self.run, first, point) for asked in reasons)
 
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
@@ -122,7 +122,7 @@ class OtherPoints:
                     says = f"right at multiples of the captured sizes, wrong at {point}"
                     self.run.behaves("lengths", k, says, point=point)
                 else:
-                    self.run.skip(point, "the forward works there, and nowhere near, by chance")
+                    self.run.skip(point, "that the forward works there is by chance")
                 self.run.doubt(point, k)
 
     @cached_property

@@ -57,7 +57,7 @@ class Lab:
         shapes = [extent(x) for x in self.target.xs]
         for other in self.problem.targets:
             here = [extent(x) for x in other.xs]
-            if here != shapes and other not in self.problem.unmeant:
+            if here != shapes:
                 found = laboratory(self.problem, self.scene.draft, other)
                 return found if found is not None and found.wrong else None
         return None
