@@ -91,6 +91,11 @@ _ROWS: list[tuple[str, str, str]] = [
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
     ("idle_load", "values loaded into themselves", "a copy shares the memory of the original"),
     (
+        "undone",
+        "undone by the step",
+        "what is done to weights by hand does not last, or is not undone",
+    ),
+    (
         "lost_updates",
         "updates are lost",
         "a parameter stays as it is: by rounding, or a copy is changed",
