@@ -93,7 +93,7 @@ _ROWS: list[tuple[str, str, str]] = [
     (
         "undone",
         "undone by the step",
-        "what is done to weights by hand does not last, or is not undone",
+        "weights that were set by hand do not stay so",
     ),
     (
         "lost_updates",

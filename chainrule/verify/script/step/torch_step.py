@@ -22,6 +22,7 @@ from chainrule.verify.pytorch.door import Onlooker, look, look_away
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
+from chainrule.verify.script.step.aliases import shared_spot
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links, Spot, spot_finding
@@ -32,7 +33,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
-from chainrule.verify.script.step.wrong_uses import ROWS, own_mean
+from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,
@@ -231,8 +232,8 @@ class TorchRecorder(Recorder[TorchTape]):
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
         lost = [overwritten_finding(row) for row in self._overwritten]
-        means = [own_mean(place) for place in self._tape.own_means]
-        spots = [spot_finding(spot) for spot in (*self._spots, *means)]
+        shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
+        spots = [spot_finding(spot) for spot in (*self._spots, *shared)]
         return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.place import Place
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import Links, Spot, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
@@ -177,6 +176,9 @@ def stuck_at_zero(links: Links) -> Iterator[Spot]:
         return
     computed = set[int]()
     for entry in links.entries:
+        if entry.name in _TURNED and none.issuperset(entry.inputs):
+            none.update(entry.outputs)
+            continue
         zero = [s for s in entry.connected if s in none or s in computed]
         if not zero or entry.name not in _PASS_ZEROS or not _stays_zero(entry, none):
             continue
@@ -242,10 +244,3 @@ ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
     *AXES, late_masks, own_likeness, repeated_rows, falling_entropy, sums_of_all, stuck_at_zero,
     trained_targets,
 )  # fmt: skip
-
-
-def own_mean(place: Place) -> Spot:
-    """A mean of weights and of what was to be an older copy of them."""
-    says = "both tensors lie in the same memory: what should follow the weights slowly is the "
-    says += "weights themselves, and a mean of both changes nothing"
-    return Spot("idle_load", place, says, "keep a copy of its own: .detach().clone()")

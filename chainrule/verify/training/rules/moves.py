@@ -68,12 +68,7 @@ class _Case(NamedTuple):
     kind: str
     place: Place | None
     times: int
-    count: int = 0
-
-    @property
-    def is_undone(self) -> bool:
-        """Whether it is a constraint."""
-        return self.kind == "undone"
+    copies: int = 0
 
 
 @final
@@ -110,8 +105,8 @@ class Moves(Part):
         Row(
             "accumulation",
             lambda f: f.cases("sum"),
-            "in {times} steps the gradients of {count} copies of the model, each of a mean over "
-            "its own batch, were added up: the gradient is {count} times the mean's",
+            "in {times} steps the gradients of {copies} copies of the model, each of a mean over "
+            "its own batch, were added up: the gradient is {copies} times the mean's",
             "divide the sum by the number of copies",
             unless=(is_seldom,),
         ),
@@ -169,7 +164,8 @@ class Moves(Part):
             return
         now = _values(e.engine, e.params)
         if row.last:
-            row.bound = _set_elements(row.last, now)
+            is_home = not _are_other(row.first, row.last)
+            row.bound = _set_elements(row.last, now) if is_home else ()
             if _is_elsewhere(row.first, row.last, now):
                 self._note("away", e.place)
         elif self._passes:
@@ -255,4 +251,4 @@ def _is_elsewhere(first: Values, last: Values, now: Values) -> bool:
     away, back = float(np.linalg.norm(y - x)), float(np.linalg.norm(z - y))
     left = float(np.linalg.norm(z - x))
     cosine = float((y - x) @ (y - z)) / (away * back)
-    return abs(away - back) < _ALIKE * away and left > 0.01 * away and cosine > -0.2
+    return abs(away - back) < _ALIKE * away and left > 0.01 * away and cosine > 0.1
