@@ -23,7 +23,7 @@ import torch
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
-from chainrule.verify.patches import Patches
+from chainrule.verify.patches import Patches, for_class
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.nested import tensors_in
@@ -196,7 +196,7 @@ class Recomputed(Observer):
 
         self._patches.put(torch.utils.checkpoint, "checkpoint", self._watch)
         level: Any = torch.autograd.Function.__mro__[1]
-        self._patches.put(level, "apply", self._watch_apply)
+        self._patches.put(level, "apply", lambda old: self._watch_apply(old, level))
 
     def step_done(self, step: int) -> None:
         """Compare in one step only."""
@@ -222,13 +222,15 @@ class Recomputed(Observer):
 
         return observed
 
-    def _watch_apply(self, old: Any) -> Any:
+    def _watch_apply(self, old: Any, level: Any) -> Any:
         """`apply` of Functions: what it is given to run may be run again by its backward."""
 
+        run = for_class(old, level, "apply")
+
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._on and not is_library(inspect.getmodule(cls).__dict__.get("__file__", "")):
+            if self._on and not is_library(cls.forward.__code__.co_filename):
                 args = tuple([self._recorded(x) for x in args])
-            return old.__func__(cls, *args, **kwargs)
+            return run(cls, *args, **kwargs)
 
         return classmethod(apply)
 

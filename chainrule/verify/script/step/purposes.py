@@ -60,7 +60,7 @@ def _is_step(part: Slice, cut: Cut) -> bool:
             [s for i in cut.entries for s in part.tape.entries[i].inputs]
         )
     before = [*part.above(cut), *[part.tape.entries[i] for i in cut.entries]]
-    return any(not e.is_float or e.name in STEPS for e in before)
+    return any(not e.is_float or e.name in STEPS or e.is_step for e in before)
 
 
 def _smooth(part: Slice) -> set[int]:

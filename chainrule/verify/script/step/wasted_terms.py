@@ -34,7 +34,8 @@ def terms(part: Slice) -> list[Term]:
         made = [e for e in part.entries if slot in e.outputs]
         place = placed(made[-1].at) if made else None
         roots = part.live_roots_of(slot)
-        if roots and place is not None:
+        is_whole = all(part.tape.roots[r].is_leaf for r in roots)
+        if roots and is_whole and place is not None:  # else it begins before the record
             inner = Slice(part.tape, slot)
             cuts = [(c.place, _ids(part, inner.roots_above(c))) for c in inner.cuts]
             found.append(Term(place, _ids(part, roots), tuple(cuts)))
@@ -71,12 +72,13 @@ def wasted_spots(
     `passes`: all that were seen, by line: a gradient may be used in some steps only.
     """
     found: dict[Spot, None] = {}
+    known = {*map(id, history.names.known()), *history.optimized()}
     for row in rows:
         used = _used(passes.get(row.made.place, [row.made]), history)
         if used and all(term.roots <= used for term in row.terms):
             found |= dict.fromkeys(row.degenerate)
         for term in row.terms if used is not None else ():
-            if used and not term.roots & used:
+            if used and term.roots <= known and not term.roots & used:
                 lost = [at for at, ids in term.cuts if ids & used]
                 found[_spot(term, lost[-1] if lost else None)] = None
     return list(found)

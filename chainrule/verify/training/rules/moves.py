@@ -103,6 +103,15 @@ class Moves(Part):
             unless=(is_seldom,),
         ),
         Row(
+            "overwritten",
+            lambda f: f.cases("last"),
+            "in {times} steps {copies} copies of the model with the same weights have made "
+            "gradients, and the step takes those of one of them: the others are lost",
+            "add them up, and divide the sum by their number",
+            "error",
+            (is_seldom,),
+        ),
+        Row(
             "accumulation",
             lambda f: f.cases("sum"),
             "in {times} steps the gradients of {copies} copies of the model, each of a mean over "
@@ -190,6 +199,11 @@ class Moves(Part):
             abs(k / s.divisor - 1) < _EXACT for k, s in zip(shares, means, strict=True)
         ):
             self._note("sum", gradient_line(e.place) or e.place, len(passes))
+        used = np.flatnonzero(np.abs(shares) > _EXACT)
+        if 1 == len(used) < len(passes) == len(means) and not any(
+            _are_other(passes[0].values, one.values) for one in passes
+        ):
+            self._note("last", gradient_line(e.place) or e.place, len(passes))
         for one in passes[:1]:
             old = any(not _are_other(one.values, version) for version in row.versions)
             if _are_other(one.values, now) and old:
