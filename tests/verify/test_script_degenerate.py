@@ -118,6 +118,30 @@ for step in range(4):
 """
 
 
+SPIKES = """
+class Spike(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, v):
+        ctx.save_for_backward(v)
+        return (v > 0).float()
+    @staticmethod
+    def backward(ctx, g):
+        return g / (1 + 10 * ctx.saved_tensors[0].abs()) ** 2
+net = nn.Linear(6, 4)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(4):
+    v, count = torch.zeros(16, 4), 0
+    for t in range(5):
+        v = 0.9 * v + net(torch.rand(16, 6))
+        s = Spike.apply(v - 0.3)
+        v = v - 0.3 * s.detach()
+        count = count + s
+    opt.zero_grad()
+    F.cross_entropy(count, torch.randint(0, 4, (16,))).backward()
+    opt.step()
+"""
+
+
 def loop(loss: str = FIT, forward: str = PLAIN, batch: str = "16, 6") -> str:
     every = {
         "a": "nn.Linear(6, 8)",
@@ -188,6 +212,9 @@ CASES = {
     "a momentum": ("", MOMENTUM.format("g.clone()")),
     "an average that is the weights": ("idle_load", AVERAGE.format("p.detach()", "lerp_(p, 0.1)")),
     "a copy that is the weights": ("idle_load", AVERAGE.format("p.data", "copy_(p)")),
+    "an average in a name": ("lost_updates", AVERAGE.format(
+        "p.detach().clone()", "detach(); s = 0.9 * s + 0.1 * p")),
+    "a spike that is reset": ("", SPIKES),
     "an average": ("", AVERAGE.format("p.detach().clone()", "lerp_(p, 0.1)")),
 }  # fmt: skip
 

@@ -219,6 +219,8 @@ CASES = {
     "a second step of the same kind": ("", between(AWAY.format(
         f"-{RHO}", f"[p.sub_({RHO}) for p in net.parameters()]"))),
     "a sum of copies' gradients": ("accumulation", copies(SUM)),
+    "the last of the copies' gradients": ("overwritten", copies("gs[-1]")),
+    "the first of them": ("overwritten", copies("gs[0].clone()")),
     "a sum of losses that are means": ("accumulation", copies(SUM, loss="l1_loss")),
     "a mean of copies' gradients": ("", copies(MEAN)),
     "a sum of gradients of sums": ("", copies(SUM, by=", reduction='sum'")),
@@ -234,6 +236,9 @@ CASES = {
     "an adapter that is frozen at 0": ("no_gradient", FROZEN.format("zeros_", "pass", FREEZE)),
     "an adapter's base that is frozen": ("", FROZEN.format("zeros_", "base.requires_grad_(False)", "pass")),
     "a frozen part that is not 0": ("", FROZEN.format("normal_", "pass", FREEZE)),
+    "an attribute of a module": ("no_gradient", THAWED.format("net.parameters()", "pass").replace(
+        "net[0].requires_grad_(False)", "net[0].requires_grad = False")),
+    "a part that stays frozen": ("", THAWED.format(HEADS, "pass")),
     "a part that is thawed for nobody": ("not_optimized", THAWED.format(HEADS, THAW)),
     "a part that is thawed, in the optimizer": ("", THAWED.format("net.parameters()", THAW)),
     "a part that is thawed, and given": ("", THAWED.format(

@@ -55,8 +55,8 @@ def _owner(x: ast.expr) -> str:
 def _made_at(place: Place, pair: tuple[str, str]) -> Place | None:
     """The line of the function that gives one the other."""
     function = function_at(tree_of_file(place.file), place.line)
-    for n in ast.walk(function) if function is not None else ():
-        both = [n.value, *n.targets] if isinstance(n, ast.Assign) else []
-        if both and {ast.unparse(x) for x in both} <= {*pair}:
+    nodes = ast.walk(function) if function is not None else ()
+    for n in [n for n in nodes if isinstance(n, ast.Assign)]:
+        if {ast.unparse(x) for x in (n.value, *n.targets)} <= {*pair}:
             return Place(place.file, n.lineno, place.function)
     return None

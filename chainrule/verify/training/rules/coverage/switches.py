@@ -122,7 +122,7 @@ class _Kept(NamedTuple):
     """A module that was to be frozen, and is trained."""
 
     name: str
-    count: int
+    trained: int
     place: Place | None
     edit: Edit | None
 
@@ -324,7 +324,7 @@ ROWS = (
         "no_gradient",
         _unfrozen,
         "{name}.requires_grad = False sets an attribute of the module, which nothing reads: "
-        "{count} of its parameters are in the optimizer, and are trained",
+        "{trained} of its parameters are in the optimizer, and are trained",
         "{name}.requires_grad_(False)",
         subject="{name}",
         kind="parameters",
