@@ -91,7 +91,8 @@ def for_class(old: Any, level: Any, name: str) -> Callable[..., Any]:
     def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if inner is not None:
             return inner(cls, *args, **kwargs)
-        return getattr(super(level, cls), name)(*args, **kwargs)
+        above = cast("Any", super(level, cls))
+        return getattr(above, name)(*args, **kwargs)
 
     return run
 

@@ -85,7 +85,8 @@ PAIRS = "u, v = net(x), net(x.flip(0))\n    loss = {}"
 UNITS = "F.normalize({}, dim=1)"
 SCORES = (
     "u, v = net(x), net(x.flip(0))\n    p = (u * v).sum(1)\n"
-    "    n = torch.einsum('bd,bkd->bk', u, v.roll(2, 0).unsqueeze(1).repeat(1, 3, 1))\n    loss = {}"
+    "    w = v.roll(2, 0).unsqueeze(1).repeat(1, 3, 1)\n"
+    "    n = torch.einsum('bd,bkd->bk', u, w)\n    loss = {}"
 )
 MOMENTUM = """
 net = nn.Linear(6, 4)

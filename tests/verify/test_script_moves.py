@@ -226,15 +226,20 @@ CASES = {
     "a sum of gradients of sums": ("", copies(SUM, by=", reduction='sum'")),
     "copies of old weights": ("stale", copies(MEAN, "pass", LATER)),
     "copies that are never renewed": ("stale", copies("gs[0]", "pass")),
-    "copies that go on by themselves": ("", copies(MEAN, "[p.data.mul_(0.99) for p in one.parameters()]")),
-    "a line of all batches, by epochs": ("schedule_unit", SCHEDULED.format(LINE.format("total"), "pass", STEP)),
-    "a cosine of all batches, by epochs": ("schedule_unit", SCHEDULED.format(COSINE.format("total"), "pass", STEP)),
-    "a line of all epochs, by batches": ("schedule_unit", SCHEDULED.format(LINE.format("epochs"), STEP, "pass")),
+    "copies that go on by themselves": (
+        "", copies(MEAN, "[p.data.mul_(0.99) for p in one.parameters()]")),
+    "a line of all batches, by epochs": (
+        "schedule_unit", SCHEDULED.format(LINE.format("total"), "pass", STEP)),
+    "a cosine of all batches, by epochs": (
+        "schedule_unit", SCHEDULED.format(COSINE.format("total"), "pass", STEP)),
+    "a line of all epochs, by batches": (
+        "schedule_unit", SCHEDULED.format(LINE.format("epochs"), STEP, "pass")),
     "a line of all batches": ("", SCHEDULED.format(LINE.format("total"), STEP, "pass")),
     "a cosine of all epochs": ("", SCHEDULED.format(COSINE.format("epochs"), "pass", STEP)),
     "a decay by epochs": ("", SCHEDULED.format("0.9 ** n", "pass", STEP)),
     "an adapter that is frozen at 0": ("no_gradient", FROZEN.format("zeros_", "pass", FREEZE)),
-    "an adapter's base that is frozen": ("", FROZEN.format("zeros_", "base.requires_grad_(False)", "pass")),
+    "an adapter's base that is frozen": (
+        "", FROZEN.format("zeros_", "base.requires_grad_(False)", "pass")),
     "a frozen part that is not 0": ("", FROZEN.format("normal_", "pass", FREEZE)),
     "an attribute of a module": ("no_gradient", THAWED.format("net.parameters()", "pass").replace(
         "net[0].requires_grad_(False)", "net[0].requires_grad = False")),
@@ -246,7 +251,8 @@ CASES = {
     "clipped before it is divided": ("clip_scaled", SCALED.format(f"{CLIP}; {DIVIDE}")),
     "clipped behind that": ("", SCALED.format(f"{DIVIDE}; {CLIP}")),
     "means over tokens": ("accumulation", TOKENS.format("loss / (y >= 0).sum() / len(ys)")),
-    "means over tokens, by number": ("accumulation", TOKENS.format("loss / int((y >= 0).sum()) / 3")),
+    "means over tokens, by number": (
+        "accumulation", TOKENS.format("loss / int((y >= 0).sum()) / 3")),
     "a mean over all tokens": ("", TOKENS.format("loss / total")),
     "run again with other noise": ("recomputed", AGAIN.format("pass", "nn.Dropout(0.5)", "block")),
     "a function run again with other noise": ("recomputed", AGAIN.format(

@@ -247,6 +247,8 @@ class TorchTape(Tape, Recorder):
         x, y = (*args[:2], None, None)[:2]
         if name in _MERGES and isinstance(x, Tensor) and isinstance(y, Tensor):
             same = x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.numel() > 0
+            if name in ("add_", "sub_") and isinstance(x, torch.nn.Parameter):
+                return  # whose memory parameters lie in is looked at by themselves
             if same and (place := placed(here())) is not None:
                 self.aliases[place] = name
 
