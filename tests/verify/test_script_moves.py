@@ -225,7 +225,7 @@ CASES = {
     "a mean of copies' gradients": ("", copies(MEAN)),
     "a sum of gradients of sums": ("", copies(SUM, by=", reduction='sum'")),
     "copies of old weights": ("stale", copies(MEAN, "pass", LATER)),
-    "copies that are never renewed": ("stale", copies("gs[0]", "pass")),
+    "copies that are never renewed": ("stale", copies(MEAN, "pass")),
     "copies that go on by themselves": (
         "", copies(MEAN, "[p.data.mul_(0.99) for p in one.parameters()]")),
     "a line of all batches, by epochs": (
