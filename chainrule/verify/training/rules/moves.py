@@ -237,7 +237,7 @@ def _flat(values: Values) -> Array:
 
 def _differ(x: Array, y: Array) -> bool:
     """Whether more than half of the elements are other ones."""
-    return np.count_nonzero(x != y) > 0.5 * x.size
+    return bool(np.count_nonzero(x != y) > 0.5 * x.size)
 
 
 def _are_other(some: Values, others: Values) -> bool:
