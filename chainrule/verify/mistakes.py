@@ -63,7 +63,11 @@ _ROWS: list[tuple[str, str, str]] = [
         "compared with itself",
         "both sides are one, or of the same parameters",
     ),
-    ("unused", "computed and not used", "nothing comes of derivatives that the step takes"),
+    (
+        "unused",
+        "computed and not used",
+        "nothing comes of a derivative, or of a value with a graph",
+    ),
     ("not_optimized", "not in the optimizer", "a parameter has a gradient but is never updated"),
     ("graph_kept", "graph kept over steps", "something holds the graph of steps that are over"),
     ("first_bad", "first NaN or infinity", "the op at which finite values became others"),
@@ -90,6 +94,11 @@ _ROWS: list[tuple[str, str, str]] = [
     ("wrong_update", "update of no known optimizer", "a small change makes it that of one"),
     ("state_lost", "optimizer made again", "what it keeps of gradients begins anew each time"),
     ("idle_load", "values loaded into themselves", "a copy shares the memory of the original"),
+    (
+        "undone",
+        "undone by the step",
+        "weights that were set by hand do not stay so",
+    ),
     (
         "lost_updates",
         "updates are lost",

@@ -83,5 +83,19 @@ class Patches:
             return None
 
 
+def for_class(old: Any, level: Any, name: str) -> Callable[..., Any]:
+    """A class method that is replaced, as a function of the class that it is called on; `level` is
+    the class where it is replaced, which may only inherit it."""
+    inner: Any = getattr(old, "__func__", None)
+
+    def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if inner is not None:
+            return inner(cls, *args, **kwargs)
+        above = cast("Any", super(level, cls))
+        return getattr(above, name)(*args, **kwargs)
+
+    return run
+
+
 def _space(owner: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", vars(owner))

@@ -55,6 +55,11 @@ ADAPTER = (
     "return self.b(torch.tanh(self.a(x) + F.linear(F.linear(x, self.A), self.B)))",
 )
 GRAPH = "h = self.a(x)\n        s = torch.zeros(4, 8)\n        {}\n        return self.b(s)"
+VAE = (
+    "m, v = self.b(torch.tanh(self.a(x))).chunk(2, -1)\n"
+    "        return m, v, m + {} * torch.randn_like(m)"
+)
+ELBO = "m, v, z = net(X)\n    loss = (z - X[:, :2]).square().mean() + ({}).sum(1).mean()"
 MASKED = SCORES + "        m = {}\n        p = {}\n" + MIX
 
 CASES = {
@@ -85,6 +90,33 @@ CASES = {
     "a mask, and shares that are divided": ("", 3, "",
         MASKED.format("torch.ones(5, 5).tril()",
                       "s.softmax(-1) * m; p = p / p.sum(-1, keepdim=True)"), "10, 5", SQUARE),
+    "a mask of the past": ("axes_mixed", 3, "",
+        MASKED.format("torch.ones(5, 5).tril(-1).bool()",
+                      "s.masked_fill(m, -1e9).softmax(-1)"), "10, 5", SQUARE),
+    "a mask of the past, turned": ("axes_mixed", 3, "",
+        MASKED.format("torch.ones(5, 5).triu()",
+                      "F.softmax(s.masked_fill(m == 0, float('-inf')), dim=-1)"), "10, 5", SQUARE),
+    "a mask of the past, by indices": ("axes_mixed", 3, "",
+        MASKED.format("torch.arange(5)[:, None] > torch.arange(5)[None]",
+                      "torch.softmax(torch.masked_fill(s, m, -1e9), -1)"), "10, 5", SQUARE),
+    "a mask of the future": ("", 3, "",
+        MASKED.format("torch.ones(5, 5).triu(1).bool()",
+                      "s.masked_fill(m, -1e9).softmax(-1)"), "10, 5", SQUARE),
+    "a mask of all others": ("", 3, "",
+        MASKED.format("torch.eye(5).bool()", "s.masked_fill(m, -1e9).softmax(-1)"), "10, 5",
+        SQUARE),
+    "a softmax over queries": ("axes_mixed", 3, "", SCORES + "        p = s.softmax(-2)\n" + MIX,
+        "10, 5", SQUARE),
+    "a softmax over slots, divided": ("", 3, "", SCORES
+        + "        p = s.softmax(-2); p = p / p.sum(-1, keepdim=True)\n" + MIX, "10, 5", SQUARE),
+    "a variance for a deviation": ("wrong_value", 4, "", VAE.format("v.exp()"), 12,
+        ELBO.format("-0.5 * (1 + v - m.square() - v.exp())")),
+    "a variance for a deviation, otherwise written": ("wrong_value", 4, "", VAE.format(
+        "torch.exp(v)"), 12, ELBO.format("0.5 * (m ** 2 + torch.exp(v) - v - 1)")),
+    "a deviation": ("", 4, "", VAE.format("(0.5 * v).exp()"), 12,
+        ELBO.format("-0.5 * (1 + v - m.square() - v.exp())")),
+    "a logarithm of a deviation": ("", 4, "", VAE.format("v.exp()"), 12,
+        ELBO.format("0.5 * (m.square() + (2 * v).exp() - 1) - v")),
     "dropout by hand": ("", 3, "",
         MASKED.format("(torch.rand(5, 5) > 0.1).float()", "s.softmax(-1) * m"), "10, 5", SQUARE),
     "columns of length 1": ("axes_mixed", 3, "", PLAIN, 12, GRAM.format(

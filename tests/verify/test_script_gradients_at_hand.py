@@ -50,13 +50,18 @@ for _ in range(5):
 """
 
 
-def reported(folder: Path, text: str) -> Report:
-    """All that is said of a script, notes as well."""
+def reported(folder: Path, text: str, window: int = 0) -> Report:
+    """All that is said of a script, notes as well; of so many steps what shows late."""
     path = folder / "train.py"
     path.write_text(text, encoding="utf-8")
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         outcome = script.run(
-            script.target(str(path)), steps=4, own=script.OWN, torch=script.TORCH, loop=script.LOOP
+            script.target(str(path)),
+            steps=4,
+            window=window,
+            own=script.OWN,
+            torch=script.TORCH,
+            loop=script.LOOP,
         )
     return outcome.report
 

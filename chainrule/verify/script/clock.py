@@ -8,15 +8,17 @@ other values: the next one says that the step before is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.rules.scales import PATIENCE
 from chainrule.verify.where import Line, here
 
+Origin: TypeAlias = tuple[Line | None, tuple[tuple[int, ...], ...]]
+"""A line on which an optimizer is made, and the shapes of its parameters."""
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
 
@@ -36,8 +38,8 @@ class Steps:
         self._done = done
         self._counts: dict[int, int] = {}
         self._turns: dict[Any, int] = {}
-        self.made_at: set[Line | None] = set()
-        """Lines on which optimizers were made."""
+        self.made_at: set[Origin] = set()
+        """Where optimizers were made, and of what."""
         self._made = False
         self._backwards = 0
         self._passes: dict[Line | None, int] = {}
@@ -60,10 +62,10 @@ class Steps:
         is, these tell."""
         return self._made or self._backwards > 0 or bool(self._counts) or self._derived
 
-    def note_optimizer(self) -> None:
-        """An optimizer was made."""
+    def note_optimizer(self, params: Any = ()) -> None:
+        """An optimizer was made, of parameters."""
         self._made = True
-        self.made_at.add(here())
+        self.made_at.add((here(), shapes_of(params)))
 
     def note_step(self, optimizer: Any) -> None:
         """An optimizer made a step, or skipped one for good."""
@@ -109,6 +111,25 @@ class Steps:
             self._done(step)
 
 
+def listed(params: Any) -> Any:
+    """What an optimizer is given, generators as lists, so that it can be read twice."""
+    if isinstance(params, dict):
+        group = cast("dict[str, Any]", params)
+        return {**group, "params": listed(group.get("params"))}
+    if hasattr(params, "shape") or not isinstance(params, Iterable):
+        return params
+    return [listed(x) for x in cast("Iterable[Any]", params)]
+
+
+def shapes_of(params: Any) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the tensors in nested lists and groups of an optimizer's parameters."""
+    if isinstance(params, dict):
+        params = cast("dict[str, Any]", params).get("params", ())
+    if isinstance(params, list | tuple):
+        return tuple([s for x in cast("list[Any]", params) for s in shapes_of(x)])
+    return (tuple(params.shape),) if hasattr(params, "shape") else ()
+
+
 def _common(counts: Mapping[Any, int]) -> int:
     """How many steps all have made that take part."""
     return max(min(counts.values()), max(counts.values()) // OFTEN)
@@ -126,7 +147,7 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
     known: set[type] = set()
 
     def made(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        steps.note_optimizer()
+        steps.note_optimizer([group["params"] for group in optimizer.param_groups])
         kind: Any = optimizer.__class__
         if kind not in known:
             known.add(kind)

@@ -42,7 +42,11 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     takes them away.
     """
     own = _NativeClock(steps, patches)
-    patches.after(Optimizer, "__init__", lambda *_, **__: steps.note_optimizer())
+
+    def made(_: None, optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+        steps.note_optimizer([group["params"] for group in optimizer.param_groups])
+
+    patches.after(Optimizer, "__init__", made)
     patches.put(Tensor, "backward", lambda f: own.unless_traced(f, counting_pass(f, steps)))
     patches.put(_Run, "__init__", lambda f: own.unless_traced(f, own.count_run(f)))
     for name in ("pull", "push"):

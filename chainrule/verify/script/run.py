@@ -21,11 +21,12 @@ from chainrule.verify.ledger import Skipped
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
+from chainrule.verify.script.clock import Origin, listed, shapes_of
 from chainrule.verify.script.observers import Makers
 from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
-from chainrule.verify.where import Line, here, placed
+from chainrule.verify.where import here, placed
 
 MOST = 4
 """Phases of a script."""
@@ -52,7 +53,7 @@ class Phases:
         self._deliver = deliver
         self._most = most
         self._patches = Patches()
-        self._lines: set[Line | None] = set()
+        self._made: set[Origin] = set()
         self._pid = os.getpid()
         self._is_over = False
         self.sessions: list[Session] = []
@@ -86,7 +87,7 @@ class Phases:
     def waits(self, on: bool) -> None:
         """Wait for an optimizer with which the next phase begins, or no longer."""
         self._patches.undo()
-        self._lines |= self.last.clock.made_at
+        self._made |= self.last.clock.made_at
         if not on or self._is_over or len(self.sessions) >= self._most:
             return
         for kind in _optimizers():
@@ -95,8 +96,10 @@ class Phases:
             )
 
     def _watch_init(self, kind: Any, init: Any) -> Any:
-        def observed(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            if self._patches.on and self._is_new():
+        def observed(optimizer: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+            params = listed(params)
+            args = params, *args
+            if self._patches.on and self._is_new(params):
                 self.last.finish()
                 self._patches.undo()
                 self.begin(placed(here()))
@@ -106,11 +109,11 @@ class Phases:
 
         return observed
 
-    def _is_new(self) -> bool:
-        """Whether an optimizer is made where none has been made."""
-        line = here()
-        is_new = line is not None and line not in self._lines and os.getpid() == self._pid
-        self._lines.add(line)
+    def _is_new(self, params: Any) -> bool:
+        """Whether an optimizer is made where none of such parameters has been made."""
+        origin = here(), shapes_of(params)
+        is_new = origin[0] is not None and origin not in self._made and os.getpid() == self._pid
+        self._made.add(origin)
         return is_new
 
 

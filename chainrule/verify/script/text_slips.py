@@ -62,6 +62,8 @@ def _lost(s: ast.stmt, before: list[ast.stmt], own: set[str]) -> tuple[str, str]
         case ast.BinOp(left=ast.Name(id=first), op=ast.Sub(), right=step) if name == first:
             is_update = of_difference(value, s, before) is not None
             return (name, f"{name} -= {ast.unparse(step)}") if is_update else None
+        case ast.BinOp(op=ast.Add()) if name in _names(value) and _names(value) & own - {name}:
+            return name, f"{name}.copy_({ast.unparse(value)})"  # a mean of both
         case _:
             is_copy = any(last_word(n.func) in _COPIES for n in ast.walk(value) if _is_call(n))
             others = _names(value) & own - {name}

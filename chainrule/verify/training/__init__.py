@@ -21,6 +21,7 @@ from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.given import Assigned, Closures
 from chainrule.verify.training.rules.kept_graphs import Kept
 from chainrule.verify.training.rules.modes import Modes
+from chainrule.verify.training.rules.moves import Moves
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
 from chainrule.verify.training.rules.owners import Owners
@@ -34,7 +35,7 @@ from chainrule.verify.training.rules.shapes import Shapes
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
-    Owners,
+    Owners, Moves,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Closures, Assigned)

@@ -11,6 +11,7 @@ variable its number.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -22,7 +23,7 @@ import torch
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
-from chainrule.verify.patches import Patches
+from chainrule.verify.patches import Patches, for_class
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.nested import tensors_in
@@ -151,8 +152,12 @@ class _Call:
 class _Sums(Seen):
     """Notes what every call gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Any) -> None:
         super().__init__()
+        self.given = [float(t.detach().sum()) for t in tensors_in(given)]
+        """What tells a run from those with other arguments."""
+        self.is_again = torch._C._current_graph_task_id() != -1  # pyright: ignore[reportPrivateUsage]
+        """Whether it is within a backward pass."""
         self.calls: list[_Call] = []
         self.leaves: dict[int, torch.Tensor] = {}
         """Those that require a gradient, by id."""
@@ -190,6 +195,8 @@ class Recomputed(Observer):
         import torch.utils.checkpoint
 
         self._patches.put(torch.utils.checkpoint, "checkpoint", self._watch)
+        level: Any = torch.autograd.Function.__mro__[1]
+        self._patches.put(level, "apply", lambda old: self._watch_apply(old, level))
 
     def step_done(self, step: int) -> None:
         """Compare in one step only."""
@@ -215,28 +222,54 @@ class Recomputed(Observer):
 
         return observed
 
+    def _watch_apply(self, old: Any, level: Any) -> Any:
+        """`apply` of Functions: what it is given to run may be run again by its backward."""
+
+        run = for_class(old, level, "apply")
+
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._on and not is_library(cls.forward.__code__.co_filename):
+                args = tuple([self._recorded(x) for x in args])
+            return run(cls, *args, **kwargs)
+
+        return classmethod(apply)
+
+    def _recorded(self, given: Any) -> Any:
+        """What is given to a Function; if it can be run, so that its runs are compared."""
+        runs: list[_Sums] = []
+        if isinstance(given, torch.nn.Module):
+            if "forward" not in vars(given):
+                self._patches.put(given, "forward", lambda f: self._record_runs(f, runs))
+        elif inspect.isfunction(given) or inspect.ismethod(given):
+            return self._record_runs(given, runs)
+        return given
+
     def _record_runs(self, function: Callable[..., Any], runs: list[_Sums]) -> Callable[..., Any]:
         """The function; what its runs give is noted in `runs`."""
 
+        @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            sums = _Sums()
+            if not self._on:
+                return function(*args, **kwargs)
+            sums, at = _Sums((args, kwargs)), frames()
             try:
                 with modes.within(sums):
                     return function(*args, **kwargs)
             finally:  # a second run is cut short when it has what it needs
                 runs.append(sums)
                 self._seconds += sums.seconds
-                if len(runs) > 1:
-                    self._compare(runs[0].calls, runs[-1].calls)
+                before = [r for r in runs[:-1] if r.given == sums.given and not r.is_again]
+                if sums.is_again and len(before) == 1:
+                    self._compare(before[0].calls, sums.calls, at)
 
         return run
 
-    def _compare(self, first: Sequence[_Call], second: Sequence[_Call]) -> None:
+    def _compare(self, first: Sequence[_Call], second: Sequence[_Call], at: Frames) -> None:
         self._compared += 1
         for a, b in zip(first, second, strict=False):
             error = a.differs(b)
             if not error <= ALLOWED:
-                found = _finding(a, b, error)
+                found = _finding(a, b, error, at)
                 self._found.setdefault(str(found.place), found)
                 return
 
@@ -249,9 +282,13 @@ class Recomputed(Observer):
         return list(self._found.values())
 
 
-def _finding(first: _Call, second: _Call, error: float) -> Finding:
+def _finding(first: _Call, second: _Call, error: float, at: Frames) -> Finding:
+    """`at`: where the second run began; by a backward of the user's, or within the library."""
     made = users_line(first.frames)
-    place = deciding_line(first.frames, second.frames, first.numbers, second.numbers) or made
+    if any(code.co_filename.endswith(_CHECKPOINT) for code, _ in at):
+        place = deciding_line(first.frames, second.frames, first.numbers, second.numbers) or made
+    else:
+        place = users_line(at) or made
     because = (
         f"`{first.name}` gave values of sum {first.sums[0]:.6g} in the forward pass and "
         f"{second.sums[0]:.6g} when the backward pass ran it again"

@@ -163,6 +163,8 @@ def _definition(
         match before[i]:
             case ast.AugAssign(target=target, op=ast.Add() | ast.Sub() as op, value=value):
                 found = value, 1 if isinstance(op, ast.Add) else -1
+                if (x := mean_of(target, value)) is not None:
+                    found = x, found[1]
             case ast.Assign(targets=[target], value=value):
                 found = _other_term(value, name)
             case _:
@@ -171,6 +173,21 @@ def _definition(
             is_own = found is not None and (_has_rate(found[0]) or not _is_called_gradient(core))
             return (found[0], found[1], before[:i]) if is_own and found is not None else None
     return None
+
+
+def mean_of(target: ast.expr, step: ast.expr) -> ast.expr | None:
+    """The gradient `g` whose running mean is kept: `m += rate * (g - m)`; None of others."""
+    match step:
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            for x in (left, right):
+                match x:
+                    case ast.BinOp(left=g, op=ast.Sub(), right=own) if _is_gradient(g):
+                        return g if ast.unparse(own) == ast.unparse(target) else None
+                    case _:
+                        pass
+            return None
+        case _:
+            return None
 
 
 def _whole(target: ast.expr) -> ast.expr:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from chainrule.verify.repair.values.watch import SEE
-from chainrule.verify.script.byhand.claimed_gradient import claimed_gradient, is_held
+from chainrule.verify.script.byhand.claimed_gradient import claimed_gradient, is_held, mean_of
 from chainrule.verify.trees import blocks
 
 Tree = TypeVar("Tree", bound=ast.AST)
@@ -191,7 +191,8 @@ def update_of(statement: ast.stmt, before: Sequence[ast.stmt]) -> Update | None:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add() | ast.Sub() as op, value=value):
             sign = 1 if isinstance(op, ast.Add) else -1
-            return _update(target, value, sign, before)
+            is_mean = mean_of(target, value) is not None
+            return None if is_mean else _update(target, value, sign, before)
         case ast.Expr(value=ast.Call() as call):
             return _of_call(call, before)
         case _:

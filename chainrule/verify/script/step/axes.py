@@ -51,10 +51,21 @@ def normalized_batch(links: Links) -> Iterator[Spot]:
         if axis is None or made is None or not is_product(made):
             continue
         uses = [links.kind_of_axis(e, s, a) for e, s, a in links.products(slot, axis)]
+        if uses and set(uses) == {"keep"} and _is_of_values(links, made):
+            says = f"softmax along axis {axis} of {list(links.shape(slot))}, which is kept: the "
+            says += "next product sums along another axis, along which the shares are no shares"
+            yield from _spot(entry, says, "softmax along the axis that the next product sums over")
         if uses and set(uses) == {"batch"} and _is_batch_of(links, made, axis):
             says = f"softmax along axis {axis} of {list(links.shape(slot))}, which the products "
             says += "before and behind it go through one by one; another axis is summed over"
             yield from _spot(entry, says, "softmax along the axis that the next product sums over")
+
+
+def _is_of_values(links: Links, product: Entry) -> bool:
+    """Whether a product is one of two computed values, as scores of queries and keys are."""
+    roots = links.part.tape.roots
+    computed = [s for s in product.connected if s not in roots]
+    return product.name not in ("linear", "einsum") and len(computed) == len(product.inputs) == 2
 
 
 def _is_batch_of(links: Links, product: Entry, axis: int) -> bool:

@@ -292,6 +292,8 @@ def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
         "derivative": "the derivative goes straight into the loss, which cannot change it so",
         "wasted": "the derivative was taken with a graph of its own, which nothing uses: it was "
         "meant to be trained through",
+        "state": "each turn of a recurrence cuts off what the one before has made: of all its "
+        "calls only the last one trains",
         "loss": "behind the cut the value meets no connected one before the loss: so do targets, "
         "weights, and what is handed to a part that trains by itself",
     }

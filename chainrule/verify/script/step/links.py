@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.tape import Entry, Slot
+from chainrule.verify.script.step.tape import DRAWS, Entry, Slot
 from chainrule.verify.training.rules.finding import finding
 
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",
@@ -20,6 +21,7 @@ _SIGNED = {
     "__add__", "__sub__", "__radd__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
 }  # fmt: skip
 _SCALES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
+_SUMS = {"add", "sub", "__add__", "__sub__", "__radd__", "__rsub__"}
 _MATMULS = {"matmul", "__matmul__", "mm", "bmm"}
 _TRANSPOSES = {"t", "T", "mT", "transpose", "swapaxes", "permute"}
 
@@ -105,6 +107,27 @@ class Links:
                     turned = entry.name == "neg" or (taken and "sub" in entry.name)
                     found[x.number] = -own[0] if turned ^ less else own[0]
         return found
+
+    def is_noisy(self, entry: Entry) -> bool:
+        """Whether a call multiplies a value with noise."""
+        drawn = [x for x in entry.args if not isinstance(x, Slot) and self.part.tape.is_noise(x)]
+        return entry.name in _SCALES and bool(drawn or self._drawn & {*entry.inputs})
+
+    @cached_property
+    def _drawn(self) -> set[int]:
+        return {s for e in self.entries if e.name in DRAWS for s in e.outputs}
+
+    def is_taken_off(self, slot: int, other: int) -> bool:
+        """Whether a value is taken off another one, by sums and differences only."""
+        sums, found = {slot}, {slot, other}
+        for entry in self.entries:
+            if entry.name in _SUMS and entry.is_live and found.intersection(entry.inputs):
+                if sums.intersection(entry.inputs) and len(found & {*entry.inputs}) > 1:
+                    return "sub" in entry.name
+                found.update(entry.outputs)
+                if sums.intersection(entry.inputs):
+                    sums.update(entry.outputs)
+        return False
 
     def kind_of_axis(self, entry: Entry, slot: int, axis: int) -> str:
         """What a product does with an axis of what it is given: "sum", "batch" or "keep"."""

@@ -13,22 +13,32 @@ from __future__ import annotations
 import abc
 import math
 import weakref
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, Generic, TypeVar, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
+from chainrule.verify.place import Place
 from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.idle_terms import idle_terms
+from chainrule.verify.script.step.links import Spot, spot_finding
 from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
 from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused import Unused, unused_derivatives, unused_finding
+from chainrule.verify.script.step.unused import (
+    Unused,
+    unread_values,
+    unused_derivatives,
+    unused_finding,
+)
+from chainrule.verify.script.step.wasted_terms import Sum, wasted_spots
+from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 
@@ -118,6 +128,11 @@ class OneStep(Part):
         self._slices: list[Slice] = []
         """Of all losses of the step."""
         self._unused: list[Unused] = []
+        self._unread: list[Spot] = []
+        self._sums: list[Sum] = []
+        """Losses as they are added up, and the passes from these."""
+        self._passes = defaultdict[Place | None, list[Pass]](list)
+        """All that were seen, by line."""
         self._is_paused = False
         """Whether a backward pass or an optimizer is running."""
         self._derived: dict[int, weakref.ref[Any]] = {}
@@ -163,6 +178,7 @@ class OneStep(Part):
         self.recorder.end()
         if self._step.stepped and self._trial is None:
             self._unused = unused_derivatives(tape, self._slices, tape.consumed)
+            self._unread = list(unread_values(tape, self._slices, tape.consumed))
         self._slices.clear()
         self._parts, self._is_paused, tape.active = (), False, False
         if tape.broken:
@@ -205,7 +221,16 @@ class OneStep(Part):
                 self.recorder.look_after(self._parts, self._step)
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
+        self._note_sums(e)
         self.resume()
+
+    def _note_sums(self, e: events.BackwardEnds) -> None:
+        """What the losses of a pass are the sums of, which gradients of it will be used for."""
+        if (made := self.history.newest) is None or e.error is not None:
+            return
+        self._passes[made.place].append(made)
+        if self._is_paused and self._trial is None:
+            self._sums += [Sum.of(part, made) for part, _ in self._parts]
 
     @on(events.Differentiated)
     def _differentiates(self, e: events.Differentiated) -> None:
@@ -358,4 +383,9 @@ class OneStep(Part):
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
         unused = [unused_finding(row) for row in self._unused if row.is_certain]
-        return [*recorder.findings(self._step), *unused]
+        wasted = wasted_spots(self._sums, self._passes, self.history)
+        return [
+            *recorder.findings(self._step),
+            *unused,
+            *map(spot_finding, [*self._unread, *wasted]),
+        ]

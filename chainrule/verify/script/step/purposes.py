@@ -15,11 +15,13 @@ from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
 
 Purpose = Literal[
-    "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted", "loss"
+    "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted", "state", "loss"
 ]
 """Where a cut value goes: what the cut is for."""
 _ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
 """Calls that give the values that they are given."""
+_TURNS = 3
+"""Of a loop that is a recurrence."""
 _SILENT = ("tensor", "number")
 """Kinds of cuts that do not say that they cut."""
 
@@ -42,6 +44,8 @@ def purpose(part: Slice, cut: Cut) -> Purpose:
         return "derivative"
     if _is_wasted(part, cut):
         return "wasted"
+    if _is_state(part, cut):
+        return "state"
     return "sample" if is_sample(part, cut) else "loss"
 
 
@@ -56,7 +60,7 @@ def _is_step(part: Slice, cut: Cut) -> bool:
             [s for i in cut.entries for s in part.tape.entries[i].inputs]
         )
     before = [*part.above(cut), *[part.tape.entries[i] for i in cut.entries]]
-    return any(not e.is_float or e.name in STEPS for e in before)
+    return any(not e.is_float or e.name in STEPS or e.is_step for e in before)
 
 
 def _smooth(part: Slice) -> set[int]:
@@ -141,6 +145,19 @@ def _is_wasted(part: Slice, cut: Cut) -> bool:
                 return False
             made.update(e.outputs)
     return bool(made)
+
+
+def _is_state(part: Slice, cut: Cut) -> bool:
+    """Whether a state is cut off in each turn of a recurrence, so that of many calls with the same
+    parameters only the last one gets a gradient."""
+    if cut.kind not in ("detach", "data") or len(cut.entries) < _TURNS:
+        return False
+    live = {id(e) for e in part.upstream({part.loss})}
+    for root in part.roots_above(cut):
+        calls = [e for e in part.entries if e.is_live and root in e.connected]
+        if len(calls) > _TURNS and sum(id(e) in live for e in calls) == 1:
+            return True
+    return False
 
 
 def differentiated_roots(part: Slice, cut: Cut) -> set[int]:

@@ -67,6 +67,8 @@ class Entry:
     is_float: bool = False
     whole: tuple[int, ...] = ()
     """Those of the outputs that are whole numbers or truth, of which there is no derivative."""
+    is_step: bool = False
+    """Whether a Function of the user's gave whole numbers: its slope is made up."""
     is_same: bool = False
     """Whether it is a difference that is 0, or a quotient that is 1, in all elements."""
     eps: float = 0.0

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.patches import Patches
-from chainrule.verify.pytorch.door import Onlooker, look, look_away
+from chainrule.verify.patches import Patches, for_class
+from chainrule.verify.pytorch.door import Onlooker, look, look_away, unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
+from chainrule.verify.script.step.aliases import shared_spot
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links, Spot, spot_finding
@@ -32,7 +33,7 @@ from chainrule.verify.script.step.terms import Overwritten, overwritten_finding,
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
-from chainrule.verify.script.step.wrong_uses import ROWS, own_mean
+from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.script.step.zero_slopes import (
     Flat,
     calls_with_zero_slope,
@@ -231,8 +232,8 @@ class TorchRecorder(Recorder[TorchTape]):
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
         lost = [overwritten_finding(row) for row in self._overwritten]
-        means = [own_mean(place) for place in self._tape.own_means]
-        spots = [spot_finding(spot) for spot in (*self._spots, *means)]
+        shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
+        spots = [spot_finding(spot) for spot in (*self._spots, *shared)]
         return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
 
 
@@ -244,23 +245,26 @@ def _is_any(grad: Tensor) -> bool:
 
 def _record_apply(old: Any, level: Any, tape: TorchTape, changes: UntrackedChanges) -> Any:
     """`apply` of Functions as one call; what they compute inside is their own."""
-    inner: Any = getattr(old, "__func__", None)
-
-    def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if inner is not None:
-            return inner(cls, *args, **kwargs)
-        above = cast(Any, super(level, cls))
-        return above.apply(*args, **kwargs)
+    run = for_class(old, level, "apply")
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if not tape.active:
             return run(cls, *args, **kwargs)
 
         out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
+        with unseen():
+            tape.attempt(_note_step, tape, cls, out)
         changes.keep(cls, out)
         return out
 
     return classmethod(apply)
+
+
+def _note_step(tape: TorchTape, kind: Any, out: Any) -> None:
+    """Note whether a Function of the user's has given whole numbers."""
+    last = tape.entries[-1] if tape.entries else None
+    if last is not None and last.name == kind.__name__ and isinstance(out, Tensor):
+        last.is_step = out.is_floating_point() and bool((out == out.round()).all())
 
 
 def _record_grad(grad: Any, tape: TorchTape) -> Any:

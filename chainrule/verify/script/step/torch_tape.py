@@ -73,6 +73,8 @@ def version(t: Any) -> int:
     return t._version
 
 
+_MERGES = frozenset({"lerp_", "add_", "sub_", "copy_", "addcmul_"})
+"""Calls that write one tensor into another."""
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
 """Calls by which values leave as numbers."""
 _PLAIN = frozenset({int, float, bool, str, type(None)})
@@ -114,8 +116,8 @@ class TorchTape(Tape, Recorder):
         self._leaves: set[int] = set()  # slots of leaves that were computed
         self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
         self._aliased: list[Any] = []
-        self.own_means: dict[Place, None] = {}
-        """Where tensors were averaged with themselves."""
+        self.aliases: dict[Place, str] = {}
+        """Where tensors were changed by themselves, and by which call."""
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -224,9 +226,10 @@ class TorchTape(Tape, Recorder):
         """What is known of a call; None if it depends on no leaf, and draws no noise."""
         given: list[Tensor] = []
         kind, grad = call.kind, torch.is_grad_enabled()
+        if kind.writes:
+            self._note_alias(kind.name, call.args)
         if kind.writes and not self._is_recorded(call.args, grad):
             others = tensors_in((call.args[1:], call.kwargs))
-            self._note_own_mean(kind.name, call.args)
             self.consumed.update([s for t in others if (s := self.slot(t)) is not None])
             return None
         some, more = self._arguments(call.args, given), self._arguments(call.kwargs, given)
@@ -239,13 +242,15 @@ class TorchTape(Tape, Recorder):
         entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
         return _Begun(entry, given, None if kind.still else torch.get_rng_state())
 
-    def _note_own_mean(self, name: str, args: Sequence[Any]) -> None:
-        """A mean with what is in the same memory: what is kept is no copy."""
+    def _note_alias(self, name: str, args: Sequence[Any]) -> None:
+        """A value that is changed by what is in the same memory: what is kept is no copy."""
         x, y = (*args[:2], None, None)[:2]
-        if name == "lerp_" and isinstance(x, Tensor) and isinstance(y, Tensor):
+        if name in _MERGES and isinstance(x, Tensor) and isinstance(y, Tensor):
             same = x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.numel() > 0
+            if name in ("add_", "sub_") and isinstance(x, torch.nn.Parameter):
+                return  # whose memory parameters lie in is looked at by themselves
             if same and (place := placed(here())) is not None:
-                self.own_means[place] = None
+                self.aliases[place] = name
 
     def _is_recorded(self, args: Sequence[Any], grad: bool) -> bool:
         """Whether a call that writes to its first argument is recorded."""

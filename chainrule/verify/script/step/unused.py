@@ -6,15 +6,17 @@ outer loss uses the original ones.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape
 from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text.unread import unused_value
 from chainrule.verify.where import placed
 
 
@@ -88,6 +90,23 @@ def _used_instead(tape: Tape, parts: Sequence[Slice], at: int, roots: set[int]) 
         own = [e for e in lines if e.at is not None and e.at[0] is code]
         return placed(next((e for e in own if e in reads), own[0]).at) if own else None
     return None
+
+
+def unread_values(tape: Tape, parts: Sequence[Slice], consumed: set[int]) -> Iterator[Spot]:
+    """Values with a graph that are given to a name which nothing reads."""
+    used = {s for e in tape.entries for s in e.inputs} | {x.slot for x in tape.exits} | consumed
+    used |= {part.loss for part in parts}
+    trained = {e.at for part in parts for e in part.entries}
+    codes = {at[0] for at in trained if at is not None}
+    for entry in tape.entries:
+        if not entry.is_live or not used.isdisjoint(entry.outputs) or len(entry.outputs) > 1:
+            continue
+        if entry.at is None or entry.at[0] not in codes or entry.name == GRAD:
+            continue
+        row = unused_value(entry.at)
+        if row is not None and row.again is None:
+            says = f"`{row.name}` is computed of parameters on this line, and nothing reads it"
+            yield Spot("unused", row.place, says, row.advice)
 
 
 def unused_finding(row: Unused) -> Finding:

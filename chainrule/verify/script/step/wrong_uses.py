@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.place import Place
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import Links, Spot, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
@@ -57,6 +56,41 @@ def _is_triangle(x: Tensor) -> bool:
         return False
     ones = torch.ones_like(x)
     return bool(torch.equal(x, ones.tril()) or torch.equal(x, ones.triu()))
+
+
+def future_seen(links: Links) -> Iterator[Spot]:
+    """Scores of a position with those before it are masked out: what is left is the future."""
+    for entry in links.entries:
+        if entry.name not in ("masked_fill", "masked_fill_") or not entry.is_live:
+            continue
+        uses = links.users.get(entry.outputs[0], [])
+        masks = [x for x in entry.args if isinstance(x, Tensor) and x.dtype is torch.bool]
+        if any(e.name == "softmax" for e in uses) and any(map(_is_past, masks)):
+            says = "each position is kept from those before it, and sees itself and those after it"
+            advice = "mask what is above the diagonal: torch.triu(..., diagonal=1)"
+            yield from _spot("axes_mixed", entry, says, advice)
+
+
+def _is_past(mask: Tensor) -> bool:
+    """Whether it is true of all pairs of a position with an earlier one, and of no others."""
+    square = mask.dim() >= 2 and mask.shape[-1] == mask.shape[-2] > 2
+    return square and bool((mask == torch.ones_like(mask).tril(-1)).all())
+
+
+def other_spread(links: Links) -> Iterator[Spot]:
+    """Noise times `exp(v)`, where the loss takes `exp(v)` for a variance: its divergence from a
+    standard normal has `1 + v - exp(v)`, which is least at a variance of 1."""
+    powers: dict[int, list[Entry]] = {}
+    for entry in links.entries:
+        if entry.name == "exp" and entry.is_live:
+            powers.setdefault(entry.inputs[0], []).append(entry)
+    for logarithm, some in powers.items():
+        noisy = [e for e in some if any(map(links.is_noisy, links.users.get(e.outputs[0], [])))]
+        meets = [e for e in some if links.is_taken_off(e.outputs[0], logarithm)]
+        if noisy and meets:
+            says = "noise is multiplied with the exponential of what the loss takes for the "
+            says += "logarithm of a variance: that is the variance, and no standard deviation"
+            yield from _spot("wrong_value", noisy[0], says, "exp(0.5 * log_variance)")
 
 
 def own_likeness(links: Links) -> Iterator[Spot]:
@@ -177,6 +211,9 @@ def stuck_at_zero(links: Links) -> Iterator[Spot]:
         return
     computed = set[int]()
     for entry in links.entries:
+        if entry.name in _TURNED and none.issuperset(entry.inputs):
+            none.update(entry.outputs)
+            continue
         zero = [s for s in entry.connected if s in none or s in computed]
         if not zero or entry.name not in _PASS_ZEROS or not _stays_zero(entry, none):
             continue
@@ -239,13 +276,6 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
-    *AXES, late_masks, own_likeness, repeated_rows, falling_entropy, sums_of_all, stuck_at_zero,
-    trained_targets,
+    *AXES, late_masks, future_seen, other_spread, own_likeness, repeated_rows, falling_entropy,
+    sums_of_all, stuck_at_zero, trained_targets,
 )  # fmt: skip
-
-
-def own_mean(place: Place) -> Spot:
-    """A mean of weights and of what was to be an older copy of them."""
-    says = "both tensors lie in the same memory: what should follow the weights slowly is the "
-    says += "weights themselves, and a mean of both changes nothing"
-    return Spot("idle_load", place, says, "keep a copy of its own: .detach().clone()")

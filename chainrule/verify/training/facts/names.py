@@ -108,6 +108,10 @@ class Names:
         every = {id(p): p for _, m in engine.modules(root) for _, p in engine.own(m)}
         return list(every.values())
 
+    def known(self) -> list[Any]:
+        """Parameters of all models, as they were when their names were learned last."""
+        return [p for _, p in self._params.values()]
+
     def params(self) -> list[Any]:
         """Parameters of all models, each once."""
         every = {id(p): p for _, root in self.roots.values() for p in self.within(root)}

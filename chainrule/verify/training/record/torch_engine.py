@@ -192,8 +192,10 @@ class TorchNodes(Nodes):
 def _share(node: Any, name: str, reduction: str, first: float) -> Share | None:
     """Of what a mean is one: what `ignore_index` leaves of the targets; or a number of the elements
     that were added up, by which their sum was divided."""
-    if name.startswith("NllLoss") and reduction == "mean" and node._saved_weight is None:
-        return Share(float(node._saved_total_weight), node._saved_target.numel())
+    if name.startswith("NllLoss") and node._saved_weight is None:
+        target, ignored = node._saved_target, node._saved_ignore_index
+        count = float((target != ignored).sum())
+        return Share(count, target.numel()) if reduction == "mean" or first == count else None
     sizes = getattr(node, "_saved_self_sym_sizes", ()) if name in _PLAIN else ()
     whole = abs(first - round(first)) < 1e-6 and 0 < first <= math.prod(sizes)
     return Share(first, math.prod(sizes)) if reduction == "sum" and whole else None

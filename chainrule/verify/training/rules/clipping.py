@@ -94,7 +94,8 @@ class Clipping(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._open: list[_Clip] = []
-        self._spent: set[int] = set()  # parameters whose gradients a step has used
+        self._spent: dict[int, tuple[int, ...]] = {}
+        """Gradients that a step has used, by id of the parameter: how they looked then."""
         self._clips = 0
         self._scale = 1.0  # of the last loss
         self.scaled: dict[Place, tuple[int, float]] = {}
@@ -128,13 +129,13 @@ class Clipping(Part):
             self._open.append(_Clip(ids, e.place, "early"))
         else:
             by = dict(zip(map(id, held), norms, strict=True))
-            when = "late" if ids <= self._spent else "in time"
+            is_spent = all(self._spent.get(id(p)) == e.engine.token(p.grad) for p in held)
+            when = "late" if is_spent else "in time"
             self._open.append(_Clip(ids, e.place, when, norms=by, scale=self._scale))
             self._useful.add(e.place)
 
     @on(events.BackwardEnds)
     def _ended(self, e: events.BackwardEnds) -> None:
-        self._spent -= e.touched
         scale = e.begin.scale
         self._scale = 1 / scale.divisor if scale is not None and scale.divisor else 1.0
         for clip in self._open:
@@ -156,7 +157,7 @@ class Clipping(Part):
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         own = e.ids
-        self._spent |= own
+        self._spent |= e.tokens
         self._trained |= own
         early = [c for c in self._open if c.when == "early" and not c.passed]
         self._strange += [c for c in early if not c.params & own and c not in self._strange]

@@ -18,6 +18,10 @@ _GONE = 1e-6
 """A rate that is smaller than this, relative, trains no more."""
 _LEFT = 1e-4
 """One that is larger than this still does."""
+_BEYOND = 8
+"""Steps behind its end for which a schedule is asked whether it has come to an end."""
+_LONGEST = 100_000
+"""Steps for which one is asked."""
 _SHARE = 3
 """The last change of a schedule is not in the first of so many parts of the training."""
 
@@ -51,9 +55,19 @@ def _first_int(schedule: Any, *names: str) -> tuple[str, int] | None:
     return next(((n, x) for n, x in found if isinstance(x, int) and x > 1), None)
 
 
-def _length(schedule: Any) -> tuple[str, int] | None:
-    """After how many steps a schedule has come to its end, and what it calls that."""
-    return _first_int(schedule, "T_max", "total_iters", "total_steps")
+def _length(schedule: Any, most: int = 0) -> tuple[str, int] | None:
+    """After how many steps a schedule has come to its end, and what it calls that; of one that is
+    a function, the last step at which it changes, if that is one of the first `most`."""
+    known = _first_int(schedule, "T_max", "total_iters", "total_steps")
+    functions = getattr(schedule, "lr_lambdas", None)
+    if known is not None or not functions or most <= 0:
+        return known
+    try:
+        rates = [[f(n) for f in functions] for n in range(most + _BEYOND)]
+    except Exception:  # what the user's functions do at other steps is theirs
+        return None
+    last = max([n for n in range(1, len(rates)) if rates[n] != rates[n - 1]], default=0)
+    return ("last change", last) if 1 < last <= most else None
 
 
 def _factor(schedule: Any, steps: int) -> float | None:
@@ -70,7 +84,7 @@ def _factor(schedule: Any, steps: int) -> float | None:
 
 def _is_short(schedule: Any, epochs: int, batches: int) -> bool:
     """Whether a schedule that is stepped per batch was made for steps per epoch."""
-    length = _length(schedule)
+    length = _length(schedule, 2 * epochs)
     if length is not None:
         return length[1] in (epochs, epochs - 1)
     now, meant = (_factor(schedule, n) for n in (epochs * batches, epochs))
@@ -85,8 +99,9 @@ def _is_short(schedule: Any, epochs: int, batches: int) -> bool:
 
 def _is_long(schedule: Any, epochs: int, batches: int) -> bool:
     """The other way round."""
-    length = _length(schedule)
-    return length is not None and batches > 1 and length[1] == epochs * batches
+    every = epochs * batches
+    length = _length(schedule, every + 1) if every <= _LONGEST else None
+    return length is not None and batches > 1 and every - 1 <= length[1] <= every
 
 
 @final
@@ -148,16 +163,17 @@ def _judged(row: _Seen) -> _Unit | None:
     if most <= 1 and len(row.loops) > 1:
         epochs, batches = row.loops[1].count, inner.count or len(row.each)
         if epochs is not None and batches > 1 and _is_short(row.schedule, epochs, batches):
-            return _Unit(kind, row.place, True, _said(row.schedule), epochs, batches)
+            return _Unit(kind, row.place, True, _said(row.schedule, epochs), epochs, batches)
     epochs = inner.count if min(row.each) == most > 1 else None
     if epochs is not None and _is_long(row.schedule, epochs, most):
-        return _Unit(kind, row.place, False, _said(row.schedule), epochs, most)
+        said = _said(row.schedule, epochs * most)
+        return _Unit(kind, row.place, False, said, epochs, most)
     return None
 
 
-def _said(schedule: Any) -> str:
+def _said(schedule: Any, most: int) -> str:
     """Its length, in its own words."""
-    length = _length(schedule)
+    length = _length(schedule, 2 * most)
     if length is not None:
         return f"its {length[0]} is {length[1]}"
     marks = getattr(schedule, "milestones", None)

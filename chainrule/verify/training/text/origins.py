@@ -139,6 +139,19 @@ def freeze_line(near: Place | None) -> Place | None:
     return _only(_freezes, ("requires_grad",), near)
 
 
+def gradient_line(near: Place | None) -> Place | None:
+    """The line that gives a parameter its gradient: `p.grad = g`."""
+    return _only(_gives, (".grad",), near)
+
+
+def _gives(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr="grad")], value=value):
+            return not isinstance(value, ast.Constant)
+        case _:
+            return False
+
+
 def _freezes(node: ast.AST) -> bool:
     match node:
         case ast.Assign(

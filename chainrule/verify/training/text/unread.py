@@ -228,8 +228,9 @@ def unused_value(at: Line | None) -> Unused | None:
     place = placed(at)
     if at is None or place is None:
         return None
-    function = function_at(tree_of_file(place.file), at[1])
-    for block in () if function is None else blocks(function):
+    tree = tree_of_file(place.file)
+    function = function_at(tree, at[1]) or tree
+    for block in blocks(function):
         for i, statement in enumerate(block):
             inside = statement.lineno <= at[1] <= (statement.end_lineno or 0)
             match statement:
@@ -255,9 +256,9 @@ def _again(after: list[ast.stmt], name: str) -> int | None:
     return None
 
 
-def _is_read(function: ast.AST | None, statement: ast.stmt, name: str) -> bool:
+def _is_read(function: ast.AST, statement: ast.stmt, name: str) -> bool:
     """Whether the name is read behind the statement, in a function within, or in another turn."""
-    nodes = [] if function is None else list(ast.walk(function))
+    nodes = list(ast.walk(function))
     names = [n for n in nodes if isinstance(n, ast.Name)]
     if any(isinstance(n, ast.Global | ast.Nonlocal) and name in n.names for n in nodes):
         return True

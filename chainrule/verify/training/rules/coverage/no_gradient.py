@@ -95,7 +95,7 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class _Zero:
-    """Matrices that an optimizer was given, that are nothing but zeros and cannot change."""
+    """Matrices of a model that is trained, that are nothing but zeros and cannot change."""
 
     count: int
     names: str
@@ -107,8 +107,9 @@ def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
     A matrix multiplies, rather than is added: along one axis that would have one element."""
     seen = part.facts
     rows = [row for row in seen.optimizers.values() if row.count]
-    given = {key: p for row in rows for key, p in row.params.items()}.values()
-    matrices = [p for p in given if len(p.shape) == 2 and min(p.shape) > 1]
+    given = {id(p): p for row in rows for p in row.params.values()}
+    given |= {id(p): p for p in seen.names.params() if rows}
+    matrices = [p for p in given.values() if len(p.shape) == 2 and min(p.shape) > 1]
     frozen = [
         p for p in matrices if not p.requires_grad and id(seen.names.owner(p)) in seen.ran
     ]  # fmt: skip
@@ -130,8 +131,8 @@ ROWS = (
     Row(
         "no_gradient",
         _frozen_at_zero,
-        "{count} matrices are 0 and frozen (requires_grad is False), though an optimizer has them: "
-        "what they are multiplied with stays 0, however long the training",
+        "{count} matrices are 0 and frozen (requires_grad is False): what they are multiplied with "
+        "stays 0, however long the training",
         "freeze the old parameters before new ones are put in, or requires_grad_(True) for these",
         subject="{names}",
         kind="parameters",

@@ -160,6 +160,8 @@ class Seen:
     unheld: Unheld = field(default_factory=Unheld)
     remade: Remade = field(default_factory=Remade)
     backwards: int = 0
+    frozen: set[int] = field(default_factory=set[int])
+    """Ids of parameters that were frozen in a step."""
     loose: bool = False
     """Whether losses began at leaves that are in no model and no optimizer."""
 
@@ -265,6 +267,9 @@ class Coverage(Part):
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._of(e.optimizer)
         self.facts.unheld.stepped()
+        if row.fresh:
+            params = self.facts.names.known()
+            self.facts.frozen |= {id(p) for p in params if not p.requires_grad}
         _trained.update(row.params)
         if row.fresh:
             row.get(e.tokens)

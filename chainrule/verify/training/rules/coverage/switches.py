@@ -118,6 +118,37 @@ def _misset(part: Coverage) -> list[_Set]:
     return [row for row in _of_modules(part.facts) if row.is_exact]
 
 
+class _Kept(NamedTuple):
+    """A module that was to be frozen, and is trained."""
+
+    name: str
+    trained: int
+    place: Place | None
+    edit: Edit | None
+
+
+def _unfrozen(part: Coverage) -> Iterator[_Kept]:
+    """Modules with `requires_grad = False` as an attribute of their own."""
+    seen = part.facts
+    for engine, root in seen.names.roots.values():
+        for path, module in engine.modules(root):
+            inside = [p for _, m in engine.modules(module) for _, p in engine.own(m)]
+            moved = [p for p in inside if p.requires_grad and id(p) in seen.optimized]
+            if module.__dict__.get("requires_grad") is False and moved:
+                row = _Set("requires_grad", "requires_grad", module=True)
+                last = path.rpartition(".")[2]
+                found = [
+                    (file, n)
+                    for file, tree in users_trees("requires_grad")
+                    for n in ast.walk(tree)
+                    if isinstance(n, ast.Assign) and ast.unparse(n.value) == "False"
+                    and _target(n).rpartition(".")[2] == last
+                ]  # fmt: skip
+                place = Place(found[0][0], found[0][1].lineno) if found else None
+                edit = _edit(found[0][0], [found[0][1]], row) if found else None
+                yield _Kept(path or type(root).__name__, len(moved), place, edit)
+
+
 def _of_params(seen: Seen) -> list[_Set]:
     """Frozen parameters, of models and of optimizers."""
     rows: dict[str, _Set] = {}
@@ -286,6 +317,16 @@ ROWS = (
         ),
         "{owners[0]}.requires_grad_(True)",
         subject=lambda c: join_names(c.kept.values()),
+        kind="parameters",
+        edit=lambda c: c.edit,
+    ),
+    Row(
+        "no_gradient",
+        _unfrozen,
+        "{name}.requires_grad = False sets an attribute of the module, which nothing reads: "
+        "{trained} of its parameters are in the optimizer, and are trained",
+        "{name}.requires_grad_(False)",
+        subject="{name}",
         kind="parameters",
         edit=lambda c: c.edit,
     ),

@@ -189,6 +189,8 @@ def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
     biases are few among many.
     """
     ranks, others = [_rank(seen, p) for p in within], [_rank(seen, p) for p in out]
+    if any(id(p) in seen.frozen for p in out):
+        return True  # it was thawed to be trained
     if max(others) < min(ranks):
         owners = [seen.names.owner(p) for p in out]
         known = any(id(m) in seen.loaded or not m.training for m in owners)

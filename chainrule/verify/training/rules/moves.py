@@ -1,0 +1,268 @@
+"""What a program does to parameters and gradients by hand, between the events of its loop.
+
+Values are compared at the events: a constraint that is put on weights in front of the step that
+moves them off it again; weights that are moved away for a backward pass and not put back where
+they were; gradients that come from copies of a model, which have other weights by then, or whose
+sum is taken for their mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from chainrule.engine.op import Array
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Trainer
+from chainrule.verify.training.record import events
+from chainrule.verify.training.record.bus import Bus, Part, on
+from chainrule.verify.training.record.engine import Engine, Scale
+from chainrule.verify.training.rules.finding import Row, is_seldom
+from chainrule.verify.training.text.origins import gradient_line
+
+_ELEMENTS = 1_000_000
+"""Elements of parameters that are copied."""
+_STEPS = 16
+"""Steps of an optimizer that are looked at, and versions of its parameters that are kept."""
+_COPIES = 16
+"""Models whose gradients are looked for in those of another one."""
+_ALIKE = 0.05
+"""Relative difference of two lengths up to which one move is meant to undo the other."""
+_EXACT = 1e-3
+
+Values = Sequence[Array]
+
+
+class _Pass(NamedTuple):
+    """What a backward pass has brought to a model that no optimizer has."""
+
+    place: Place | None
+    scale: Scale | None
+    values: Values
+    gradients: Values
+
+
+@dataclass(eq=False)
+class _Moves:
+    """The parameters of one optimizer, as they were at the events of a step."""
+
+    trainer: Trainer
+    steps: int = 0
+    first: Values = ()
+    """As the first backward pass of the step began."""
+    last: Values = ()
+    """As the last one did."""
+    bound: Sequence[tuple[int, Any, Array]] = ()
+    """What was set by hand since then: which parameter, which of its elements, and to what."""
+    versions: deque[Values] = field(default_factory=lambda: deque[Values](maxlen=_STEPS))
+
+
+class _Case(NamedTuple):
+    """A mistake at a line, seen so often."""
+
+    kind: str
+    place: Place | None
+    times: int
+    copies: int = 0
+
+
+@final
+class Moves(Part):
+    """Finds `undone`, and gradients of copies that are `stale` or have a wrong denominator."""
+
+    title = "parameters and gradients that are changed by hand"
+    rows = (
+        Row(
+            "undone",
+            lambda f: f.cases("undone"),
+            "in {times} steps some elements of weights were set behind the backward pass, and the "
+            "step behind that moved them off again: the next forward pass does not see them as set",
+            "set them behind the step: optimizer.step() first",
+            unless=(is_seldom,),
+        ),
+        Row(
+            "undone",
+            lambda f: f.cases("away"),
+            "in {times} steps parameters were moved for a backward pass, and then moved by as much "
+            "the other way, but not to where they had been",
+            "keep what was added, and take that off again; or keep the values, and copy them back",
+            "error",
+            (is_seldom,),
+        ),
+        Row(
+            "stale",
+            lambda f: f.cases("old copy"),
+            "in {times} steps gradients were taken in copies of the model that have the weights of "
+            "an earlier step: they belong to other values than the step changes",
+            "copy the weights behind every step",
+            unless=(is_seldom,),
+        ),
+        Row(
+            "overwritten",
+            lambda f: f.cases("last"),
+            "in {times} steps {copies} copies of the model with the same weights have made "
+            "gradients, and the step takes those of one of them: the others are lost",
+            "add them up, and divide the sum by their number",
+            "error",
+            (is_seldom,),
+        ),
+        Row(
+            "accumulation",
+            lambda f: f.cases("sum"),
+            "in {times} steps the gradients of {copies} copies of the model, each of a mean over "
+            "its own batch, were added up: the gradient is {copies} times the mean's",
+            "divide the sum by the number of copies",
+            unless=(is_seldom,),
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._rows: dict[int, _Moves] = {}
+        self._passes: dict[int, _Pass] = {}
+        """By id of a model: its last pass since a step."""
+        self._found: dict[tuple[str, Place | None], tuple[int, int]] = {}
+
+    def cases(self, kind: str) -> list[_Case]:
+        """Those of a kind."""
+        return [_Case(k, at, *row) for (k, at), row in self._found.items() if k == kind]
+
+    def _note(self, kind: str, place: Place | None, count: int = 0) -> None:
+        times, _ = self._found.get((kind, place), (0, 0))
+        self._found[kind, place] = times + 1, count
+
+    def _row(self, e: events.AtOptimizer) -> _Moves | None:
+        """That of an optimizer, if its parameters are looked at."""
+        row = self._rows.setdefault(id(e.optimizer), _Moves(self.history.of(e)))
+        return row if row.steps < _STEPS and _are_few(e.params) else None
+
+    @on(events.BackwardBegins)
+    def _begins(self, e: events.BackwardBegins) -> None:
+        reached = {id(x) for x in e.graph.leaves}
+        for row in self._rows.values():
+            if reached.isdisjoint(row.trainer.ids) or row.steps >= _STEPS:
+                continue
+            now = _values(e.engine, row.trainer.params)
+            if row.bound and any(_differ(now[i][some], old) for i, some, old in row.bound):
+                self._note("undone", row.trainer.stepped_at)
+            row.first, row.last, row.bound = row.first or now, now, ()
+
+    @on(events.BackwardEnds)
+    def _ends(self, e: events.BackwardEnds) -> None:
+        names, optimized = self.history.names, self.history.optimized()
+        for key in list(names.roots)[:_COPIES] if e.touched - optimized.keys() else ():
+            params = names.within(names.roots[key][1])
+            own = {id(p) for p in params}
+            if own & e.touched and own.isdisjoint(optimized) and _are_few(params):
+                engine, grads = e.begin.engine, [p.grad for p in params]
+                if None not in grads:
+                    self._passes[key] = _Pass(
+                        e.begin.place, e.begin.scale, _values(engine, params),
+                        _values(engine, grads),
+                    )  # fmt: skip
+
+    @on(events.StepBegins)
+    def _steps(self, e: events.StepBegins) -> None:
+        row = self._row(e)
+        if row is None or e.closure:
+            return
+        now = _values(e.engine, e.params)
+        if row.last:
+            is_home = not _are_other(row.first, row.last)
+            row.bound = _set_elements(row.last, now) if is_home else ()
+            if _is_elsewhere(row.first, row.last, now):
+                self._note("away", e.place)
+        elif self._passes:
+            self._compare(e, row, now)
+
+    def _compare(self, e: events.StepBegins, row: _Moves, now: Values) -> None:
+        """Whether the gradients are those of copies, and what was made of them."""
+        shapes = [p.shape for p in now]
+        passes = [
+            one for one in self._passes.values() if [g.shape for g in one.gradients] == shapes
+        ]
+        grads = [p.grad for p in e.params]
+        if not passes or None in grads:
+            return
+        parts = np.stack([_flat(one.gradients) for one in passes])
+        whole = _flat(_values(e.engine, grads))
+        shares, *_ = np.linalg.lstsq(parts.T, whole, rcond=None)
+        if np.linalg.norm(shares @ parts - whole) > _EXACT * np.linalg.norm(whole):
+            return
+        means = [s for one in passes if (s := one.scale) and s.reduction == "mean"]
+        if 1 < len(passes) == len(means) and all(
+            abs(k / s.divisor - 1) < _EXACT for k, s in zip(shares, means, strict=True)
+        ):
+            self._note("sum", gradient_line(e.place) or e.place, len(passes))
+        used = np.flatnonzero(np.abs(shares) > _EXACT)
+        if 1 == len(used) < len(passes) == len(means) and not any(
+            _are_other(passes[0].values, one.values) for one in passes
+        ):
+            self._note("last", gradient_line(e.place) or e.place, len(passes))
+        for one in passes[:1]:
+            old = any(not _are_other(one.values, version) for version in row.versions)
+            if _are_other(one.values, now) and old:
+                self._note("old copy", one.place)
+        row.versions.append(now)
+
+    @on(events.StepEnds)
+    def _stepped(self, e: events.StepEnds) -> None:
+        row = self._row(e)
+        if row is not None:
+            now = _values(e.engine, e.params)
+            row.steps += 1
+            row.bound = [(i, some, old) for i, some, old in row.bound if _differ(now[i][some], old)]
+            row.first = row.last = ()
+        self._passes.clear()
+
+
+def _are_few(params: Sequence[Any]) -> bool:
+    """Whether parameters are real and small enough to be copied."""
+    plain = not any("complex" in str(p.dtype) for p in params)
+    return plain and sum([math.prod(p.shape) for p in params]) <= _ELEMENTS
+
+
+def _values(engine: Engine, tensors: Sequence[Any]) -> Values:
+    return [np.array(engine.array(x)) for x in tensors]
+
+
+def _flat(values: Values) -> Array:
+    return np.concatenate([x.ravel() for x in values]).astype(np.float64)
+
+
+def _differ(x: Array, y: Array) -> bool:
+    """Whether more than half of the elements are other ones."""
+    return bool(np.count_nonzero(x != y) > 0.5 * x.size)
+
+
+def _are_other(some: Values, others: Values) -> bool:
+    return len(some) != len(others) or any(
+        x.shape != y.shape or bool((x != y).any()) for x, y in zip(some, others, strict=True)
+    )
+
+
+def _set_elements(before: Values, after: Values) -> list[tuple[int, Any, Array]]:
+    """Elements that were changed, where others of the same weight were not: as a mask, or a bound,
+    changes them."""
+    found: list[tuple[int, Any, Array]] = []
+    for i, (x, y) in enumerate(zip(before, after, strict=True)):
+        some = x != y
+        if 0 < np.count_nonzero(some) < some.size:
+            found.append((i, some, y[some]))
+    return found
+
+
+def _is_elsewhere(first: Values, last: Values, now: Values) -> bool:
+    """Whether values that were moved away have been moved by as much, but not back."""
+    if not _are_other(first, last) or not _are_other(last, now):
+        return False
+    x, y, z = (_flat(values) for values in (first, last, now))
+    away, back = float(np.linalg.norm(y - x)), float(np.linalg.norm(z - y))
+    left = float(np.linalg.norm(z - x))
+    cosine = float((y - x) @ (y - z)) / (away * back)
+    return abs(away - back) < _ALIKE * away and left > 0.01 * away and cosine > 0.1
