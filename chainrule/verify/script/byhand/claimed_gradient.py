@@ -38,6 +38,8 @@ def claimed_gradient(
     """The gradient by which a step changes its target; None if it has no rate, and nothing in it is
     called like a gradient. `before`: the statements that stand before it in its block. `through`
     gets those of them that it is followed through."""
+    if sign > 0 and _approached(step, ast.unparse(target)) is not None:
+        return None  # a mean of what it approaches
     found = _gradient(step, sign, before, through)
     if found is None or _RATE.search(_last(target)):
         return None
@@ -162,7 +164,8 @@ def _definition(
     for i in range(len(before) - 1, -1, -1):
         match before[i]:
             case ast.AugAssign(target=target, op=ast.Add() | ast.Sub() as op, value=value):
-                found = value, 1 if isinstance(op, ast.Add) else -1
+                mean = _approached(value, name) if isinstance(op, ast.Add) else None
+                found = mean or value, 1 if isinstance(op, ast.Add) else -1
             case ast.Assign(targets=[target], value=value):
                 found = _other_term(value, name)
             case _:
@@ -171,6 +174,17 @@ def _definition(
             is_own = found is not None and (_has_rate(found[0]) or not _is_called_gradient(core))
             return (found[0], found[1], before[:i]) if is_own and found is not None else None
     return None
+
+
+def _approached(step: ast.expr, name: str) -> ast.expr | None:
+    """`g` of `share * (g - m)`, which is added to `m`: a mean, as `m = beta * m + share * g` is."""
+    match step:
+        case ast.BinOp(op=ast.Sub(), left=left, right=right) if ast.unparse(right) == name:
+            return left
+        case ast.BinOp(op=op, left=left, right=right) if isinstance(op, ast.Mult | ast.Div):
+            return _approached(left, name) or _approached(right, name)
+        case _:
+            return None
 
 
 def _whole(target: ast.expr) -> ast.expr:
