@@ -341,7 +341,7 @@ METHOD_CALLS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         for name in ("sum", "mean", "prod", "max", "min", "var", "std", "argmax", "any", "all")
     },
     "Module.load_state_dict": (_module, lambda: ((_module().state_dict(),), {"strict": True})),
-    "Module.train": (_module, _call(True)),
+    "Module.train": (_module, _call(True)), "Module.to": (_module, _call("float64")),
     "Optimizer.load_state_dict": (
         lambda: optim.SGD([_leaf()], 0.1),
         lambda: ((optim.SGD([_leaf()], 0.1).state_dict(),), {}),

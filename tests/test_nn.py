@@ -329,3 +329,54 @@ def test_default_linear_weights_have_pytorchs_bound() -> None:
     layer = nn.Linear(400, 300, generator=cr.Generator(0))
     values = layer.weight.detach().numpy()
     assert 0.99 / 20 < np.abs(values).max() <= 1 / 20
+
+
+class Mixed(nn.Module):
+    """Parameters and buffers of several dtypes, one of them tied."""
+
+    def __init__(self) -> None:
+        self.inner = nn.Linear(2, 2)
+        self.tied = self.inner.weight
+        self.counts = cr.tensor([1, 2])
+        self.turn = cr.tensor([1j], dtype=np.complex64)
+        self.norm = nn.BatchNorm1d(2)
+
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        return self.norm(self.inner(x)) * self.counts
+
+
+@pytest.mark.parametrize("dtype", [cr.float64, cr.float16, cr.bfloat16, cr.complex128, "float64"])
+def test_a_module_is_converted_in_place(dtype: Any) -> None:
+    net = Mixed()
+    new, before = (
+        np.dtype(dtype),
+        {n: (t, t.dtype, t.requires_grad) for n, t in net.named_tensors()},
+    )
+    values = net.state_dict()
+    assert net.to(dtype) is net
+    for name, t in net.named_tensors():
+        same, old, needs = before[name]
+        stays = old.kind not in "fc" or (old.kind == "c" and new.kind != "c")
+        assert t is same and t.dtype == (old if stays else new) and t.requires_grad == needs
+        assert np.array_equal(t.detach().numpy(), values[name].astype(t.dtype).numpy())
+
+
+def test_a_compiled_step_follows_a_conversion() -> None:
+    net = nn.Linear(3, 2)
+    step = cr.jit(lambda x: net(x).sum())
+    x = np.ones((4, 3), np.float32)
+    assert step(x).dtype == np.float32
+    net.to(cr.float64)
+    assert step(x).dtype == np.float64
+    net(x).sum().backward()
+    assert net.weight.grad is not None and net.weight.grad.dtype == np.float64
+
+
+def test_what_a_module_is_not_converted_to() -> None:
+    net = nn.Linear(3, 2)
+    with pytest.raises(cr.DtypeError, match="computes with floating-point numbers, not int64"):
+        net.to(np.int64)
+    with pytest.raises(cr.DtypeError):
+        net.to("cuda")
+    with pytest.raises(cr.ConfigError, match="before a function of it is compiled"):
+        cr.jit(lambda x: net.to(cr.float64)(x))(np.ones((1, 3), np.float32))

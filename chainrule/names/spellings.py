@@ -74,9 +74,9 @@ PACKAGE: dict[str, str] = {
     "utils": "write cr.data, cr.checkpoint", "typename": "write type(x).__name__",
 }
 """What to do about functions of PyTorch's package that have none here."""
-_WITH_DTYPE = "make the model with dtype=, as in nn.Linear(3, 2, dtype=cr.float64)"
+_TO_DTYPE = "write model.to(cr.float64), or give each layer dtype="
 MODULES: dict[str, str] = {
-    "to": _WITH_DTYPE, "type": _WITH_DTYPE, "float": _WITH_DTYPE, "double": _WITH_DTYPE,
+    "type": _TO_DTYPE, "float": _TO_DTYPE, "double": _TO_DTYPE,
     "half": "write with cr.autocast():", "bfloat16": "write with cr.autocast(cr.bfloat16):",
     "cuda": _NOWHERE, "cpu": _NOWHERE, "share_memory": "leave it out",
     "modules": "write [m for _, m in model.named_modules()]",

@@ -17,9 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, cast
 
+from chainrule.engine import graph
+from chainrule.engine.arrays import admit_dtype
+from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
 from chainrule.engine.tensors import Handle, Tensor, asarray
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, DtypeError
 from chainrule.names.spellings import MODULES, Hint
 from chainrule.nn.base import hooks
 from chainrule.nn.base.hooks import Hooks
@@ -154,6 +157,27 @@ class Module(ABC):
         """Train this module's tensors, or (False) freeze them: a frozen parameter is a buffer."""
         for _, t in self.named_tensors():
             t.requires_grad_(on)
+        return self
+
+    def to(self, dtype: Any) -> Self:
+        """Convert floating-point parameters and buffers to `dtype`, in place; returns the module.
+
+        Integers and booleans stay what they are; complex tensors take a complex `dtype` only.
+        Parameters remain the same tensors, so an optimizer keeps them, but it keeps the dtypes of
+        its own averages too: make it afterwards. Gradients are forgotten. Raises `DtypeError` for
+        a dtype that is not floating-point or complex, `ConfigError` inside a compiled function.
+        """
+        new = admit_dtype(dtype, "a module")
+        if new.kind not in INEXACT:
+            raise DtypeError(f"to: a module computes with floating-point numbers, not {new}")
+        if graph.tracer() is not None:
+            raise ConfigError("to: a module is converted before a function of it is compiled")
+        kinds = INEXACT if new.kind == "c" else INEXACT.replace("c", "")
+        for _, t in self.named_tensors():
+            if t.dtype != new and t.dtype.kind in kinds:
+                needs = t.requires_grad
+                t.requires_grad_(False).value = t.detach().astype(new).value
+                t.requires_grad_(needs)
         return self
 
     # --- who looks on

@@ -87,14 +87,17 @@ def without_unasked(
 ) -> tuple[Input, ...]:
     """The inputs, those not wanted for which no gradient came back and none is to be expected.
 
-    Such are targets and masks, told by their names, and all but the first argument of a loss whose
-    backward returns one array.
+    Such are targets and masks, told by their names, and what stands behind the last argument of a
+    loss that has one: data behind parameters.
     """
     alone = isinstance(returned, np.ndarray | np.generic | float)
+    answered = [i for i, bar in enumerate(bars) if bar is not None]
+    parts = len(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else int(alone)
+    last = max(answered, default=0) if parts == len(answered) else len(bars)
     return tuple(
         [
             replace(x, wanted=False)
-            if bar is None and (_TARGET.match(x.name) or (loss and alone and i > 0))
+            if bar is None and (_TARGET.match(x.name) or (loss and i > last))
             else x
             for i, (x, bar) in enumerate(zip(inputs, bars, strict=True))
         ]

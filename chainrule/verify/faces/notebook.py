@@ -12,7 +12,8 @@ from typing import Any, Final, final
 
 from chainrule.errors import ConfigError
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.byhand import loops
+from chainrule.verify.script.byhand import told
+from chainrule.verify.script.byhand.telling import telling
 from chainrule.verify.script.observers import OWN, TORCH
 from chainrule.verify.script.run import Phases
 from chainrule.verify.script.session import Session
@@ -62,7 +63,7 @@ def verified(shell: Any, cell: str, steps: int | None = None) -> Report:
     rewriting = _Telling()
     shell.ast_transformers.append(rewriting)
     try:
-        with loops.reporting():
+        with told.reporting():
             phases.begin()
             result = shell.run_cell(cell)
             failed = not getattr(result, "success", True)
@@ -78,4 +79,4 @@ class _Telling(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         """The cell as a whole."""
-        return loops.with_calls(node) if isinstance(node, ast.Module) else node
+        return telling(node) if isinstance(node, ast.Module) else node

@@ -126,7 +126,7 @@ def _optimizers() -> list[Any]:
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
 _BY_HAND = (
-    "a layer by hand is not watched while it runs; verify it on an input of your own: "
+    "a layer by hand that could not be verified on what it got; verify it on an input of your own: "
     "chainrule.verify.pair(layer, x)"
 )
 

@@ -20,6 +20,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
+from chainrule.verify.script.byhand.pairs_seen import StatedPairs
 from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.native_clock import watch_native
 from chainrule.verify.script.observers import Arrival, Makers
@@ -201,7 +202,9 @@ class Session:
         watch_steps = watch_native(self.clock, self._patches)
         self._install("own")
         if self._makers["own"]:
-            self._guard("steps by hand", lambda: self._start([Unoptimized(self.clock)]))
+            self._guard(
+                "steps by hand", lambda: self._start([StatedPairs(), Unoptimized(self.clock)])
+            )
         watch_steps(self._outer)
 
     def _torch_arrives(self) -> None:
@@ -257,18 +260,19 @@ def _name(observer: Observer) -> str:
 
 
 _LEVELS = ("error", "warning", "note")
+_PARTS = ("scalar engine", "NumPy pair", "NumPy layer")
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Errors, warnings, notes, each in the order in which they came; equal ones once. What an
     optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
 
-    Where an engine of the user's is wrong, so are all gradients that it makes. Two findings are
-    equal if they give one name to the same line and the same input.
+    Where an engine of the user's is wrong, or a layer by hand, so are the gradients that it makes.
+    Two findings are equal if they give one name to the same line and the same input.
     """
     once: dict[tuple[str, str, str], Finding] = {}
-    by_engine = any(f.kind == "scalar engine" for f in findings)
-    wrong = [f for f in findings if not (by_engine and f.kind == "training step by hand")]
+    parts = any(f.kind in _PARTS and f.level != "note" for f in findings)
+    wrong = [f for f in findings if not (parts and f.kind == "training step by hand")]
     for finding in sorted(wrong, key=_order):
         where = str(finding.place) if finding.place else finding.subject
         once.setdefault((finding.name.code, where, finding.input), finding)

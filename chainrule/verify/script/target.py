@@ -16,7 +16,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from chainrule.errors import ConfigError
-from chainrule.verify.script.byhand import loops
+from chainrule.verify.script.byhand import told
+from chainrule.verify.script.byhand.telling import compile_telling
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 def _compile(text: bytes, path: str) -> CodeType:
     try:
-        return loops.compile_with_calls(text, path)
+        return compile_telling(text, path)
     except SyntaxError as error:
         raise _syntax_error(error) from error
     except ValueError as error:
@@ -121,7 +122,7 @@ def as_main(target: Target, args: Sequence[str]) -> Generator[dict[str, Any]]:
     sys.argv = [target.argv0, *args]
     sys.path = [target.folder, *sys.path[1:]]
     try:
-        with loops.reporting():
+        with told.reporting():
             yield main.__dict__
     finally:
         sys.modules["__main__"], sys.argv, sys.path = before

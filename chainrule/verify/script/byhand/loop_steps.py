@@ -24,7 +24,6 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
 from chainrule.verify.script.backwards.engine_ops import Engine
-from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.loss import (
     MeantError,
     UnlikeError,
@@ -36,6 +35,7 @@ from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_fi
 from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.slots import Slot
 from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
+from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.turn import (
     Turn,
     steps_of_turn,
@@ -199,14 +199,14 @@ class Unoptimized(Observer):
     def start(self) -> None:
         """Wait for the second turn of a loop."""
         if can_fork():
-            loops.listen(self._iteration_begins)
+            TURNS.listen(self._iteration_begins)
 
     def step_done(self, step: int) -> None:
         """What is looked at, is looked at before a turn."""
 
     def stop(self) -> None:
         """Look at no more."""
-        loops.unlisten(self._iteration_begins)
+        TURNS.unlisten(self._iteration_begins)
 
     def _iteration_begins(self, line: int, frame: FrameType) -> None:
         if self._steps.is_watched or os.getpid() != self._pid:

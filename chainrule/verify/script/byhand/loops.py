@@ -1,67 +1,20 @@
 """Loops that change parameters by themselves: being told when a turn of one begins.
 
-Neither an optimizer nor a backward pass is to be seen there. So the script is compiled with one
-call at the head of each such loop, on the line of its first statement; all else is as it stands.
+Neither an optimizer nor a backward pass is to be seen there. So the script tells of the head of
+each such loop (`told.py`).
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import copy
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from types import CodeType, FrameType
-from typing import Final, TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
+from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.updates import updates_in
 
 Loop: TypeAlias = ast.For | ast.While
-Hear: TypeAlias = Callable[[int, FrameType], None]
-"""Is told the line of a loop, and the frame that runs it."""
-_TURN: Final = "__chainrule_turn__"
-_heard: list[Hear] = []
-
-
-def compile_with_calls(text: bytes, file: str) -> CodeType:
-    """The code of a script that tells of its turns; `SyntaxError` and `ValueError` as of
-    `compile`."""
-    tree = compile(text, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    return compile(with_calls(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
-
-
-@contextmanager
-def reporting() -> Generator[None]:
-    """Within it code that tells of its turns can run."""
-    before = vars(builtins).get(_TURN)
-    setattr(builtins, _TURN, _begin_iteration)
-    try:
-        yield
-    finally:
-        if before is None:
-            delattr(builtins, _TURN)
-
-
-def listen(tell: Hear) -> None:
-    """Let each turn begin with `tell`."""
-    _heard.append(tell)
-
-
-def unlisten(tell: Hear) -> None:
-    """No more."""
-    if tell in _heard:
-        _heard.remove(tell)
-
-
-def silence() -> None:
-    """Let nobody be told any more: in a copy of the process."""
-    _heard.clear()
-
-
-def _begin_iteration(line: int) -> None:
-    for tell in tuple(_heard):
-        tell(line, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
 
 def loop_at(tree: ast.AST, line: int) -> Loop | None:
@@ -77,8 +30,7 @@ def with_calls(tree: ast.Module) -> ast.Module:
     made = copy.deepcopy(tree)
     for loop in _loops(made):
         if any(map(reaching, loop.body)):
-            call = ast.Call(ast.Name(_TURN, ast.Load()), [ast.Constant(loop.lineno)], [])
-            loop.body.insert(0, ast.copy_location(ast.Expr(call), loop.body[0]))
+            TURNS.put_into(loop.body, 0, loop.lineno)
     return ast.fix_missing_locations(made)
 
 

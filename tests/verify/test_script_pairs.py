@@ -1,0 +1,168 @@
+"""Functions and layers by hand in a script are verified with the arrays that they get."""
+
+from __future__ import annotations
+
+import ast
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from chainrule.verify import script
+from chainrule.verify.reporting.report import Report
+from chainrule.verify.script.byhand.pairs import stated_in
+from chainrule.verify.script.sandbox.fork import can_fork
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+
+HEAD = """
+import numpy as np
+rng = np.random.default_rng(0)
+"""
+LAYERS = """
+class Scaled:
+    def __init__(self, n):
+        self.gain = rng.normal(size=n)
+    def forward(self, x, training):
+        self.x = x
+        self.size = np.sqrt((x ** 2).mean(1, keepdims=True) + 1e-3)
+        return self.gain * x / self.size
+    def backward(self, dout):
+        self.dgain = (dout * self.x / self.size).sum(0)
+        d = dout * self.gain
+        n = {HERE}
+        return d / self.size - self.x * (d * self.x).sum(1, keepdims=True) / (n * self.size ** 3)
+layer = Scaled(5)
+for k in range(3):
+    y = layer.forward(rng.normal(size=(8, 5)), True)
+    layer.backward(np.ones_like(y))
+"""
+FUNCTIONS = """
+def blend(x, w):
+    return np.tanh(x) @ w
+def blend_back(g, x, w):
+    dx = (g @ w.T) * {HERE}
+    return dx, np.tanh(x).T @ g
+w = rng.normal(size=(4, 4))
+for k in range(3):
+    x = rng.normal(size=(6, 4))
+    blend(x, w)
+    blend_back(np.ones((6, 4)), x, w)
+"""
+LOSS = """
+def cost(w, c, X, n, size):
+    eta = X @ w + c + np.log(size)
+    return (np.exp(eta) - n * eta).mean()
+def slopes(w, c, X, n, size):
+    mu = {HERE}
+    r = (mu - n) / len(n)
+    return X.T @ r, r.sum()
+def share_of_zeros(w, c, X, n, size):
+    return float((X @ w + c < 0).mean())
+X, n, size = rng.normal(size=(40, 3)), rng.poisson(2.0, 40), rng.uniform(0.5, 2, 40)
+w, c = rng.normal(size=3), 0.1
+for k in range(50):
+    gw, gc = slopes(w, c, X, n, size)
+    w, c = w - 0.01 * gw, c - 0.01 * gc
+print(cost(w, c, X, n, size), share_of_zeros(w, c, X, n, size))
+"""
+BOTH = """
+def objective(theta, x, y):
+    a, b = np.exp(theta)
+    e = a * np.exp(-b * x) - y
+    value = 0.5 * (e ** 2).sum()
+    inner = {HERE}
+    return value, np.array([a * (e * inner).sum(), -a * b * (e * x * inner).sum()])
+theta = np.zeros(2)
+x = np.linspace(0, 2, 20)
+y = 1.7 * np.exp(-0.6 * x) + 0.05 * rng.normal(size=20)
+for k in range(30):
+    value, g = objective(theta, x, y)
+    theta = theta - 0.02 * g / (1e-9 + np.sqrt(g ** 2).max())
+print(value)
+"""
+SCRIPTS = {
+    "layer": (LAYERS, "dout.shape[1]", "dout.shape[0]", "backward"),
+    "functions": (FUNCTIONS, "(1 - np.tanh(x) ** 2)", "(1 - np.tanh(x))", "blend_back"),
+    "loss": (LOSS, "size * np.exp(X @ w + c)", "np.exp(X @ w + c)", "slopes"),
+    "both": (BOTH, "np.exp(-b * x)", "np.exp(-a * x)", "objective"),
+}
+"""Script, what is right, what is wrong, the function in which it is."""
+
+
+def report_on(folder: Path, text: str) -> Report:
+    path = folder / "train.py"
+    path.write_text(HEAD + text, encoding="utf-8")
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        outcome = script.run(
+            script.target(str(path)), steps=4, own=script.OWN, torch=script.TORCH, loop=script.LOOP
+        )
+    assert outcome.code == 0
+    return outcome.report
+
+
+def wrongs(report: Report) -> list[str]:
+    return [f"{f.title} in {f.subject}" for f in report.findings if f.level != "note"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_a_script_states_wrongly_is_found_where_it_stands(tmp_path: Path, name: str) -> None:
+    text, right, wrong, function = SCRIPTS[name]
+    assert wrongs(report_on(tmp_path, text.replace("{HERE}", right))) == []
+    report = report_on(tmp_path, text.replace("{HERE}", wrong))
+    found = [f for f in report.findings if f.level != "note"]
+    assert found
+    assert all(f.place is not None and function in f.place.function for f in found)
+    assert any(f.correction is not None and f.correction.rechecked for f in found)
+
+
+NO_PAIRS = {
+    "another loss": (
+        "def error(w, X, y):\n    return np.abs(X @ w - y).mean()\n"
+        "def step(w, X, y):\n    return 2 * X.T @ (X @ w - y) / len(y)\n"
+        "w = rng.normal(size=3)\nX, y = rng.normal(size=(20, 3)), rng.normal(size=20)\n"
+        "for k in range(4):\n    w = w - 0.01 * step(w, X, y)\nprint(error(w, X, y))\n"
+    ),
+    "half of it": (
+        "def loss(w, X, y):\n    return ((X @ w - y) ** 2).mean()\n"
+        "def loss_grad(w, X, y):\n    return X.T @ (X @ w - y) / len(y)\n"
+        "w = rng.normal(size=3)\nX, y = rng.normal(size=(20, 3)), rng.normal(size=20)\n"
+        "for k in range(4):\n    w = w - 0.01 * loss_grad(w, X, y)\nprint(loss(w, X, y))\n"
+    ),
+    "of what stands outside": (
+        "w = rng.normal(size=(3, 2))\n"
+        "def loss(x, y):\n    e = x @ w - y\n    return (e ** 2).mean(), 2 * x.T @ e / e.size\n"
+        "for k in range(4):\n    x = rng.normal(size=(6, 3))\n"
+        "    v, g = loss(x, x[:, :2])\n    w = w - 0.1 * g\nprint(v)\n"
+    ),
+    "data": (
+        "def batch(n, m):\n    return rng.normal(size=(n, m)), rng.normal(size=n)\n"
+        "def sizes(n, m):\n    return float(n * m), np.ones(n)\n"
+        "for k in range(4):\n    batch(3, 4), sizes(3, 4)\n"
+    ),
+    "a running mean": (
+        "w, m = rng.normal(size=3), np.zeros(3)\n"
+        "X, y = rng.normal(size=(20, 3)), rng.normal(size=20)\n"
+        "for k in range(1, 9):\n    e = X @ w - y\n    loss = (e ** 2).mean()\n"
+        "    g = 2 * X.T @ e / len(y)\n    m += 0.1 * (g - m)\n"
+        "    w -= 0.05 * m / (1 - 0.9 ** k)\n    print(loss)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_PAIRS)
+def test_what_is_no_pair_or_right_is_left_alone(tmp_path: Path, name: str) -> None:
+    assert wrongs(report_on(tmp_path, NO_PAIRS[name])) == []
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["conv conv_backward", "relu d_relu", "forward backward", "softmaxLoss softmaxLossGrad",
+     "fwd bwd", "attention_forward attention_vjp"],
+)  # fmt: skip
+def test_names_tell_what_belongs_together(names: str) -> None:
+    f, b = names.split()
+    text = f"def {b}(g, x):\n    return g\ndef other(y):\n    return y\ndef {f}(x):\n    return x\n"
+    (stated,) = stated_in(ast.parse(text))
+    assert (stated.forward, stated.backward, stated.named) == (f, b, True)
