@@ -86,7 +86,7 @@ SCRIPTS = {
     "layer": (LAYERS, "dout.shape[1]", "dout.shape[0]", "backward"),
     "functions": (FUNCTIONS, "(1 - np.tanh(x) ** 2)", "(1 - np.tanh(x))", "blend_back"),
     "loss": (LOSS, "size * np.exp(X @ w + c)", "np.exp(X @ w + c)", "slopes"),
-    "both": (BOTH, "np.exp(-b * x)", "np.exp(-a * x)", "objective"),
+    "both": (BOTH, "np.exp(-b * x)", "np.exp(b * x)", "objective"),
 }
 """Script, what is right, what is wrong, the function in which it is."""
 

@@ -37,12 +37,14 @@ def nearby_point(run: Run, point: Point) -> Point:
 def telling_point(run: Run, point: Point) -> Point | None:
     """The point with other numbers where a whole input is 0, 1 or -1, as biases, gains, first
     states and temperatures are at first: a factor of it that is missing, or too much, and all that
-    is multiplied by 0, cannot be told there. None if no input is like that, or all are: such a
-    point was meant."""
-    blank = [k for k in run.wanted if inexact(x := point.xs[k]) and x.size and _is_blank(x)]
-    if not blank or len(blank) == len(run.wanted):
+    is multiplied by 0, cannot be told there. None if no input is like that, or all are, data as
+    well: such a point was meant."""
+    arrays = [k for k, x in enumerate(point.xs) if inexact(x) and x.size]
+    blank = [k for k in arrays if _is_blank(point.xs[k])]
+    asked = [k for k in blank if k in run.wanted]
+    if not asked or len(blank) == len(arrays):
         return None
-    xs = _map_inputs(run, point.xs, lambda x: _distinct_numbers(run, x), blank)
+    xs = _map_inputs(run, point.xs, lambda x: _distinct_numbers(run, x), asked)
     return Point(f"{point.name}, other numbers for zeros and ones", xs, "value", point.judged)
 
 
