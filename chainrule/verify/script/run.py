@@ -17,7 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
-from chainrule.verify.ledger import Skipped
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
@@ -125,10 +124,6 @@ def _optimizers() -> list[Any]:
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
-_BY_HAND = (
-    "a layer by hand that could not be verified on what it got; verify it on an input of your own: "
-    "chainrule.verify.pair(layer, x)"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +179,7 @@ def run(
     with as_main(target, args) as namespace:
         phases.begin()
         code = _execute(target, namespace)
-        last = phases.last
-        if not last.clock.has_seen_training and last is phases.sessions[0]:
-            last.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
-        phases.end(last.missing, code)
+        phases.end(phases.last.missing, code)
         sys.stdout.flush()
     report = joined(target.name, phases.reports)
     is_seen = any(s.is_seen for s in phases.sessions)
@@ -250,13 +242,6 @@ def _code(outcome: Outcome, phase: int) -> int:
     mistake in it either."""
     is_there = outcome.is_seen and len(outcome.phases) >= phase
     return outcome.code or (0 if is_there else 2)
-
-
-def _layers(namespace: dict[str, Any]) -> list[str]:
-    """Names of the script's own classes that have a forward and a backward pass."""
-    classes = [x for x in namespace.values() if isinstance(x, type) and x.__module__ == "__main__"]
-    both = ("forward", "backward")
-    return [c.__name__ for c in classes if all(callable(getattr(c, f, None)) for f in both)]
 
 
 def _execute(target: Target, namespace: dict[str, Any]) -> int:

@@ -34,8 +34,8 @@ LOOKED_FOR = (
     "chainrule's grad or value_and_grad of one function at other and other values, "
     "a call of a user's Function, a loop that changes its parameters itself, as `W -= lr * dW`, "
     "and computes or prints its loss, a class of numbers with operators and a backward() of their "
-    "own, whose ops are verified; layers written in NumPy by hand are verified by "
-    "chainrule.verify.pair(layer, x)"
+    "own, whose ops are verified; a layer or a function of NumPy's arrays and its backward, by "
+    "their names; of others say chainrule.verify.pair(forward, backward, x)"
 )
 """What would have been a training step."""
 SPARE = 2.0

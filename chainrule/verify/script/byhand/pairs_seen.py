@@ -38,6 +38,10 @@ _PATIENCE = 60.0
 """Seconds after which the look at a pair is given up."""
 _MOST = 12
 """Pairs that are looked at."""
+_UNTOLD = (
+    "it is not told how its backward is called, or nothing in it is right; verify it on an input "
+    "of your own: chainrule.verify.pair(layer, x)"
+)
 _LARGEST = 20_000_000
 """Numbers in arguments that are kept at most."""
 
@@ -110,6 +114,8 @@ class StatedPairs(Observer):
                 if answer is not None:
                     found += answer[0]
                     ledger.add(answer[1])
+                elif stated.owner and _is_of(stated, call):
+                    ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
         return found
 
 
@@ -126,6 +132,11 @@ def _call_of(stated: Stated, calls: Mapping[int, _Call | None]) -> _Call | None:
     same."""
     forward, backward = (calls.get(line) for line in stated.lines)
     return forward if forward is not None or stated.owner else backward
+
+
+def _is_of(stated: Stated, call: _Call) -> bool:
+    """Whether a method was called with an object of its class."""
+    return type(next(iter(call.arguments.values()))).__name__ == stated.owner
 
 
 def _title(stated: Stated) -> str:
@@ -156,10 +167,8 @@ def _subject(stated: Stated, call: _Call) -> Subject | None:
     """The pair as a subject; None if it cannot be one."""
     scope, given = call.scope, dict(call.arguments)
     if stated.owner:
-        owner = next(iter(given.values()))
-        if type(owner).__name__ != stated.owner:
-            return None
-        return subject_of_layer(owner, list(given.values())[1:])
+        owner, *args = given.values()
+        return subject_of_layer(owner, args) if _is_of(stated, call) else None
     forward, backward = scope.get(stated.forward), scope.get(stated.backward)
     if not callable(forward) or not callable(backward):
         return None
