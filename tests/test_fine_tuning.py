@@ -69,7 +69,7 @@ SAYS: dict[str, str] = {
     "h.reshape(3, 1)[0, 0] = 5.0": "would be lost",
     "model.weight.data[0][1] = 5.0": "would be lost",
     "model.weight.transpose(0, 1)": "swapaxes(0, 1)",
-    "model.to(cr.float64)": "dtype=",
+    "model.double()": "dtype=",
     "model.half()": "autocast",
     "opt = cr.optim.SGD(p, 0.1)": "[p]",
     "nn.Parameter(q)": "requires_grad=True",

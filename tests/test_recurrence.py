@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule import nn
 from chainrule.engine.graph import order
 from chainrule.ops import eager_kernels
-from chainrule.ops.networks.recurrence import CELLS, Recurrence
+from chainrule.ops.networks.recurrence import CELLS, Recurrence, recurrence
 
 LAYERS: dict[str, Callable[..., Any]] = {
     "lstm": nn.LSTM,
@@ -142,3 +142,18 @@ def test_examples_and_compiled_calls(cell: str):
     plain = [cr.grad(loss)(each).detach().numpy() for each in x]
     same([cr.vmap(cr.grad(loss))(x).detach().numpy()], [np.stack(plain)])
     same([cr.jit(cr.grad(loss))(x[0]).detach().numpy()], plain[:1])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("more", [-1, 1])
+def test_other_shapes_reach_no_kernel(cell: str, more: int):
+    known = CELLS[cell]
+    rows = 4 * known.gates
+    shapes = [(5, 2, rows), (rows, 4), (rows,), *[(2, 4)] * known.states]
+    right = [cr.tensor(drawn(*s)) for s in shapes]
+    assert recurrence(cell, right[0], right[1], right[2], right[3:]) is not None
+    for k, shape in enumerate(shapes):
+        for axis in range(int(k == 0), len(shape)):
+            other = tuple(n + more * (i == axis) for i, n in enumerate(shape))
+            xs = [*right[:k], cr.tensor(drawn(*other)), *right[k + 1 :]]
+            assert recurrence(cell, xs[0], xs[1], xs[2], xs[3:]) is None, (k, other)

@@ -64,7 +64,8 @@ CELLS: dict[str, Cell] = {
 
 
 def recurrence(cell: str, x: Any, weight: Any, bias: Any, first: Sequence[Any]) -> Any:
-    """The states after each step, (T, B, H) each; None where it is to run op by op.
+    """The states after each step, (T, B, H) each; None where it is to run op by op, as where the
+    shapes are others.
 
     Shapes: x (T, B, G H), weight (G H, H), bias (G H) or None, states (B, H).
     Whether it runs depends on shapes and dtypes alone.
@@ -73,11 +74,23 @@ def recurrence(cell: str, x: Any, weight: Any, bias: Any, first: Sequence[Any]) 
     values = [v.value if isinstance(v, Variable) else v for v in xs]
     if any(v.__class__ is not np.ndarray or not v.size for v in values):
         return None
+    if not _fits(cell, bias is not None, *[v.shape for v in values]):
+        return None
     dtypes = {v.dtype for v in values}
     kernels = len(dtypes) == 1 and dtypes <= {float32, float64}
     if not kernels or values[0].size < eager_kernels.LEAST or not fuses():
         return None
     return apply(Recurrence(cell, bias is not None), *xs)[:-1]
+
+
+def _fits(cell: str, biased: bool, first: tuple[int, ...], *others: tuple[int, ...]) -> bool:
+    """Whether the shapes are those of a recurrence: a kernel reads without looking."""
+    if len(first) != 3:
+        return False
+    (_, count, width), known = first, CELLS[cell]
+    size = width // known.gates
+    due = [(width, size), *[(width,)] * biased, *[(count, size)] * known.states]
+    return width == known.gates * size and list(others) == due
 
 
 class Recurrence(Op):

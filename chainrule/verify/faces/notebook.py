@@ -63,11 +63,11 @@ def verified(shell: Any, cell: str, steps: int | None = None) -> Report:
     rewriting = _Telling()
     shell.ast_transformers.append(rewriting)
     try:
-        with told.reporting():
-            phases.begin()
-            result = shell.run_cell(cell)
-            failed = not getattr(result, "success", True)
-            phases.end(phases.last.missing, int(failed))
+        told.prepare()
+        phases.begin()
+        result = shell.run_cell(cell)
+        failed = not getattr(result, "success", True)
+        phases.end(phases.last.missing, int(failed))
     finally:
         shell.ast_transformers.remove(rewriting)
     return joined(NAME, reports)

@@ -122,7 +122,7 @@ def as_main(target: Target, args: Sequence[str]) -> Generator[dict[str, Any]]:
     sys.argv = [target.argv0, *args]
     sys.path = [target.folder, *sys.path[1:]]
     try:
-        with told.reporting():
-            yield main.__dict__
+        told.prepare()
+        yield main.__dict__
     finally:
         sys.modules["__main__"], sys.argv, sys.path = before

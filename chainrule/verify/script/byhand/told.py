@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Final, TypeAlias, final
 
@@ -56,15 +55,7 @@ CALLS: Final = Places("__chainrule_call__")
 """Calls of functions that may be a backward or have one."""
 
 
-@contextmanager
-def reporting() -> Generator[None]:
-    """Within it code that tells of its places can run."""
-    before = {p.name: vars(builtins).get(p.name) for p in (TURNS, CALLS)}
+def prepare() -> None:
+    """Let code that tells of its places run, from now on: the script's functions may outlive it."""
     for places in (TURNS, CALLS):
         setattr(builtins, places.name, places.tell)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                delattr(builtins, name)
