@@ -381,7 +381,8 @@ def names() -> list[str]:
 @cache
 def everything() -> dict[str, Valid]:
     """Every public callable for which arguments are known, by its name."""
-    valid = dict(functions())
+    seen = functions().items()  # what makes a kernel calls others, the first time
+    valid = {key: v for key, v in seen if key.partition(".")[2] not in WITHOUT}
     for key, make in OTHERS.items():
         home, _, name = key.partition(".")
         valid[key] = Valid(name, getattr(_HOMES[home], name), make)

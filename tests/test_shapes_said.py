@@ -23,6 +23,7 @@ from shapes import Call, Case, Item, MisfitError, UnreadableError, check, read, 
 
 import chainrule as cr
 from chainrule import fft, linalg, nn, special
+from chainrule.engine import graph
 from chainrule.engine.graph import apply
 from chainrule.nn import functional
 from chainrule.ops.families import Elementwise
@@ -185,8 +186,8 @@ class Watch:
 
     def __call__(self, frame: FrameType, event: str, result: Any) -> None:
         """What `sys.setprofile` calls: arguments are those at the entry, before any is replaced."""
-        if frame.f_code not in self.wanted:
-            return
+        if frame.f_code not in self.wanted or graph.tracers:
+            return  # what is traced, as where a kernel is made, has no values to keep
         if event == "call":
             self._open[frame] = dict(frame.f_locals)
         elif event == "return" and (found := self._open.pop(frame, None)) and result is not None:
