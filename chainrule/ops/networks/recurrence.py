@@ -207,7 +207,7 @@ class Recurrence(Op):
 
 def _rows(g: Array | None, nothing: Array, steps: int) -> Any:
     """A cotangent for each step."""
-    return [nothing] * steps if g is None else np.ascontiguousarray(g)
+    return [nothing] * steps if g is None else np.ascontiguousarray(g, nothing.dtype)
 
 
 # --- Its kernels ---------------------------------------------------------------------------------
