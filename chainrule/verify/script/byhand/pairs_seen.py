@@ -83,13 +83,12 @@ class StatedPairs(Observer):
         CALLS.unlisten(self._called)
 
     def _called(self, line: int, frame: FrameType) -> None:
-        name = frame.f_code.co_filename
+        code, name = frame.f_code, frame.f_code.co_filename
         file = self._files.get(name)
         if file is None:
             file = self._files[name] = _File(stated_in(tree_of_file(name)))
         if line in file.calls or os.getpid() != self._pid:
             return
-        code = frame.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         file.calls[line] = None
         with suppress(Exception):  # what cannot be copied cannot be looked at
@@ -158,7 +157,7 @@ def _look(stated: Stated, call: _Call) -> tuple[list[Finding], Ledger] | None:
     found = [f for f in findings if f.level != "note"]
     if found and not _is_proved(subject, found):
         return None
-    if not found and not stated.named and not _is_right_of_many(subject):
+    if not found and not stated.named and not any(_given(subject).values()):
         return None
     return [] if found and _have_one_factor(subject) else findings, report.ledger
 
@@ -195,15 +194,11 @@ def _is_proved(subject: Subject, found: Sequence[Finding]) -> bool:
         return True
     wrong = {f.input for f in found}
     right = [i for i in wanted(subject) if subject.inputs[i].name not in wrong]
-    return "" not in wrong and any(_pulled(subject)[i] for i in right)
+    return "" not in wrong and any(_given(subject)[i] for i in right)
 
 
-def _is_right_of_many(subject: Subject) -> bool:
-    return any(_pulled(subject).values())
-
-
-def _pulled(subject: Subject) -> dict[int, bool]:
-    """Of each wanted input, whether its gradient has anything in it."""
+def _given(subject: Subject) -> dict[int, bool]:
+    """Whether the backward gives each wanted input a gradient other than 0."""
     xs = values(subject)
     gs = [np.ones_like(y) for y in subject.forward(xs)]
     bars = subject.pull(xs, gs)
