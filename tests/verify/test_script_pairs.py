@@ -156,6 +156,15 @@ def test_what_is_no_pair_or_right_is_left_alone(tmp_path: Path, name: str) -> No
     assert wrongs(report_on(tmp_path, NO_PAIRS[name])) == []
 
 
+def test_without_a_proof_it_is_a_note_unless_the_derivative_is_of_something_else(
+    tmp_path: Path,
+) -> None:
+    report = report_on(tmp_path, NO_PAIRS["another loss"])
+    assert any("takes what error takes" in f.evidence[0] for f in report.findings)
+    square = "def square(w, X, y):\n    return ((X @ w - y) ** 2).mean()\n"
+    assert not report_on(tmp_path, square + NO_PAIRS["another loss"]).findings
+
+
 @pytest.mark.parametrize(
     "names",
     ["conv conv_backward", "relu d_relu", "forward backward", "softmaxLoss softmaxLossGrad",

@@ -2,8 +2,8 @@
 
 They are verified on the arrays of their first call, in a copy of the process, and on others. That
 two functions belong together is a guess. So a finding counts only if something proves it: a
-gradient that is right beside the wrong one, or a change of the code that makes it right. A constant
-factor that all gradients have in common is the rate's.
+gradient that is right beside the wrong one, or a change of the code that makes it right; without
+one it is a note. A constant factor that all gradients have in common is the rate's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, final
 
@@ -96,7 +96,8 @@ class StatedPairs(Observer):
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What is wrong with what they state."""
-        found: list[Finding] = []
+        found: list[tuple[Stated, Finding]] = []
+        right = set[str]()
         looked = 0
         for file in self._files.values():
             for stated in file.stated:
@@ -111,11 +112,12 @@ class StatedPairs(Observer):
                         ledger.skipped.append(Skipped(_title(stated), str(error)))
                     continue
                 if answer is not None:
-                    found += answer[0]
+                    found += [(stated, f) for f in answer[0]]
+                    right |= {stated.backward} if answer[1].checked and not answer[0] else set()
                     ledger.add(answer[1])
                 elif stated.owner and _is_of(stated, call):
                     ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
-        return found
+        return [f for s, f in found if f.level != "note" or s.backward not in right]
 
 
 def _kept(scope: Mapping[str, Any], arguments: dict[str, Any]) -> _Call | None:
@@ -156,7 +158,9 @@ def _look(stated: Stated, call: _Call) -> tuple[list[Finding], Ledger] | None:
     findings = [f for f in report.findings if f.name.code != "dropped"]
     found = [f for f in findings if f.level != "note"]
     if found and not _is_proved(subject, found):
-        return None
+        notes = _doubted(stated, subject, found)
+        unknown = Skipped(_title(stated), "it is not known whether one is the other's derivative")
+        return (notes, Ledger(skipped=[unknown])) if notes else None
     if not found and not stated.named and not any(_given(subject).values()):
         return None
     return [] if found and _have_one_factor(subject) else findings, report.ledger
@@ -205,20 +209,39 @@ def _given(subject: Subject) -> dict[int, bool]:
     return {i: bars[i] is not None and bool(np.any(bars[i])) for i in wanted(subject)}
 
 
+def _doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[Finding]:
+    """Notes on a gradient that goes along with that of a number, and is another one."""
+    said, due = _both(subject)
+    if said.shape != due.shape or not float(said @ due) > 0:
+        return []
+    says = (
+        f"{stated.backward} takes what {stated.forward} takes, and is not its derivative; if it is "
+        "to be that of something else, nothing is to be done"
+    )
+    return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
+
+
 def _have_one_factor(subject: Subject) -> bool:
     """Whether all gradients of a number are the same positive multiple of the right ones."""
-    if subject.takes_cotangent:
-        return False
-    xs = values(subject)
-    gs = [np.ones_like(y) for y in subject.forward(xs)]
-    right, bars = subject.derived(xs, gs), subject.pull(xs, gs)
-    if right is None:
-        return False
-    said, due = (_flat([x[i] for i in wanted(subject)]) for x in (bars, right))
-    if said.shape != due.shape:
+    said, due = _both(subject)
+    if said.shape != due.shape or not due.size:
         return False
     factor = float(said @ due) / max(float(due @ due), 1e-300)
     return factor > 0 and bool(np.allclose(said, factor * due, rtol=1e-6, atol=1e-9))
+
+
+def _both(subject: Subject) -> tuple[Array, Array]:
+    """All gradients of a number in one row, as they are stated and as they are; else nothing."""
+    nothing = np.zeros(0)
+    if subject.takes_cotangent:
+        return nothing, nothing
+    xs = values(subject)
+    gs = [np.ones_like(y) for y in subject.forward(xs)]
+    right = subject.derived(xs, gs)
+    if right is None:
+        return nothing, nothing
+    said, due = ([x[i] for i in wanted(subject)] for x in (subject.pull(xs, gs), right))
+    return _flat(said), _flat(due)
 
 
 def _flat(parts: Sequence[Array | None]) -> Array:
