@@ -210,14 +210,16 @@ def _given(subject: Subject) -> dict[int, bool]:
 
 
 def _doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[Finding]:
-    """Notes on a gradient that goes along with that of a number, and is another one."""
+    """Notes on a gradient that goes along with that of a number, and is another one; none where it
+    is right at what the script computed with."""
     said, due = _both(subject)
-    if said.shape != due.shape or not float(said @ due) > 0:
+    along = said.shape == due.shape and float(said @ due) > 0
+    if not along or np.allclose(said, due, rtol=1e-6, atol=1e-9):
         return []
-    says = (
-        f"{stated.backward} takes what {stated.forward} takes, and is not its derivative; if it is "
-        "to be that of something else, nothing is to be done"
-    )
+    whose = f"{stated.backward} takes what {stated.forward} takes, and is not its derivative"
+    if stated.forward == stated.backward:
+        whose = f"what {stated.forward} returns beside its value is not that value's derivative"
+    says = f"{whose}; if it is to be that of something else, nothing is to be done"
     return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
 
 
