@@ -40,7 +40,7 @@ class Tab:
         self.page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", self._add_message)
         page.on("pageerror", lambda e: self.complaints.append(str(e)))
         page.on("request", self._add_request)
