@@ -21,7 +21,7 @@ from chainrule.engine.source_text import source_line
 from chainrule.verify.arrays.members import is_object
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand import loops
+from chainrule.verify.script.byhand import loops, told
 from chainrule.verify.script.byhand.formulas import formula_name
 from chainrule.verify.script.byhand.given_gradients import (
     Course,
@@ -32,7 +32,6 @@ from chainrule.verify.script.byhand.given_gradients import (
 )
 from chainrule.verify.script.byhand.script_state import widen
 from chainrule.verify.script.byhand.text import turn_text
-from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.turn import give_numbers_memory, rewriting
 from chainrule.verify.trees import tree_of_file
 
@@ -55,7 +54,7 @@ def has_optimizer(file: str) -> bool:
 def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
     """What is wrong with the optimizer of a loop whose first turn a frame is about to make. Changes
     what the frame sees: for a copy of the process."""
-    TURNS.silence()
+    told.silence()
     scope, file = frame.f_globals, frame.f_code.co_filename
     scope.update(frame.f_locals)
     tree = tree_of_file(file)

@@ -26,10 +26,11 @@ from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.script.byhand import told
 from chainrule.verify.script.byhand.loss import is_surely_wrong
 from chainrule.verify.script.byhand.pairs import Stated, stated_in
 from chainrule.verify.script.byhand.script_state import is_tensor
-from chainrule.verify.script.byhand.told import CALLS, TURNS
+from chainrule.verify.script.byhand.told import CALLS
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.subject import Array, Subject, values, wanted
 from chainrule.verify.trees import tree_of_file
@@ -146,8 +147,7 @@ def _title(stated: Stated) -> str:
 
 def _look(stated: Stated, call: _Call) -> tuple[list[Finding], Ledger] | None:
     """What is found out about a pair; None if it is none."""
-    TURNS.silence()
-    CALLS.silence()
+    told.silence()
     try:
         subject = _subject(stated, call)
     except ChainruleError:

@@ -34,8 +34,8 @@ class Places:
         """No more."""
         self._hears = tuple([h for h in self._hears if h != hear])
 
-    def silence(self) -> None:
-        """Let nobody be told any more: in a copy of the process."""
+    def forget(self) -> None:
+        """Let nobody be told any more."""
         self._hears = ()
 
     def tell(self, line: int) -> None:
@@ -59,3 +59,9 @@ def prepare() -> None:
     """Let code that tells of its places run, from now on: the script's functions may outlive it."""
     for places in (TURNS, CALLS):
         setattr(builtins, places.name, places.tell)
+
+
+def silence() -> None:
+    """Let nobody be told of anything any more: in a copy of the process."""
+    for places in (TURNS, CALLS):
+        places.forget()

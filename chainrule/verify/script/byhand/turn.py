@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, cast, final
 
 import numpy as np
 
-from chainrule.verify.script.byhand import loops
+from chainrule.verify.script.byhand import loops, told
 from chainrule.verify.script.byhand.loss import (
     UnlikeError,
     likeliest_step_with_rate,
@@ -36,7 +36,6 @@ from chainrule.verify.script.byhand.step import (
     steps_of,
 )
 from chainrule.verify.script.byhand.text import StepText, expressions_behind, turn_text
-from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.updates import LEAVE, rewritten, updates_in
 from chainrule.verify.subject import Array, Input
 from chainrule.verify.trees import tree_of_file
@@ -93,7 +92,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
 
     Raises `UnlikeError` if it cannot be judged.
     """
-    TURNS.silence()
+    told.silence()
     scope, file = frame.f_globals, frame.f_code.co_filename
     scope.update(frame.f_locals)
     loop = loops.loop_at(tree_of_file(file), line)

@@ -1,9 +1,8 @@
 """What a program does to parameters and gradients by hand, between the events of its loop.
 
-Values are compared at the events: a constraint that is put on weights in front of the step that
-moves them off it again; weights that are moved away for a backward pass and not put back where
-they were; gradients that come from copies of a model, which have other weights by then, or whose
-sum is taken for their mean.
+Values are compared at the events. A constraint may be put on weights in front of the step that
+moves them off it again. Weights may be moved away for a backward pass and not put back. Gradients
+may come from copies of a model that have other weights by then, or their sum is taken for a mean.
 """
 
 from __future__ import annotations
