@@ -261,3 +261,44 @@ def test_a_whole_report_of_a_network_whose_parameters_are_in_lists() -> None:
     assert report.ok and report.ledger.planted is not None and report.ledger.planted.caught
     report = verify.pair(*network("two lists", two_lists, "different", wrong=1.5))
     assert {(f.input, f.name.code) for f in report.findings} == {("w[1]", "factor")}
+
+
+def decay(theta: Any, x: Any, y: Any, *, slope: Any) -> tuple[Any, Any]:
+    """Half the squares of a exp(-b x) - y, a and b = exp(theta), and its gradient."""
+    a, b = np.exp(theta)
+    e = a * np.exp(-b * x) - y
+    inner = np.exp(-slope(a, b) * x)
+    return 0.5 * (e**2).sum(), np.array([a * (e * inner).sum(), -a * b * (e * x * inner).sum()])
+
+
+def test_a_gradient_that_is_right_at_zero_parameters_only_is_found():
+    x, theta = np.linspace(0, 2, 20), np.zeros(2)
+    y = 1.7 * np.exp(-0.6 * x)
+
+    def right(theta: Any, x: Any, y: Any) -> Any:
+        return decay(theta, x, y, slope=lambda a, b: b)
+
+    def wrong(theta: Any, x: Any, y: Any) -> Any:
+        return decay(theta, x, y, slope=lambda a, b: a)
+
+    assert verify.pair(right, theta, x, y).ok
+    assert np.array_equal(right(theta, x, y)[1], wrong(theta, x, y)[1])
+    assert not verify.pair(wrong, theta, x, y).ok
+
+
+def test_of_a_loss_no_gradient_is_asked_for_data_behind_its_parameters():
+    rng = np.random.default_rng(0)
+    w, c, X, size = rng.normal(size=3), 0.1, rng.normal(size=(8, 3)), rng.uniform(1, 2, 8)
+
+    def cost(w: Any, c: Any, X: Any, size: Any) -> Any:
+        return ((X @ w + c) ** 2 * size).mean()
+
+    def slopes(w: Any, c: Any, X: Any, size: Any) -> Any:
+        r = 2 * (X @ w + c) * size / len(size)
+        return X.T @ r, r.sum()
+
+    def first_only(w: Any, c: Any, X: Any, size: Any) -> Any:
+        return slopes(w, c, X, size)[0], None
+
+    assert verify.pair(cost, slopes, w, c, X, size).ok
+    assert not verify.pair(cost, first_only, w, np.array(c), X, size).ok

@@ -107,6 +107,8 @@ def assign(
     names_wanted = {x.name for x in inputs if x.wanted}
     wanted = [i for i, a in enumerate(arguments) if names_wanted & set(a.leaves)]
     places = _places(len(parts), [a.name for a in arguments], wanted, backward)
+    if places is wanted and len(parts) < len(wanted) and _fit_in_order(parts, arguments, inputs):
+        places = range(len(parts))
     bars: list[Any] = [None] * len(arguments)
     for i, bar in zip(places, parts, strict=False):
         bars[i] = bar
@@ -174,6 +176,18 @@ def _mirrors(returned: Any, a: Argument, shapes: Sequence[Any]) -> bool:
     fits = [extent(r.value) for r in bars] == list(shapes)
     mixed = not isinstance(returned, tuple) or any(map(is_container, _parts(returned)))
     return same and (fits or mixed)
+
+
+def _fit_in_order(
+    parts: Sequence[Any], arguments: Sequence[Argument], inputs: Sequence[Input]
+) -> bool:
+    """Whether gradients have the shapes of the first arguments, numbers that are learnt as well."""
+    numbers = (np.ndarray, np.generic, float)
+    known = {x.name: np.shape(x.value) for x in inputs if isinstance(x.value, numbers)}
+    if not all(isinstance(p, numbers) for p in parts):
+        return False
+    pairs = zip(parts, arguments, strict=False)
+    return all(known.get(a.name) == np.shape(p) for p, a in pairs)
 
 
 def _places(count: int, names: list[str], wanted: list[int], backward: Any) -> Sequence[int]:
