@@ -182,12 +182,15 @@ def _fit_in_order(
     parts: Sequence[Any], arguments: Sequence[Argument], inputs: Sequence[Input]
 ) -> bool:
     """Whether gradients have the shapes of the first arguments, numbers that are learnt as well."""
-    numbers = (np.ndarray, np.generic, float)
-    known = {x.name: np.shape(x.value) for x in inputs if isinstance(x.value, numbers)}
-    if not all(isinstance(p, numbers) for p in parts):
-        return False
-    pairs = zip(parts, arguments, strict=False)
-    return all(known.get(a.name) == np.shape(p) for p, a in pairs)
+    known = {x.name: _shape(x.value) for x in inputs}
+    shapes = [_shape(p) for p in parts]
+    pairs = zip(shapes, arguments, strict=False)
+    return all(s is not None and known.get(a.name) == s for s, a in pairs)
+
+
+def _shape(x: Any) -> tuple[int, ...] | None:
+    """That of an array or a number; None of others."""
+    return () if isinstance(x, float) else getattr(x, "shape", None)
 
 
 def _places(count: int, names: list[str], wanted: list[int], backward: Any) -> Sequence[int]:
