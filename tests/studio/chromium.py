@@ -75,6 +75,18 @@ def visit(page: Any, url: str, ready: str = DRAWN) -> None:
     page.goto("about:blank")
     page.goto(url)
     page.locator(ready).first.wait_for()
+    painted(page)
+
+
+def painted(page: Any) -> None:
+    """Wait for the first picture of every graph that is in the page now."""
+    page.locator(".graph[aria-busy]:visible").first.wait_for(state="detached")
+
+
+def settled(page: Any) -> None:
+    """Two frames, so that what was asked for is painted."""
+    page.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+    painted(page)
 
 
 def address(page: Any) -> str:

@@ -16,7 +16,7 @@ from chainrule.studio.play import embedded, trace_page
 from chainrule.traces.files import to_json
 from chainrule.traces.trace import Trace
 from tests.studio.axe import check_page
-from tests.studio.chromium import address, needs_chromium, opened, visit
+from tests.studio.chromium import address, needs_chromium, opened, settled, visit
 
 pytestmark = needs_chromium
 
@@ -69,11 +69,6 @@ def counter(page: Any) -> str:
 def gradients(page: Any) -> dict[str, str]:
     rows = page.locator(".inputrow").all()[1:]
     return {r.locator(".inputname").inner_text(): r.locator(".grad").inner_text() for r in rows}
-
-
-def settled(page: Any) -> None:
-    """Two frames, so that what was asked for is painted."""
-    page.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
 
 
 def state(page: Any) -> dict[str, str]:

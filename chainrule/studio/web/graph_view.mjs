@@ -38,7 +38,7 @@ export class GraphView {
       },
       this.layers.element,
     );
-    this.element = h("div", {class: "graph"}, this.canvas, this.svg);
+    this.element = h("div", {class: "graph", "aria-busy": "true"}, this.canvas, this.svg);
     listenToGestures(this.element, this);
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.element);
@@ -182,6 +182,7 @@ export class GraphView {
     requestAnimationFrame(() => {
       this.waiting = false;
       this.paintNow();
+      this.element.removeAttribute("aria-busy"); // it waited for its first picture
     });
   }
 
