@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def _printed(step: Path) -> str:
     """What a step prints."""
     done = subprocess.run(
         [sys.executable, step], cwd=ROOT, capture_output=True, text=True, check=False,
-        encoding="utf-8", env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        encoding="utf-8", env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"{step.name} failed:\n{done.stderr}")
