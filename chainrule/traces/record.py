@@ -86,8 +86,13 @@ def record(
 class Recording:
     """What `with record() as trace:` gives: after the block it answers as its `Trace` does."""
 
-    def __init__(self, max_elements: int | None, certify: bool | None = None) -> None:
-        self._certify = certify
+    def __init__(
+        self,
+        max_elements: int | None,
+        certify: bool | None = None,
+        torch_pass_ended: Callable[[Any], None] = lambda result: None,
+    ) -> None:
+        self._certify, self._torch_pass_ended = certify, torch_pass_ended
         self._keeper = Keeper(max_elements)
         self._tensors = TensorRecorder(self._keeper)
         self._torch: TorchRecorder | None = None
@@ -157,7 +162,7 @@ class Recording:
             self._exit.callback(_torch_patches.release)
             from chainrule.traces.pytorch import TorchRecorder  # an extra: it may not be there
 
-            self._torch = TorchRecorder(self._keeper)
+            self._torch = TorchRecorder(self._keeper, self._torch_pass_ended)
             self._exit.enter_context(self._torch.running())
         backward_listeners.append(self._scalar_backward)
         self._exit.callback(backward_listeners.remove, self._scalar_backward)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any, final
@@ -50,7 +50,7 @@ def record_script(
     code = target(str(path))
     if "torch" in (*code.code.co_names, *sys.modules):
         require("torch", "record_script")  # so that it is watched from the first line on
-    run = _Steps(code.file, step, lambda: Recording(max_elements, certify))
+    run = _Steps(code.file, step, partial(Recording, max_elements, certify))
     with as_main(code, argv) as namespace:
         try:
             with run:
@@ -76,14 +76,15 @@ def _classes(cls: type) -> list[type]:
 class _Steps:
     """Counts steps, a recording for each, and stops the script after one."""
 
-    def __init__(self, file: str, step: int, new: Callable[[], Recording]) -> None:
+    def __init__(self, file: str, step: int, new: Callable[..., Recording]) -> None:
         self.ending = ""
         self.scopes: list[Mapping[str, Any]] = []
-        self._file, self._step, self._new = file, step, new
+        self._file, self._step = file, step
+        self._new = partial(new, self._pass_ended)
         self._done = 0
         self._optimizers = False
         self._patches = Patches()
-        self._recording = new()
+        self._recording = self._new()
 
     def __enter__(self) -> None:
         self._patches.after(Optimizer, "__init__", self._note_optimizer)
@@ -96,13 +97,12 @@ class _Steps:
             self._watch_torch()
 
     def _watch_torch(self) -> None:
-        """PyTorch's optimizers and backward passes end steps, too."""
+        """PyTorch's optimizers end steps, too; of its backward passes the recording tells."""
         torch: Any = sys.modules["torch"]
         self._patches.after(torch.optim.Optimizer, "__init__", self._note_optimizer)
         for cls in _classes(torch.optim.Optimizer):
             if "step" in vars(cls):
                 self._patches.put(cls, "step", self._before_step)
-        self._patches.put(torch.Tensor, "backward", self._after_backward)
 
     def __exit__(self, *error: object) -> None:
         self._patches.undo()
@@ -127,14 +127,18 @@ class _Steps:
         @wraps(f)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             result = f(*args, **kwargs)
-            outermost = not any(getattr(x, "requires_grad", False) for x in flatten(result)[0])
-            on = self._patches.on and not self._optimizers
-            if on and outermost and self._recording.has_backward:
-                self._end()
-                self._begin()
+            self._pass_ended(result)
             return result
 
         return wrapper
+
+    def _pass_ended(self, result: Any) -> None:
+        """A step ends here, unless an optimizer ends it or the result is to be differentiated."""
+        outermost = not any(getattr(x, "requires_grad", False) for x in flatten(result)[0])
+        on = self._patches.on and not self._optimizers
+        if on and outermost and self._recording.has_backward:
+            self._end()
+            self._begin()
 
     def _end(self) -> None:
         self._done += 1
@@ -160,5 +164,9 @@ class _Steps:
     def _missing(self) -> str:
         end = f"; {self.ending}" if self.ending else ""
         if not self._done:
-            return f"it runs no backward pass, so there is no step to record{end}"
+            return (
+                f"it runs no backward pass, so there is no step to record{end}. A step of PyTorch's or "
+                "chainrule's is recorded; gradients that a program computes by hand are checked by "
+                "`chainrule verify`"
+            )
         return f"it ended after {self._done} steps, before step {self._step}{end}"

@@ -209,3 +209,41 @@ def test_a_script(tmp_path: Path, step: int):
     check_numbers(trace, slack=8)
     assert len(trace.sweeps) == 1
     assert {"weight", "bias", "loss"} <= {n.label for n in trace.nodes}
+
+
+GRADIENTS_BY_NAME = """
+import torch
+from torch.autograd import grad
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g
+
+
+twice = Twice.apply
+w = torch.ones(3, requires_grad=True)
+for k in range(4):
+    loss = (twice(w) ** 2).sum()
+    (slope,) = grad(loss, w, create_graph=True)
+    (g,) = grad((slope ** 2).sum() + loss, w)
+    with torch.no_grad():
+        w -= 1e-3 * g
+"""
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_gradients_end_a_step_by_whatever_name_they_are_taken(tmp_path: Path, step: int):
+    path = tmp_path / "train.py"
+    path.write_text(GRADIENTS_BY_NAME, "utf-8")
+    trace = record_script(path, step=step)
+    check_numbers(trace, slack=8)
+    assert len(trace.sweeps) == 2, "the pass that is differentiated, and the last one"
+    assert sum(n.op == "Twice" for n in trace.nodes) == 1
+    w = (1 - 1e-3 * 136) ** (step - 1)  # the gradient at w is 128 w + 8 w
+    assert np.allclose(gradient(trace, "w"), 136 * w)

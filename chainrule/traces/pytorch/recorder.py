@@ -25,17 +25,22 @@ from chainrule.traces.trace import Node, Sweep
 from chainrule.verify.patches import Patches
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
+_running: list[TorchRecorder] = []
+"""The recorder that runs now, if one does: what replaces PyTorch's functions asks for it at each
+call, since a program may keep such a function from one recording to the next
+(`from torch.autograd import grad`, `f = MyFunction.apply`)."""
 
 
 @final
 class TorchRecorder:
-    """Records while it is `running`; `finish` gives nodes and sweeps."""
+    """Records while it is `running`; `finish` gives nodes and sweeps. `ended` is told what each
+    backward pass returned."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, ended: Callable[[Any], None]) -> None:
         self._calls = CallRecorder(keeper.takes, self._note_place)
         self._graph = TorchGraph(keeper, self._calls.of)
         self._own: dict[Any, CustomFunctionCall] = {}
-        self._sweeps = TorchSweeps(self._graph, keeper, self._own)
+        self._sweeps = TorchSweeps(self._graph, keeper, self._own, ended)
         self._places: dict[int, tuple[SourceLine, str]] = {}
         self._modules: list[str] = []
         self._paths: dict[Any, str] = {}
@@ -45,13 +50,15 @@ class TorchRecorder:
         """Within it, PyTorch's functions and backward passes are recorded."""
         patches = Patches()
         for name in ("backward", "grad"):
-            patches.put(torch.autograd, name, self._sweeps.around)
-        patches.put(torch.autograd.Function, "apply", self._observe_apply)
-        patches.put(torch.nn.Module, "__call__", self._observe_call)
+            patches.put(torch.autograd, name, lambda f: _recorded(f, TorchRecorder.run_pass))
+        patches.put(torch.autograd.Function, "apply", _recorded_apply)
+        patches.put(torch.nn.Module, "__call__", lambda f: _recorded(f, TorchRecorder.run_module))
+        _running.append(self)
         try:
             with self._calls:
                 yield
         finally:
+            _running.remove(self)
             patches.undo()
 
     def differentiate(self, y: Any) -> None:
@@ -65,32 +72,27 @@ class TorchRecorder:
         module = self._modules[-1] if self._modules else ""
         self._places.setdefault(number, (_user_place(), module))
 
-    def _observe_apply(self, f: Any) -> Any:
-        inner = f.__func__ if hasattr(f, "__func__") else f
+    def run_pass(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return self._sweeps.run(f, args, kwargs)
 
-        @wraps(inner)
-        def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            result = inner(cls, *args, **kwargs)
-            copies = [_copy(a) for a in args]
-            for y in as_list(result):
-                if isinstance(y, torch.Tensor) and y.grad_fn is not None:
-                    self._own[y.grad_fn] = CustomFunctionCall(cls, copies)
-                    self._graph.values.setdefault((y.grad_fn, y.output_nr), self._graph.keep(y))
-                    self._note_place(number_of(y.grad_fn))
-            return result
+    def run_function(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call of a function that the user wrote: of the class first, then of its arguments."""
+        cls, *given = args
+        result = f(*args, **kwargs)
+        copies = [_copy(a) for a in given]
+        for y in as_list(result):
+            if isinstance(y, torch.Tensor) and y.grad_fn is not None:
+                self._own[y.grad_fn] = CustomFunctionCall(cls, copies)
+                self._graph.values.setdefault((y.grad_fn, y.output_nr), self._graph.keep(y))
+                self._note_place(number_of(y.grad_fn))
+        return result
 
-        return classmethod(wrapper)
-
-    def _observe_call(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(f)
-        def wrapper(module: Any, *args: Any, **kwargs: Any) -> Any:
-            self._modules.append(self._name_of(module))
-            try:
-                return f(module, *args, **kwargs)
-            finally:
-                self._modules.pop()
-
-        return wrapper
+    def run_module(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        self._modules.append(self._name_of(args[0]))
+        try:
+            return f(*args, **kwargs)
+        finally:
+            self._modules.pop()
 
     def _name_of(self, module: Any) -> str:
         """The path of a module below the one that was called first."""
@@ -143,6 +145,23 @@ class TorchRecorder:
             e.kind, e.op, e.inputs, e.dtype, e.shape, e.kept, e.label, line_of(place), module,
             e.formula,
         )  # fmt: skip
+
+
+_Run = Callable[[TorchRecorder, Callable[..., Any], Any, Any], Any]
+
+
+def _recorded(f: Callable[..., Any], run: _Run) -> Callable[..., Any]:
+    """`f`, which the recorder that is running, if there is one, calls by `run`."""
+
+    @wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return run(_running[-1], f, args, kwargs) if _running else f(*args, **kwargs)
+
+    return wrapper
+
+
+def _recorded_apply(f: Any) -> Any:
+    return classmethod(_recorded(getattr(f, "__func__", f), TorchRecorder.run_function))
 
 
 def _is_node_of(e: Event, x: torch.Tensor) -> bool:

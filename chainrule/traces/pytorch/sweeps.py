@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any, final
 
 import torch
@@ -30,28 +29,29 @@ class _Pass:
 @final
 class TorchSweeps:
     """Records passes over the nodes of `graph`. `own` has, by node, the calls of functions that a
-    user wrote."""
+    user wrote; `ended` is told what each pass returned."""
 
     def __init__(
-        self, graph: TorchGraph, keeper: Keeper, own: Mapping[Any, CustomFunctionCall]
+        self,
+        graph: TorchGraph,
+        keeper: Keeper,
+        own: Mapping[Any, CustomFunctionCall],
+        ended: Callable[[Any], None],
     ) -> None:
         self.passes: list[_Pass] = []
-        self._graph, self._keeper, self._own = graph, keeper, own
+        self._graph, self._keeper, self._own, self._ended = graph, keeper, own, ended
         self._is_busy = False
 
-    def around(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        """`f`, which runs a backward pass, with hooks; one within it is part of it."""
-
-        @wraps(f)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            found = as_list(args[0] if args else next(iter(kwargs.values()), None))
-            roots = [y.grad_fn for y in found if getattr(y, "grad_fn", None) is not None]
-            if self._is_busy or not roots:
-                return f(*args, **kwargs)
-            with self._record_pass(roots):
-                return f(*args, **kwargs)
-
-        return wrapper
+    def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """`f(*args, **kwargs)`, which runs a backward pass, with hooks; one within it is part of it."""
+        found = as_list(args[0] if args else next(iter(kwargs.values()), None))
+        roots = [y.grad_fn for y in found if getattr(y, "grad_fn", None) is not None]
+        if self._is_busy or not roots:
+            return f(*args, **kwargs)
+        with self._record_pass(roots):
+            result = f(*args, **kwargs)
+        self._ended(result)
+        return result
 
     def differentiate(self, y: Any) -> None:
         """Go back from a result, leaving nothing in `.grad`."""
