@@ -165,8 +165,8 @@ class _Steps:
         end = f"; {self.ending}" if self.ending else ""
         if not self._done:
             return (
-                f"it runs no backward pass, so there is no step to record{end}. A step of PyTorch's or "
-                "chainrule's is recorded; gradients that a program computes by hand are checked by "
-                "`chainrule verify`"
+                f"it runs no backward pass, so there is no step to record{end}. A step of "
+                "PyTorch's or chainrule's is recorded; gradients that a program computes by hand "
+                "are checked by `chainrule verify`"
             )
         return f"it ended after {self._done} steps, before step {self._step}{end}"

@@ -247,3 +247,24 @@ def test_gradients_end_a_step_by_whatever_name_they_are_taken(tmp_path: Path, st
     assert sum(n.op == "Twice" for n in trace.nodes) == 1
     w = (1 - 1e-3 * 136) ** (step - 1)  # the gradient at w is 128 w + 8 w
     assert np.allclose(gradient(trace, "w"), 136 * w)
+
+
+@pytest.mark.parametrize("hooks", ["checkpoint", "save_on_cpu"])
+def test_what_is_packed_by_hooks_is_unpacked_once(hooks: str):
+    """Checkpointing refuses a second look at what a node saved: forms are held against the pass."""
+    w, x = batch(), batch().requires_grad_()
+
+    def layer(x: Any) -> Any:
+        return torch.tanh(x * w).exp() @ w.T
+
+    def packed(x: Any) -> Any:
+        if hooks == "checkpoint":
+            return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum()
+        with torch.autograd.graph.save_on_cpu():
+            return layer(x).sum()
+
+    trace = cr.record(packed, x)
+    assert np.allclose(gradient(trace, "x"), torch.autograd.grad(layer(x).sum(), x)[0].numpy())
+    kinds = {trace.nodes[m.node].op: type(m.local).__name__ for _, m in messages(trace)}
+    assert kinds["tanh"] == kinds["exp"] == "Factor" and kinds["mm"] == "Product"
+    assert "differs" not in {verdict for verdict, _ in numbers(trace)}

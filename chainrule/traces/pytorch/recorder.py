@@ -25,6 +25,8 @@ from chainrule.traces.trace import Node, Sweep
 from chainrule.verify.patches import Patches
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
+_core: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+_top_hooks: Callable[[bool], Any] = _core._autograd._top_saved_tensors_default_hooks
 _running: list[TorchRecorder] = []
 """The recorder that runs now, if one does: what replaces PyTorch's functions asks for it at each
 call, since a program may keep such a function from one recording to the next
@@ -40,7 +42,8 @@ class TorchRecorder:
         self._calls = CallRecorder(keeper.takes, self._note_place)
         self._graph = TorchGraph(keeper, self._calls.of)
         self._own: dict[Any, CustomFunctionCall] = {}
-        self._sweeps = TorchSweeps(self._graph, keeper, self._own, ended)
+        self._packed: set[int] = set()
+        self._sweeps = TorchSweeps(self._graph, keeper, self._own, self._packed, ended)
         self._places: dict[int, tuple[SourceLine, str]] = {}
         self._modules: list[str] = []
         self._paths: dict[Any, str] = {}
@@ -68,11 +71,14 @@ class TorchRecorder:
     # --- forward
 
     def _note_place(self, number: int) -> None:
-        """A node of this number is being made: by which line, in which module."""
+        """A node of this number is being made: where, and is it under hooks for what it saves?"""
+        if _top_hooks(True) is not None:
+            self._packed.add(number)
         module = self._modules[-1] if self._modules else ""
         self._places.setdefault(number, (_user_place(), module))
 
     def run_pass(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call of `torch.autograd.backward` or `grad`."""
         return self._sweeps.run(f, args, kwargs)
 
     def run_function(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -88,6 +94,7 @@ class TorchRecorder:
         return result
 
     def run_module(self, f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call of a module, the first of the arguments."""
         self._modules.append(self._name_of(args[0]))
         try:
             return f(*args, **kwargs)

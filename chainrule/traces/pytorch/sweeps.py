@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -11,9 +11,9 @@ import torch
 
 from chainrule.traces.certificates.probes import CustomFunctionCall
 from chainrule.traces.keeping import Keeper
-from chainrule.traces.pytorch.calls import as_list
+from chainrule.traces.pytorch.calls import as_list, number_of
 from chainrule.traces.pytorch.graph import TorchGraph, all_below
-from chainrule.traces.pytorch.locals import SEVERAL, local_of_node
+from chainrule.traces.pytorch.locals import SEVERAL, local_of_node, local_of_packed_node
 from chainrule.traces.trace import Kept, Local, Message, Opaque, Sweep, gradient_sums
 
 
@@ -29,21 +29,24 @@ class _Pass:
 @final
 class TorchSweeps:
     """Records passes over the nodes of `graph`. `own` has, by node, the calls of functions that a
-    user wrote; `ended` is told what each pass returned."""
+    user wrote; `packed` are the numbers of nodes that saved tensors under the program's own hooks;
+    `ended` is told what each pass returned."""
 
     def __init__(
         self,
         graph: TorchGraph,
         keeper: Keeper,
         own: Mapping[Any, CustomFunctionCall],
+        packed: Container[int],
         ended: Callable[[Any], None],
     ) -> None:
         self.passes: list[_Pass] = []
-        self._graph, self._keeper, self._own, self._ended = graph, keeper, own, ended
+        self._graph, self._keeper, self._own = graph, keeper, own
+        self._packed, self._ended = packed, ended
         self._is_busy = False
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """`f(*args, **kwargs)`, which runs a backward pass, with hooks; one within it is part of it."""
+        """`f(*args, **kwargs)`, a backward pass, with hooks; one within it is part of it."""
         found = as_list(args[0] if args else next(iter(kwargs.values()), None))
         roots = [y.grad_fn for y in found if getattr(y, "grad_fn", None) is not None]
         if self._is_busy or not roots:
@@ -108,6 +111,8 @@ class TorchSweeps:
             events = self._graph.events
             e = events[number]
             self._arrive(p, e.node, number, gs)
+            if number_of(e.node) in self._packed:
+                return
             inputs = [events[i] for i in e.inputs]
             own, g = self._own.get(e.node), p.gradients[number]
             args = () if own is None else own.args
@@ -141,10 +146,21 @@ class TorchSweeps:
             for edge, k in enumerate(used):
                 if k < len(bars) and bars[k] is not None:
                     place = e.input_positions[edge]
-                    bar, local = self._graph.keep(bars[k]), p.locals[number][edge]
+                    local = self._local(p, number, edge, bars[k])
+                    bar = self._graph.keep(bars[k])
                     p.messages.append(Message(number, place, e.inputs[place], local, bar))
 
         return hook
+
+    def _local(self, p: _Pass, number: int, edge: int, bar: Any) -> Local:
+        """The local derivative for an edge of a node, along which the pass sends `bar`."""
+        if number in p.locals:
+            return p.locals[number][edge]
+        events = self._graph.events
+        e = events[number]
+        inputs = [events[i] for i in e.inputs]
+        takes = self._keeper.takes
+        return local_of_packed_node(e, edge, inputs, p.gradients[number], bar, takes)
 
 
 def _sweep(p: _Pass) -> Sweep:
