@@ -289,6 +289,26 @@ def test_groups_fold_and_the_view_moves(browser: Any, files: Path):
         assert transform(page) == whole
 
 
+def test_what_is_sent_covers_no_number_of_its_two_cards(browser: Any, tmp_path: Path):
+    x, w = np.random.default_rng(0).normal(size=(2, 5, 5))
+    file = tmp_path / "layer.html"
+    file.write_text(trace_page(cr.record(lambda w: cr.tanh(w.T @ x).sum(), w)), encoding="utf-8")
+    with opened(browser, file.as_uri()) as page:
+        for step in range(1, int(counter(page).split("/")[1]) + 1):
+            page.get_by_label("step", exact=True).fill(str(step))
+            settled(page)
+            assert page.evaluate(COVERED) == [], step
+
+
+COVERED = """() => {
+    const box = document.querySelector(".edgebox")?.getBoundingClientRect();
+    const isCovered = (t) => t.right > box.left && t.left < box.right
+        && t.bottom > box.top && t.top < box.bottom;
+    return [...document.querySelectorAll(".card.now text")]
+        .filter((t) => box && isCovered(t.getBoundingClientRect())).map((t) => t.textContent);
+}"""
+
+
 def transform(page: Any) -> list[float]:
     text = page.locator("svg.near > g").get_attribute("transform")
     return [float(x) for x in re.findall(r"-?[\d.]+(?:e-?\d+)?", text)]

@@ -1,6 +1,8 @@
 // The edges of the graph: curves from card to card, with what is sent along them.
 import {s} from "./dom.mjs";
 
+const LABEL = 20; // the height of what is said beside an edge
+
 // Where an edge begins and ends, and its points between.
 export function edgePoints(e, boxes, across) {
   const [a, b] = [boxes[e.from], boxes[e.to]];
@@ -28,7 +30,8 @@ export function edgeElement(e, boxes, across, look) {
   const points = edgePoints(e, boxes, across);
   const d = edgeCurve(points, across);
   const parts = [s("path", {class: `edge ${look.state ?? ""}`, d})];
-  if (look.text) parts.push(...edgeLabel(look.text, middleOf(points)));
+  const {text} = look;
+  if (text) parts.push(...edgeLabel(text, labelPlace(e, boxes, across, points, text)));
   if (look.state === "now")
     parts.push(
       s(
@@ -48,6 +51,16 @@ export function edgeElement(e, boxes, across, look) {
   return s("g", null, ...parts);
 }
 
+// In the middle of the edge; above its two cards where it is wider than the gap between them, or it
+// would cover their numbers.
+function labelPlace(e, boxes, across, points, text) {
+  const [x, y] = middleOf(points);
+  const [[left], [right]] = [points[0], points.at(-1)];
+  if (!across || points.length > 2 || labelWidth(text) < right - left) return [x, y];
+  const top = (box) => box.y - box.tall / 2;
+  return [x, Math.min(top(boxes[e.from]), top(boxes[e.to])) - LABEL / 2 - 2];
+}
+
 // The middle of the longest piece, which no card covers.
 function middleOf(points) {
   let best = 1;
@@ -57,10 +70,13 @@ function middleOf(points) {
   return [0, 1].map((axis) => (points[best - 1][axis] + points[best][axis]) / 2);
 }
 
+const labelWidth = (text) => text.length * 7.3 + 14;
+
 function edgeLabel(text, [x, y]) {
-  const wide = text.length * 7.3 + 14;
+  const wide = labelWidth(text);
+  const box = {x: x - wide / 2, y: y - LABEL / 2, width: wide, height: LABEL, rx: 6};
   return [
-    s("rect", {class: "edgebox", x: x - wide / 2, y: y - 10, width: wide, height: 20, rx: 6}),
+    s("rect", {class: "edgebox", ...box}),
     s("text", {class: "edgetext", x, y: y + 4, "text-anchor": "middle"}, text),
   ];
 }
