@@ -217,7 +217,8 @@ class Recording:
         if not nodes:
             raise GradientError(
                 "record: nothing ran that has a gradient: the function, or the block, applies no "
-                "op to a tensor, and calls no backward() of a Value"
+                "op to a tensor with a gradient, and calls no backward() of a Value (passes under "
+                "torch.func.vmap are not recorded)"
             )
         if pruned:
             nodes, sweeps, ops = without_unused(nodes, sweeps, ops)

@@ -268,3 +268,68 @@ def test_what_is_packed_by_hooks_is_unpacked_once(hooks: str):
     kinds = {trace.nodes[m.node].op: type(m.local).__name__ for _, m in messages(trace)}
     assert kinds["tanh"] == kinds["exp"] == "Factor" and kinds["mm"] == "Product"
     assert "differs" not in {verdict for verdict, _ in numbers(trace)}
+
+
+def verdicts(trace: Any) -> set[str]:
+    found = [m.certificate for _, m in messages(trace)]
+    found += [c for s in trace.sweeps for c in s.certificates.values()]
+    return {c.verdict for c in found if c is not None}
+
+
+def classifier() -> tuple[Any, Any, Any]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    return model, torch.randn(5, 4), torch.randint(0, 2, (5,))
+
+
+def test_numbers_of_bfloat16_are_compared_as_such():
+    model, x, y = classifier()
+
+    def step() -> None:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+
+    assert verdicts(cr.record(step)) == {"agrees"}
+
+
+@pytest.mark.parametrize("way", ["optimizer", "data", "closure"])
+def test_parameters_that_change_between_passes_are_other_nodes(way: str):
+    """By an optimizer, behind autograd's back, and until nothing is left of the gradient."""
+    model, x, y = classifier()
+
+    def backward() -> Any:
+        model.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    def steps() -> None:
+        if way == "closure":
+            torch.optim.LBFGS(model.parameters()).step(backward)
+            return
+        sgd = torch.optim.SGD(model.parameters(), 0.5)
+        for _ in range(3):
+            backward()
+            if way == "optimizer":
+                sgd.step()
+                continue
+            for p in model.parameters():
+                p.data -= 0.5 * p.grad
+
+    trace = cr.record(steps)
+    assert "agrees" in verdicts(trace) and "differs" not in verdicts(trace)
+    weights = [n.value for n in trace.nodes if n.label == "0.weight"]
+    assert len(weights) == len(trace.sweeps) >= 3
+    assert not np.array_equal(weights[0], weights[-1])
+
+
+def test_functional_gradients_are_recorded_but_not_those_of_batches():
+    w = torch.tensor([1.0, 2.0])
+    cube = lambda w: (w**3).sum()
+    trace = cr.record(lambda: torch.func.grad(cube)(w))
+    assert [np.asarray(g).tolist() for g in trace.sweeps[0].gradients.values()][-1] == [3, 12]
+    with pytest.raises(cr.GradientError, match="vmap are not recorded"):
+        cr.record(lambda: torch.func.vmap(torch.func.grad(cube))(w[None]))
+    with pytest.raises(cr.GradientError, match="vmap are not recorded"):
+        cr.record(lambda: torch.func.jacrev(torch.sin)(w))

@@ -32,6 +32,8 @@ _ROUGH = 1e-2
 """Differences whose relative error may be more do not tell."""
 _NOTHING = 1e-5
 """A slope that is smaller than the value by such a factor is none."""
+_CANCELLED = 4
+"""Terms that cancel leave at most so many times the rounding of one of them, about."""
 _LONG = 30
 """The rounding of a whole program is so many times that of an op, where numbers are narrow."""
 _FAILURES = (UnusableError, LateError, ChainruleError, ValueError, ArithmeticError)
@@ -63,7 +65,8 @@ def _contribution(sweep: Sweep, m: Message, probe: Probe, each: bool) -> Certifi
     x = np.asarray(probe.base.xs[k])
     t = tangent(np.random.default_rng(m.node), x)
     found = slopes(probe.run, probe.base, {k: t})
-    certificate = _compare(bar, t, gs, found, _level(gs, probe.base.ys), probe.close)
+    level = _level(gs, probe.base.ys)
+    certificate = _compare(bar, t, gs, found, level, probe.close, _CANCELLED * probe.epsilon)
     if not each or bar.size > MOST_ELEMENTS or bar.dtype.kind == "c":
         return certificate
     numbers, bounds = np.zeros(bar.shape), np.zeros(bar.shape)
@@ -112,8 +115,13 @@ def _compare(
     found: Sequence[Slope],
     level: float,
     close: float,
+    rounding: float,
 ) -> Certificate:
-    """<contribution, t> against <upstream, J t>; `level` is the size of <upstream, value>."""
+    """<contribution, t> against <upstream, J t>.
+
+    `level` is the size of <upstream, value>; `rounding` what terms of upstream's size leave where
+    they cancel.
+    """
     known = size = 0.0
     for g, slope in zip(gs, found, strict=True):
         used = g != 0
@@ -125,7 +133,8 @@ def _compare(
         known, size = known + float(parts.sum()), size + float(np.abs(parts).sum())
     parts = _products(bar, t)
     size = max(float(np.abs(parts).sum()), size, _NOTHING * level)
-    return _verdict(abs(float(parts.sum()) - known), _rough(gs, found), size, close)
+    left = rounding * sum([float(np.abs(g).sum()) for g in gs]) * float(np.abs(t).max())
+    return _verdict(abs(float(parts.sum()) - known), _rough(gs, found), size, close, left)
 
 
 def _level(gs: Sequence[Array], ys: Sequence[Array]) -> float:
@@ -148,10 +157,14 @@ def _rough(gs: Sequence[Array], found: Sequence[Slope]) -> float:
     return 8 * sum([float(e.sum()) for e in errors])
 
 
-def _verdict(difference: float, rough: float, size: float, close: float) -> Certificate:
+def _verdict(
+    difference: float, rough: float, size: float, close: float, left: float
+) -> Certificate:
     bound = rough + close * size
     if not math.isfinite(difference) or not math.isfinite(bound):
         raise NotCheckedError("differences are not finite here")
+    if bound < difference <= left:
+        raise NotCheckedError("it is as small as the rounding of what it was computed from")
     if difference > bound:
         return Certificate(difference, bound, "differs")
     if rough > _ROUGH * size:
@@ -179,9 +192,11 @@ def _gradient(trace: Trace, sweep: Sweep, node: int, probes: Probes) -> Certific
     base = base_at(run, Point("as recorded", (subject.inputs[0].value,), "captured"))
     t = tangent(np.random.default_rng(node), subject.inputs[0].value)
     found = slopes(run, base, {0: t})
-    close = max([_over_program(probes.of(i)) for i in subject.order], default=1e-6)
+    ran = [probes.of(i) for i in subject.order]
+    close = max([_over_program(p) for p in ran], default=1e-6)
+    rounding = _LONG * _CANCELLED * max([p.epsilon for p in ran], default=0.0)
     one = [np.ones(())]
-    return _compare(bar, t, one, found, _level(one, subject.sizes()), close)
+    return _compare(bar, t, one, found, _level(one, subject.sizes()), close, rounding)
 
 
 def _over_program(probe: Probe) -> float:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _CLOSE = {2: 3e-2, 4: 1e-4, 8: 1e-6}
 """Relative difference that is rounding, by the bytes of a number."""
+_EPSILON = {2: 2.0**-8, 4: 2.0**-23, 8: 2.0**-52}
+"""The distance of 1 to the next number, by the bytes of a number; of 2, bfloat16's."""
 _RANDOM = 100
 """A value that is further off than so many times rounding is another value."""
 
@@ -64,6 +66,11 @@ class Probe:
     def close(self) -> float:
         """The relative difference that is rounding."""
         return _CLOSE[min(max(self.bytes, 2), 8)]
+
+    @property
+    def epsilon(self) -> float:
+        """The rounding of one number."""
+        return _EPSILON[min(max(self.bytes, 2), 8)]
 
     @cached_property
     def expected_inputs(self) -> frozenset[int]:
@@ -131,8 +138,8 @@ class Probes:
             if k >= len(outputs):
                 raise NotCheckedError(f"{node.op} has outputs that are not numbers")
             outputs[k] = i
-        narrow = min([x.dtype.itemsize for x in (*xs, *self._values(outputs)) if _is_float(x)],
-                     default=8)  # fmt: skip
+        arrays = [x for x in (*xs, *self._values(outputs)) if _is_float(x)]
+        narrow = min([_bytes_of_op(op), *[_bytes(x.dtype) for x in arrays]])
         own = op.eval if isinstance(op, Op) and not isinstance(op, UserCall) else None
         users = isinstance(op, UserCall | CustomFunctionCall)
         probe = Probe(run, base, at, outputs, narrow, own, users)
@@ -159,6 +166,20 @@ class Probes:
 
 def _is_float(x: Any) -> bool:
     return is_array(x) and x.dtype.kind in "fcV"
+
+
+def _bytes(dtype: np.dtype[Any]) -> int:
+    """Of a number; of each part of a complex one."""
+    return dtype.itemsize // (2 if dtype.kind == "c" else 1)
+
+
+def _bytes_of_op(op: Any) -> int:
+    """Of the narrowest number that PyTorch computed with, whose bfloat16 is float32 in a trace."""
+    if isinstance(op, Op):
+        return 8
+    from chainrule.traces.pytorch.calls import bytes_of
+
+    return bytes_of(op.args) if isinstance(op, CustomFunctionCall) else op.bytes
 
 
 def _subject(op: Any, xs: Sequence[Any]) -> tuple[Subject, Sequence[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,28 +14,42 @@ from chainrule.verify.subject import Subject
 
 
 def subject_of_torch_call(call: TorchCall) -> Subject:
-    """The call with its operands as float64, where it takes them.
+    """The call with its operands as float64, where it takes them, and what it converts to, too.
 
     Raises `NotCheckedError` where they were not kept.
     """
     if not call.is_whole:
         raise NotCheckedError(f"the arrays of {call.name} are too large to be kept")
 
-    def run(*values: Any) -> Any:
-        return call.run(values)
-
     given = [x.value for x in call.operands]
     wide = [_wide(x) for x in given]
+    wider = replace(call, flat=[_WIDER.get(x, x) if _is_dtype(x) else x for x in call.flat])
+
+    def run(*values: Any) -> Any:
+        return wider.run(values)
+
     try:
         with torch.no_grad():
             run(*[x.clone() if isinstance(x, torch.Tensor) else x for x in wide])
     except RuntimeError:  # a kernel for narrow numbers only
-        wide = given
+        wide, wider = given, call
     return subject_of_call(run, wide, name=call.name)
+
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
+
+def _is_dtype(x: Any) -> bool:
+    return isinstance(x, torch.dtype)
 
 
 def _wide(x: Any) -> Any:
     if not is_float(x):
         return x
-    wide = x.to(torch.complex128 if x.is_complex() else torch.float64)
+    wide = x.to(_WIDER.get(x.dtype, x.dtype))
     return wide.detach().clone().requires_grad_(x.requires_grad)

@@ -68,6 +68,11 @@ class TorchCall:
         """Whether all operands were kept."""
         return all(x.value is not None for x in self.operands)
 
+    @property
+    def bytes(self) -> int:
+        """Of the narrowest number that it computed with, or gave."""
+        return bytes_of([*[x.given for x in self.operands], *self.results])
+
     def run(self, values: Sequence[Any]) -> Any:
         """Its value with other operands."""
         flat = list(self.flat)
@@ -145,6 +150,12 @@ def is_python_function(node: Any) -> bool:
 def is_float(x: Any) -> bool:
     """Whether `x` is a tensor that may have a gradient."""
     return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
+
+
+def bytes_of(xs: Sequence[Any]) -> int:
+    """Of a number of the narrowest tensor of floats among these; 8 where there is none."""
+    return min([x.element_size() // (2 if x.is_complex() else 1) for x in xs if is_float(x)],
+               default=8)  # fmt: skip
 
 
 def as_list(x: Any) -> list[Any]:

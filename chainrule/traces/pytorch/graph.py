@@ -8,11 +8,13 @@ from typing import Any, final
 
 import torch
 
-from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.keeping import Keeper, is_array, is_unchanged
 from chainrule.traces.pytorch.calls import Operand, TorchCall, is_python_function
 from chainrule.traces.pytorch.forms import formula_of_call, in_order_of_factors
 from chainrule.traces.trace import Kept, Kind
 
+_core: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+_functorch = _core._functorch
 DTYPES = {"bfloat16": "float32"}
 """Dtypes that traces do not have, and what is written in their place."""
 
@@ -73,7 +75,10 @@ class TorchGraph:
         self._constants: dict[tuple[int, int], int] = {}
 
     def add_below(self, root: Any) -> None:
-        """Number a node and all below it, inputs first."""
+        """Number a node and all below it, inputs first. For what is new, a leaf that has changed
+        since it was numbered gets another number."""
+        if root not in self.number:
+            self._forget_changed_leaves(root)
         stack = [root]
         while stack:
             node = stack[-1]
@@ -85,12 +90,17 @@ class TorchGraph:
             if node not in self.number:
                 self._add(node)
 
+    def _forget_changed_leaves(self, root: Any) -> None:
+        for node in all_below([root]):
+            variable = getattr(node, "variable", None)
+            if variable is None or node not in self.number:
+                continue
+            if not is_unchanged(self.events[self.number[node]].kept, as_array(variable)):
+                del self.number[node], self.outputs[node, 0]
+
     def keep(self, x: Any) -> Kept:
         """What a trace keeps of a tensor."""
-        x = x.detach()
-        if x.is_sparse or x.dtype == torch.bfloat16:
-            x = x.to_dense().float() if x.is_sparse else x.float()
-        return self._keeper.keep(x.resolve_conj().resolve_neg().cpu().numpy())
+        return self._keeper.keep(as_array(x))
 
     # --- one node
 
@@ -162,6 +172,27 @@ class TorchGraph:
         if kept is None or tuple(kept.shape) != event.shape:
             return None
         return kept if not is_array(kept) or str(kept.dtype) == event.dtype else None
+
+
+def as_array(x: Any) -> Any:
+    """A tensor's numbers now, as NumPy has them; of one within `torch.func.grad`, what it wraps."""
+    x = _unwrapped(x.detach())
+    with _core._DisableFuncTorch():
+        if x.is_sparse or x.dtype == torch.bfloat16:
+            x = x.to_dense().float() if x.is_sparse else x.float()
+        return x.resolve_conj().resolve_neg().cpu().numpy()
+
+
+def _unwrapped(x: Any) -> Any:
+    """What a tensor within `torch.func.grad` wraps."""
+    while _functorch.is_gradtrackingtensor(x):
+        x = _functorch.get_unwrapped(x)
+    return x
+
+
+def is_batched(x: Any) -> bool:
+    """Whether `x` stands for a tensor of each example, under `torch.func.vmap`."""
+    return isinstance(x, torch.Tensor) and _functorch.is_batchedtensor(_unwrapped(x))
 
 
 def _places(operands: Sequence[Operand], edges: Sequence[Any]) -> list[int] | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
+from torch.utils import _pytree as pytree
 
 from chainrule.traces.certificates.probes import CustomFunctionCall
 from chainrule.traces.keeping import Keeper
 from chainrule.traces.pytorch.calls import as_list, number_of
-from chainrule.traces.pytorch.graph import TorchGraph, all_below
+from chainrule.traces.pytorch.graph import TorchGraph, all_below, is_batched
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node, local_of_packed_node
 from chainrule.traces.trace import Kept, Local, Message, Opaque, Sweep, gradient_sums
 
@@ -46,10 +47,12 @@ class TorchSweeps:
         self._is_busy = False
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """`f(*args, **kwargs)`, a backward pass, with hooks; one within it is part of it."""
+        """`f(*args, **kwargs)`, a backward pass, with hooks; one within it is part of it. One under
+        `vmap`, where tensors have no numbers of their own, is not recorded."""
         found = as_list(args[0] if args else next(iter(kwargs.values()), None))
         roots = [y.grad_fn for y in found if getattr(y, "grad_fn", None) is not None]
-        if self._is_busy or not roots:
+        batched = any(is_batched(x) for x in pytree.tree_leaves((args, kwargs)))
+        if self._is_busy or batched or not roots:
             return f(*args, **kwargs)
         with self._record_pass(roots):
             result = f(*args, **kwargs)
