@@ -361,3 +361,11 @@ def test_an_optimum_differentiated_implicitly_and_by_unrolling():
     x = solve(cr.tensor(a)).item()
     assert cr.grad(solve)(a).item() == pytest.approx(2 / (2 + 12 * x * x), rel=1e-9)
     assert forward(solve)(a).item() == pytest.approx(2 / (2 + 12 * x * x), rel=1e-9)
+
+
+@pytest.mark.parametrize("transform", [cr.jvp, cr.hvp])
+@pytest.mark.parametrize("given", [(np.ones(3), (np.ones(3),)), ((np.ones(3),), np.ones(3))])
+def test_arguments_and_tangents_come_as_tuples(transform: Any, given: Any):
+    """An array would pass for a tuple of its rows."""
+    with pytest.raises(cr.DtypeError, match="is a tuple with an entry for each argument"):
+        transform(lambda x: cr.sum(x**3), *given)

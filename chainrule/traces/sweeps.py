@@ -1,8 +1,9 @@
 """Records the backward sweeps over tensors: what each rule was given, and what it made of it.
 
 A sweep within another one is part of the op that runs it, and is not recorded: a checkpoint's, or
-one that derives a rule from another. The ops that rules apply are recorded only if the sweep is to
-be differentiated itself.
+one that derives a rule from another. So is one over placeholders, which has no numbers: what `vmap`
+makes of it runs as ops. The ops that rules apply are recorded only if the sweep is to be
+differentiated itself.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from chainrule.engine.graph import around
+from chainrule.engine.node import Freed, Variable
 from chainrule.engine.node import Node as GraphNode
-from chainrule.engine.node import Variable
 from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.ops.eager_kernels import fusing
@@ -37,6 +38,7 @@ class _Pass:
 
     record: bool
     seeds: dict[int, Kept]
+    """There are none in a sweep over placeholders."""
     sent: list[tuple[int, int, int, Kept]] = field(default_factory=list[Any])
     """Sender, place, target, contribution."""
     gradients: dict[int, Kept] = field(default_factory=dict[int, Kept])
@@ -68,6 +70,11 @@ class SweepRecorder:
             yield
 
     @property
+    def has_passes(self) -> bool:
+        """Whether a sweep was recorded."""
+        return any(p.seeds for p in self.passes)
+
+    @property
     def is_open(self) -> bool:
         """Whether ops that are applied now belong to the program."""
         return self._depth == 0 or (self._depth == 1 and self.passes[-1].record)
@@ -82,8 +89,9 @@ class SweepRecorder:
             return
         self._depth += 1
         if self._depth == 1:
-            roots = {self._number(n): n for n in seeds if not isinstance(_plain(seeds[n]), Spec)}
-            kept = {i: self._keeper.keep(_plain(seeds[n])) for i, n in roots.items()}
+            kept: dict[int, Kept] = {}
+            if not _is_of_placeholders(walk, seeds):
+                kept = {self._number(n): self._keeper.keep(_plain(g)) for n, g in seeds.items()}
             self.passes.append(_Pass(on, kept))
 
     def _number(self, node: GraphNode) -> int:
@@ -91,9 +99,11 @@ class SweepRecorder:
         return self._ops.adopt(node) if known is None else known
 
     def _note_rule(self, node: GraphNode, g: Any, bars: Sequence[Any], alarm: bool) -> None:
-        if self._depth != 1 or self._is_foreign() or isinstance(_plain(g), Spec):
+        if self._depth != 1 or self._is_foreign():
             return
         current = self.passes[-1]
+        if not current.seeds:
+            return
         sender = self._number(node)
         inputs = self._ops.events[sender].inputs
         current.gradients[sender] = self._keeper.keep(_gradient(g, node))
@@ -108,9 +118,8 @@ class SweepRecorder:
         self._depth -= 1
         if self._depth == 0:
             current = self.passes[-1]
-            for node, g in arrived.items():
-                if not isinstance(_plain(g), Spec):
-                    current.arrived[self._number(node)] = self._keeper.keep(_gradient(g, node))
+            for node, g in arrived.items() if current.seeds else ():
+                current.arrived[self._number(node)] = self._keeper.keep(_gradient(g, node))
 
     # --- the result
 
@@ -141,6 +150,11 @@ class SweepRecorder:
         e = self._ops.events[number]
         kept: Any = e.kept
         return kept.item() if e.spelled and is_array(kept) else kept
+
+
+def _is_of_placeholders(walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any]) -> bool:
+    held = [x for n in walk if not isinstance(n.xs, Freed) for x in n.xs]
+    return any(isinstance(_plain(x), Spec) for x in (*seeds.values(), *held))
 
 
 def _plain(x: Any) -> Any:

@@ -189,7 +189,7 @@ class TensorRecorder:
     @property
     def has_passes(self) -> bool:
         """Whether a backward sweep ran."""
-        return bool(self._sweeps.passes)
+        return self._sweeps.has_passes
 
     def lines(self) -> dict[str, str]:
         """The texts of the program's lines, by `file:line`."""

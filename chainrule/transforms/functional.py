@@ -208,8 +208,22 @@ def _matching(tree: Any, like: Sequence[Any], structure: Structure, what: str) -
     return out
 
 
+def _check_tuples(asked: str, **given: Any) -> None:
+    """Raise where what is to be a tuple with an entry for each argument is an argument itself."""
+    for what, xs in given.items():
+        if not isinstance(xs, tuple | list):
+            raise DtypeError(
+                f"{asked}: {what} is a tuple with an entry for each argument of f, not "
+                f"{type(xs).__name__}: write {what}=(x,)"
+            )
+
+
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """(f(*primals), its directional derivative along `tangents`)."""
+    """(f(*primals), its directional derivative along `tangents`).
+
+    Both are tuples, with an entry for each argument of f. Raises `DtypeError` for anything else.
+    """
+    _check_tuples("jvp", primals=primals, tangents=tangents)
     run = _Run(f, tuple(range(len(primals))), primals, {})
     ts = _matching(list(tangents), run.aliases, run.structure, "tangent")
     outs, structure = run.outputs(run.result)
@@ -218,7 +232,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of f, which gives one number, times `tangents`: a tuple like `primals`."""
+    """The Hessian of f, which gives one number, times `tangents`: a tuple like `primals`.
+
+    Both are tuples, with an entry for each argument of f. Raises `DtypeError` for anything else.
+    """
+    _check_tuples("hvp", primals=primals, tangents=tangents)
     every = tuple(range(len(primals)))
     return jvp(grad(f, every), primals, tangents)[1]
 

@@ -90,6 +90,10 @@ def stepped(x: Any) -> Any:
     return x
 
 
+def cube(x: Any) -> Any:
+    return cr.sum(x**3)
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "a step": step,
     "a hook": hooked,
@@ -107,6 +111,11 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "vjp of two": lambda x: cr.vjp(lambda x: (cr.exp(x), x * 2.0), x)[1]((X, X)),
     "jvp": lambda x: cr.jvp(cr.exp, (x,), (cr.tensor(X),))[1],
     "vmap": lambda x: step_of(lambda x: cr.sum(cr.vmap(lambda r: r @ r)(x)), x),
+    "vmap of grad": lambda x: step_of(lambda x: cr.sum(cr.vmap(cr.grad(cube))(x)), x),
+    "grads of examples, then a step": lambda x: (cr.vmap(cr.grad(cube))(X), step(x)),
+    "jacobian": lambda x: step_of(lambda x: cr.sum(cr.jacobian(lambda x: x**3)(x)), x),
+    "hessian": lambda x: step_of(lambda x: cr.sum(cr.hessian(cube)(x)), x),
+    "hvp": lambda x: step_of(lambda x: cr.sum(cr.hvp(cube, (x,), (x,))[0]), x),
     "scan": lambda x: step_of(lambda x: cr.scan(lambda c, r: (c * r, c), cr.sum(x), x[0])[0], x),
     "while_loop": lambda x: step_of(
         lambda x: cr.while_loop(lambda c: c < 90, lambda c: c * 1.9, cr.sum(x * x)), x
