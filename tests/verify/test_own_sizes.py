@@ -92,3 +92,54 @@ def backward(g, x, w):
     rng = np.random.default_rng(2)
     args = rng.normal(size=(5, 4)), rng.normal(size=(4, 3))
     assert verify.pair(space["forward"], space["backward"], *args).ok is ok
+
+
+WIDTH = 8
+
+
+def halves() -> tuple[slice, slice]:
+    """Where the two parts of a row stand."""
+    return slice(WIDTH), slice(WIDTH, None)
+
+
+class Beside:
+    """Rows beside their tanh, whose width stands in this file."""
+
+    def __init__(self, share: float = 0.5) -> None:
+        self.W = np.random.default_rng(0).normal(size=2 * WIDTH)
+        self.share = share
+
+    def forward(self, x: Array) -> Array:
+        """(n, WIDTH) to (n,)."""
+        self.x, self.feat = x, np.concatenate([x, np.tanh(x * 0.5)], 1)
+        return self.feat @ self.W
+
+    def backward(self, g: Array) -> Array:
+        """Leaves dW."""
+        whole, part = halves()
+        self.dW = self.feat.T @ g
+        d = g[:, None] * self.W
+        return d[:, whole] + d[:, part] * (1 - self.feat[:, part] ** 2) * self.share
+
+
+class Forgotten(Beside):
+    """Forgets the half."""
+
+    def backward(self, g: Array) -> Array:
+        """Leaves dW."""
+        whole, part = halves()
+        self.dW = self.feat.T @ g
+        d = g[:, None] * self.W
+        return d[:, whole] + d[:, part] * (1 - self.feat[:, part] ** 2)
+
+
+def test_a_size_that_stands_outside_of_the_methods_stays() -> None:
+    """Where a method has it from a function of its file, too: else corrections undo the size."""
+    x = np.random.default_rng(1).normal(size=(5, WIDTH))
+    right = verify.pair(Beside(), x)
+    assert right.ok and "WIDTH = 8" in str(right), str(right)
+    [finding] = verify.pair(Forgotten(), x).findings
+    assert finding.name.code == "factor"
+    changed = finding.correction
+    assert changed is not None and changed.before is not None
+    assert changed.before.strip().startswith("return d[:, whole]") and "\n" not in changed.before

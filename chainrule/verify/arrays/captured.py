@@ -7,14 +7,14 @@ the forward has been given there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CellType, FunctionType
 from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.reading import function_of
+from chainrule.verify.reading import function_of, name_of
 from chainrule.verify.subject import Array
 
 
@@ -53,10 +53,26 @@ def _names_reached(f: FunctionType) -> dict[str, Any]:
 
 
 def sizes_in(f: Any) -> dict[str, int]:
-    """Whole numbers that a function reaches by name and that could be sizes."""
+    """Whole numbers that could be sizes: of what a function reaches by name, and what functions of
+    its own file do that it calls."""
     inner = function_of(f)
-    reached = {} if inner is None else _names_reached(inner)
-    return {n: x for n, x in reached.items() if type(x) is int and x > 1}
+    functions = [] if inner is None else [inner]
+    found: dict[str, int] = {}
+    for g in functions:
+        for name, x in _names_reached(g).items():
+            if type(x) is int and x > 1:
+                found.setdefault(name, x)
+            elif isinstance(x, FunctionType) and x.__globals__ is g.__globals__:
+                functions += [] if x in functions else [x]
+    return found
+
+
+def sizes_outside(functions: Iterable[Callable[..., Any]]) -> Iterator[tuple[int, str]]:
+    """Sizes that stand outside of functions which use them, and how these do: functions work for
+    arrays of such sizes only."""
+    for f in functions:
+        for name, n in sizes_in(f).items():
+            yield n, f"{name_of(f)} uses the size {name} = {n}, which stands outside of it"
 
 
 def _is_same(x: Any, value: Any) -> bool:

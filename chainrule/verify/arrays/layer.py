@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.verify.arrays import calls, methods, parameters
 from chainrule.verify.arrays.calls import are_sums, reset_of
+from chainrule.verify.arrays.captured import sizes_outside
 from chainrule.verify.arrays.convention import RATE, Convention
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, results_of, split
@@ -212,9 +213,7 @@ class Layer(Subject):
     @property
     def source(self) -> Source | None:
         """The text of the backward's method, and of the forward's."""
-        cls = cast(Any, type(self.owner))
-        forward = self.forward_function or getattr(cls, self.names[0])
-        method = self.backward_function or getattr(cls, self.names[1])
+        forward, method = self._methods
         backward = source_of(method, lambda f: replace(self, backward_function=f))
         return with_forward(backward, forward, lambda f: replace(self, forward_function=f))
 
@@ -231,10 +230,21 @@ class Layer(Subject):
 
     @property
     def own_sizes(self) -> Mapping[int, str]:
-        """Whole numbers that an object keeps, and that are lengths: it works for these only."""
+        """Whole numbers that the object keeps, or that stand outside of its methods, and that are
+        lengths: it works for these only."""
         told = [
             (x, f"the object keeps a size of its own: {way} = {x}")
             for way, x in walk(self.owner)
             if isinstance(x, int) and not isinstance(x, bool)
         ]
+        told += sizes_outside(self._methods)
         return kept_lengths([x.value for x in self.inputs], told)
+
+    @property
+    def _methods(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Forward and backward, as functions of the object."""
+        cls = cast(Any, type(self.owner))
+        return (
+            self.forward_function or getattr(cls, self.names[0]),
+            self.backward_function or getattr(cls, self.names[1]),
+        )

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import convention, methods, roles
-from chainrule.verify.arrays.captured import Capture, captures, rebind, sizes_in
+from chainrule.verify.arrays.captured import Capture, captures, rebind, sizes_outside
 from chainrule.verify.arrays.convention import Convention, as_list
 from chainrule.verify.arrays.grouping import Argument, argument_of, assign, group
 from chainrule.verify.arrays.roles import Side
@@ -114,12 +114,7 @@ class Pair(Subject):
     @property
     def own_sizes(self) -> Mapping[int, str]:
         """A size that stands outside of both functions belongs to these very arrays."""
-        functions = (self.forward_function, self.backward_function)
-        told = [
-            (n, f"{name_of(f)} uses the size {name} = {n}, which stands outside of it")
-            for f in functions
-            for name, n in sizes_in(f).items()
-        ]
+        told = sizes_outside([self.forward_function, self.backward_function])
         return kept_lengths([x.value for x in self.inputs], told)
 
     @property

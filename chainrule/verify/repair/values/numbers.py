@@ -131,12 +131,12 @@ def _of_circles(scene: Scene, count: int) -> Iterator[Scalar]:
 
 def _counts(scenes: list[Scene]) -> Iterator[Scalar]:
     """What images are averaged over: the size of their last two axes, and how many elements there
-    are of each channel."""
+    are of each channel. Nothing of arrays that are empty."""
     extents = [s.extents for s in scenes]
     for whole in [k for k in extents[0] if not k.endswith("]")]:
         shape = f"{whole.rpartition('.')[0]}.shape["
         axes = [k for k in extents[0] if k.startswith(shape)]
-        if len(axes) < 3 or not all(k in e for k in (whole, *axes) for e in extents):
+        if len(axes) < 3 or not all(e.get(k) for k in (whole, *axes) for e in extents):
             continue
         area = [e[axes[-2]] * e[axes[-1]] for e in extents]
         yield Scalar(f"{axes[-2]} * {axes[-1]}", tuple(map(float, area)), 0.35)
