@@ -52,10 +52,13 @@ NAMED_ARRAYS = 20
 VISITS = 12
 """Of a loop's iterations so many are kept, the first ones."""
 SECONDS_FOR_FORWARD = 0.4
-"""Seconds for moving the forward's expressions; the others are not known."""
+"""Seconds for moving the expressions of the forward, and of each function that it calls; the others
+are not known."""
 SECONDS_FOR_SUSPECTS = 2.0
 """Seconds for looking at expressions where no repair was found."""
 HELPERS = 4
 """Functions that a backward calls, and that are changed."""
 FUNCTIONS_READ = 8
 """Functions that are read, besides the forward."""
+TERMS_LOOKED_UP = 10_000_000
+"""Elements of all terms that are compared with what one value lacks."""

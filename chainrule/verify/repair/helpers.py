@@ -1,10 +1,11 @@
-"""Functions of the user's that a backward calls: the mistake may be in one of them."""
+"""Functions of the user's that a backward calls: the mistake may be in one of them. And those that
+a forward calls: what a backward should give is known of their values, too."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
@@ -28,12 +29,27 @@ def helpers(posed: Problem) -> list[Source]:
         names = python_function(posed.source.function).__globals__
     except UnreadableError:
         return []
-    found = list[Source]()
-    for code in _ran(posed):
-        bound = next((b for b in _functions(names) if b.function.__code__ is code), None)
-        source = None if bound is None else _source(posed.source, bound)
-        found += [] if source is None else [source]
-    return found[:HELPERS]
+    source = posed.source
+    found = [_source(source, b, source.replaced) for b in _bound(names, _ran(posed))]
+    return [s for s in found if s is not None][:HELPERS]
+
+
+def helpers_of_forward(subject: Subject, xs: Sequence[Any]) -> list[Source]:
+    """The same of its forward, all of them: changed, they are changed for the forward."""
+    source = None if subject.source is None else subject.source.forward
+    if source is None:
+        return []
+    try:
+        function = python_function(source.function)
+    except UnreadableError:
+        return []
+    ran = dict[CodeType, None]()
+    with _profiled(function.__code__.co_filename, lambda code: ran.setdefault(code)):
+        subject.forward(xs)
+    ran.pop(function.__code__, None)
+    put = source.computed or source.replaced
+    found = [_source(source, b, put) for b in _bound(function.__globals__, ran)]
+    return [s for s in found if s is not None][:HELPERS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +86,6 @@ def _ran(posed: Problem) -> list[CodeType]:
     found = dict[CodeType, None](), dict[CodeType, None]()
     inside = False
 
-    def called(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename == function.__code__.co_filename:
-            found[inside][frame.f_code] = None
-
     def watched(*args: Any, **settings: Any) -> Any:
         nonlocal inside
         inside = True
@@ -83,18 +95,37 @@ def _ran(posed: Problem) -> list[CodeType]:
             inside = False
 
     subject = posed.source.replaced(functools.wraps(posed.source.function)(watched))
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
+    file = function.__code__.co_filename
+    with _profiled(file, lambda code: found[inside].setdefault(code)):
         posed.run(subject, posed.targets[0])
-    finally:
-        sys.setprofile(before)
     forward, backward = found
     own = [c for c in backward if c is not function.__code__]
     if posed.source.separate_forward is not None:
         return [c for c in own if c not in forward]
     own.reverse()  # Gradients come after values.
     return sorted(own, key=forward.__contains__)
+
+
+@contextmanager
+def _profiled(file: str, tell: Callable[[CodeType], object]) -> Generator[None]:
+    """Within it, `tell` hears of the code of a file that is called."""
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename == file:
+            tell(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def _bound(names: dict[str, Any], ran: Iterable[CodeType]) -> Iterator[_Bound]:
+    """The functions that have this code, under their names."""
+    for code in ran:
+        yield from [b for b in _functions(names) if b.function.__code__ is code][:1]
 
 
 def _functions(names: dict[str, Any]) -> Iterator[_Bound]:
@@ -109,7 +140,11 @@ def _functions(names: dict[str, Any]) -> Iterator[_Bound]:
                     yield _Bound(value, attribute, inner)
 
 
-def _source(source: Source, bound: _Bound) -> Source | None:
+def _source(
+    source: Source, bound: _Bound, put: Callable[[Callable[..., Any]], Subject]
+) -> Source | None:
+    """A helper's code; `put` makes a subject with another function in the place of its caller,
+    which is `source`."""
     found = definition(bound.function)
     if found is None:
         return None
@@ -117,11 +152,11 @@ def _source(source: Source, bound: _Bound) -> Source | None:
 
     def replaced(helper: Callable[..., Any]) -> Subject:
         @functools.wraps(source.function)
-        def backward(*args: Any, **settings: Any) -> Any:
+        def caller(*args: Any, **settings: Any) -> Any:
             with bound.replaced(helper):
                 return source.function(*args, **settings)
 
-        return source.replaced(backward)
+        return put(caller)
 
     return Source(
         source.file, first, "".join(lines), bound.function, replaced, source.forward,

@@ -15,6 +15,7 @@ from chainrule.verify.repair.affine.terms import missing_terms
 from chainrule.verify.repair.affine.weigh import weights
 from chainrule.verify.repair.budget import BATCH, SHARE_OF_QUICK
 from chainrule.verify.repair.code.draft import Edit
+from chainrule.verify.repair.expected.missing import lacking_terms
 from chainrule.verify.repair.expected.truth import Doubt, doubt_at, doubts
 from chainrule.verify.repair.prior import HANDED_ON, NAMED, NO_COTANGENT, QUICK, UNREAD
 from chainrule.verify.repair.rules import edits
@@ -96,6 +97,7 @@ def _quick(proposals: Proposals) -> Iterator[list[Edit]]:
 
 def _terms_missing(proposals: Proposals) -> Iterator[list[Edit]]:
     failures = proposals.lab.problem.failures
+    yield proposals.weighted(list(spare_failures(failures, lacking_terms, proposals.lab)))
     for found in spare_failures(failures, missing_terms, proposals.lab, proposals.doubts):
         yield proposals.weighted(found)
 

@@ -18,6 +18,7 @@ from chainrule.verify.repair.budget import SECONDS_FOR_FORWARD
 from chainrule.verify.repair.code.course import statements_of_value
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
+from chainrule.verify.repair.helpers import helpers_of_forward
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.target import Target, quiet
 from chainrule.verify.repair.values.response import adding, in_iteration
@@ -79,6 +80,8 @@ def _measure(problem: Problem, target: Target) -> Forward:
         if name and len(found) == len(scene.visits(node)):
             by_name.setdefault(name, []).extend([c for _, c in found])
             measured[name] += 1
+    for shape, cotangent in _in_helpers(problem.subject, target):
+        by_shape.setdefault(shape, []).append(cotangent)
     by_name = {k: v for k, v in by_name.items() if measured[k] == stored[k]}
     given = {problem.subject.inputs[i].name.split(".")[-1]: v for i, v in inputs.items()}
     by_name |= {k: [v] for k, v in given.items() if np.any(v) and k not in stored}
@@ -86,6 +89,22 @@ def _measure(problem: Problem, target: Target) -> Forward:
     named = {k: plain(v) for k, v in watched.names.items() if k in made}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
     return Forward(by_shape, floats, inputs, by_name)
+
+
+def _in_helpers(subject: Subject, target: Target) -> Iterator[tuple[Shape, Array]]:
+    """The cotangents of what functions of the user's make that the forward calls."""
+    for helper in helpers_of_forward(subject, target.xs):
+        try:
+            draft = Draft.of(helper)
+            watched = Watched(draft)
+            changed = helper.replaced(watched.function)
+            changed.forward(target.xs)
+        except (Exception, SystemExit):  # It cannot be watched.
+            continue
+        scene, stop = Scene(draft, watched, (), ()), process_time() + SECONDS_FOR_FORWARD
+        made = _makers_of_values(scene, None)
+        for node in sorted(made, key=lambda n: n not in scene.roots):
+            yield from _moved_by(scene, node, changed, target, stop)
 
 
 def _names_given(draft: Draft, statements: Sequence[ast.stmt]) -> set[str]:
