@@ -37,9 +37,14 @@ MODULES = (
     "chainrule",
     "chainrule.nn",
     "chainrule.nn.functional",
+    "chainrule.nn.init",
     "chainrule.optim",
     "chainrule.data",
-    "chainrule.models",
+    "chainrule.models.generation",
+    "chainrule.models.gpt",
+    "chainrule.models.gpt2",
+    "chainrule.models.mlp",
+    "chainrule.models.scalar_gpt",
     "chainrule.linalg",
     "chainrule.fft",
     "chainrule.special",
@@ -132,12 +137,8 @@ def _reference(module: str) -> str:
 
     Rows of the op table and dtypes, which no text defines one by one, are a table.
     """
-    try:
-        homes = imports_of(module)
-    except (ImportError, ValueError):
-        return ""
     rows, entries = [], []
-    for name, home in sorted(homes.items(), key=lambda item: item[0].lower()):
+    for name, home in sorted(_homes(module).items(), key=lambda item: item[0].lower()):
         found = getattr(import_module(home), name, None)
         if name.startswith("_") or inspect.ismodule(found):
             continue
@@ -148,6 +149,21 @@ def _reference(module: str) -> str:
     head = "\n| name | what it is | the row that states it, or its value |\n|---|---|---|\n"
     table = head if rows else ""
     return f"# {module}\n" + table + "".join(rows) + "".join(entries) if rows or entries else ""
+
+
+def _homes(module: str) -> dict[str, str]:
+    """By public name of a module, the module that it is from.
+
+    Public is what it lists; else what it defines; else, of a module that defines nothing, what it
+    imports.
+    """
+    space = import_module(module)
+    listed = getattr(space, "__all__", None)
+    found = {n: getattr(space, n) for n in listed or dir(space) if not n.startswith("_")}
+    own = {n: module for n, x in found.items() if getattr(x, "__module__", None) == module}
+    imported = {n: h for n, h in imports_of(module).items() if n in found}
+    defines = [n for n in own if n not in imported]
+    return own if defines and not listed else imported | own
 
 
 def _described(found: Any) -> str:
