@@ -112,7 +112,12 @@ def test_a_page_prints_what_it_says(program: Program, tmp_path: Path):
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path):
-    lines = [line for b in blocks_of(ROOT / "README.md") if b.info == "sh" for line in b.text.splitlines()]
+    lines = [
+        line
+        for b in blocks_of(ROOT / "README.md")
+        if b.info == "sh"
+        for line in b.text.splitlines()
+    ]
     commands = [line.split() for line in lines if line.startswith("chainrule ")]
     assert [c[1] for c in commands] == ["train", "sample"]
     names = ROOT / "chainrule" / "data" / "us_census_1990_first_names.txt"
