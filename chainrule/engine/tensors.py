@@ -797,7 +797,12 @@ def _elements(data: Sequence[Any]) -> Iterator[Any]:
 
 
 def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`; see `Tensor`."""
+    """A new tensor with a copy of `data`; see `Tensor`.
+
+    >>> cr.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    tensor([[1., 2.],
+            [3., 4.]], dtype=float32, requires_grad=True)
+    """
     return Tensor(data, dtype, requires_grad)
 
 

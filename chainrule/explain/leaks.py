@@ -67,6 +67,11 @@ def leaks(step: Callable[[], Any] | None = None, *, steps: int = 3) -> Leaks:
 
     Runs `step()` `steps` times; what an earlier run made and the last one did not replace is a
     leak. Without a step: every graph that is alive now, the one that you are working on included.
+
+    >>> kept = []
+    >>> found = cr.leaks(lambda: kept.append(cr.tensor(1.0, requires_grad=True) * 2))
+    >>> bool(found)
+    True
     """
     if step is None:
         return _alive(0, sys.maxsize)
