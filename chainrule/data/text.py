@@ -31,6 +31,12 @@ def read_documents(path: str | Path) -> list[str]:
 
     Raises `ConfigError` if there is no such file, if it is a folder or a device, cannot be read, is
     not text, or holds no document.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = pathlib.Path(place, "x.txt").write_text("one", encoding="utf-8")
+    ...     print(cr.data.read_documents(f"{place}/x.txt"))
+    ['one']
     """
     path = Path(path)
     if path.is_dir():

@@ -239,6 +239,9 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     """a weight b, plus bias: a number for each matrix of `weight`.
 
     Shapes: (..., n), (..., m), (k, n, m), (k) -> (..., k).
+
+    >>> nn.functional.bilinear(cr.ones((5, 2)), cr.ones((5, 3)), cr.ones((4, 2, 3))).shape
+    (5, 4)
     """
     y = einsum("...i,oij,...j->...o", a, weight, b)
     return y if bias is None else y + bias_like(bias, y)

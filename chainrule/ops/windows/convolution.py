@@ -159,6 +159,9 @@ def unfold(
 
     Shapes: (N, C, *s) -> (N, C * prod(at(kernel, i) for i in range(len(s))), L).
     Kernel places within each channel, and the L places of the window, in row-major order.
+
+    >>> nn.functional.unfold(cr.ones((1, 2, 3, 3)), 2).shape
+    (1, 8, 4)
     """
     if x.ndim < 3:
         raise ShapeError(f"unfold: x is (N, C, ...) with at least 3 axes, not {tuple(x.shape)}")
@@ -179,6 +182,11 @@ def fold(
 
     Shapes: (N, K, L) -> (N, C, H, W).
     `output_size` (H, W) is the size of the image; K is C times the number of kernel places.
+
+    >>> nn.functional.fold(cr.ones((1, 4, 4)), (3, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]], dtype=float32)
     """
     size, k = sizes_of("fold", "output_size", output_size, 2), sizes_of("fold", "kernel", kernel, 2)
     image = Spec((1, 1, *size), np.dtype(np.float32))
