@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import os
 import re
@@ -14,6 +13,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import docstring_examples as examples
 import pytest
 
 from tests.sampling import sampled
@@ -269,8 +269,8 @@ def test_picture_is_what_the_code_draws(picture: Path):
 @sampled(one_in=3)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str):
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
-    assert not failed
+    tests = examples.tests_of_module(importlib.import_module(name))
+    assert examples.failures(tests) == []
 
 
 def test_there_are_examples_in_docstrings():

@@ -15,7 +15,12 @@ from chainrule.optional import require
 @final
 @dataclass(frozen=True)
 class Digits:
-    """Images (n, 64) of 8 x 8 pixels from 0 to 1 and labels (n,) int64 from 0 to 9; two parts."""
+    """Images (n, 64) of 8 x 8 pixels from 0 to 1 and labels (n,) int64 from 0 to 9; two parts.
+
+    >>> digits = cr.data.load_digits()
+    >>> digits.images.shape, digits.test_images.shape
+    ((1438, 64), (359, 64))
+    """
 
     images: Array
     labels: Array

@@ -38,6 +38,13 @@ def read_idx(path: str | Path) -> Array:
     """The array of an IDX file, as MNIST's are; also one that is packed by gzip.
 
     Its dtype is the file's, in the machine's byte order. LeCun, Cortes & Burges, yann.lecun.com.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = pathlib.Path(place, "x.idx")
+    ...     _ = file.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 6]))  # one axis of 2 bytes
+    ...     print(cr.data.read_idx(file))
+    [5 6]
     """
     path, raw = _content(path)
     if raw[:2] == b"\x1f\x8b":

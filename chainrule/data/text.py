@@ -19,7 +19,7 @@ def load_names() -> list[str]:
 
     Lower case, a to z. Source: US Census Bureau; public domain.
 
-    >>> load_names()[:3]
+    >>> cr.data.load_names()[:3]
     ['james', 'john', 'robert']
     """
     text = resources.files("chainrule.data").joinpath(NAMES_FILE).read_text(encoding="utf-8")

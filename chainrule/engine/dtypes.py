@@ -115,7 +115,7 @@ def _dtype(x: Any) -> Dtype:
 def finfo(type: Any, /) -> Finfo:
     """The limits of a real or complex dtype, or of the dtype of an array.
 
-    >>> finfo(float32).eps == 2.0**-23
+    >>> cr.finfo(cr.float32).eps == 2.0**-23
     True
     """
     dtype = _dtype(type)
@@ -135,7 +135,7 @@ def _finfo(dtype: Dtype) -> Finfo:
 def iinfo(type: Any, /) -> Iinfo:
     """The limits of an integer dtype, or of the dtype of an array.
 
-    >>> iinfo(int8).max
+    >>> cr.iinfo(cr.int8).max
     127
     """
     dtype = _dtype(type)

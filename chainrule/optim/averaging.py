@@ -49,6 +49,12 @@ class AveragedModel(Module):
     `update_parameters(model)` takes the model's weights into the average, after a step or an epoch;
     also in a compiled step. `avg_fn` is that of SWA unless another is given. Buffers are copied, or
     averaged with `use_buffers`. The copy is `module`, and `n_averaged` counts.
+
+    >>> model = nn.Linear(2, 1)
+    >>> averaged = optim.AveragedModel(model)
+    >>> averaged.update_parameters(model)
+    >>> averaged(cr.ones((5, 2))).shape
+    (5, 1)
     """
 
     def __init__(

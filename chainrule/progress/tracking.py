@@ -33,7 +33,7 @@ def track(
     logs each number that is shown, as step `first`, `first` + 1, ..: a `SummaryWriter` of
     TensorBoard (`torch.utils.tensorboard`, `tensorboardX`), or whatever has its `add_scalar`.
 
-    >>> losses = track(range(3), "epoch 1")
+    >>> losses = cr.track(range(3), "epoch 1")
     >>> for step in losses:
     ...     losses.show(loss=1 / (step + 1))
     >>> losses.history["loss"]

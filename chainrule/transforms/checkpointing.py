@@ -69,7 +69,7 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy | None = N
     gradient. Also a decorator: `@checkpoint` or `@checkpoint(policy=keep_products)`.
 
     >>> import chainrule as cr
-    >>> cr.grad(checkpoint(lambda x: (x * x).exp()))(1.0)
+    >>> cr.grad(cr.checkpoint(lambda x: (x * x).exp()))(1.0)
     tensor(5.436564, dtype=float32)
     """
     if f is None:

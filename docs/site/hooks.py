@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # the package of this tree
 
 from chainrule.names.public_names import imports_of  # noqa: E402
+from chainrule.ops.rows import Elementwise  # noqa: E402
 
 COPIES = {
     "README.md": "index.md",
@@ -40,7 +41,6 @@ MODULES = (
     "chainrule.nn.init",
     "chainrule.optim",
     "chainrule.data",
-    "chainrule.models.generation",
     "chainrule.models.gpt",
     "chainrule.models.gpt2",
     "chainrule.models.mlp",
@@ -135,7 +135,8 @@ def _printed(step: Path) -> str:
 def _reference(module: str) -> str:
     """The public names of a module, in the order of the alphabet; empty if it has none.
 
-    Rows of the op table and dtypes, which no text defines one by one, are a table.
+    Of a row of the op table there are its docstring and the statement that makes it; constants and
+    dtypes are a table.
     """
     rows, entries = [], []
     for name, home in sorted(_homes(module).items(), key=lambda item: item[0].lower()):
@@ -144,9 +145,11 @@ def _reference(module: str) -> str:
             continue
         if inspect.isclass(found) or inspect.isfunction(found):
             entries.append(f"\n::: {found.__module__}.{found.__qualname__}\n")
+        elif isinstance(found, Elementwise):
+            entries.append(_row_entry(name, home, found))
         else:
-            rows.append(f"| `{name}` | {_described(found)} | {_stated(name, home, found)} |\n")
-    head = "\n| name | what it is | the row that states it, or its value |\n|---|---|---|\n"
+            rows.append(f"| `{name}` | {_stated(name, home, found)} |\n")
+    head = "\n| name | its value |\n|---|---|\n"
     table = head if rows else ""
     return f"# {module}\n" + table + "".join(rows) + "".join(entries) if rows or entries else ""
 
@@ -166,14 +169,16 @@ def _homes(module: str) -> dict[str, str]:
     return own if defines and not listed else imported | own
 
 
-def _described(found: Any) -> str:
-    """The first paragraph of the docstring of an op of the table; else nothing."""
-    text = (vars(found).get("__doc__") or "") if hasattr(found, "__dict__") else ""
-    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+def _row_entry(name: str, home: str, row: Elementwise) -> str:
+    """The entry of a row of the op table: its docstring, an example, and what states it."""
+    text, _, example = (row.__doc__ or "").partition("\n\n>>> ")
+    statement = _assignments(home).get(name, row.label)
+    code = f"```pycon\n>>> {example}\n```\n" if example else ""
+    return f"\n### `{name}`\n\n{text}\n\n{code}\n```python\n{name} = {statement}\n```\n"
 
 
 def _stated(name: str, home: str, found: Any) -> str:
-    """The statement of its module that makes an op, value and derivatives; or the value."""
+    """What its module assigns to a name, or its value."""
     statement = _assignments(home).get(name) or repr(found)
     return f"`{' '.join(statement.split())}`".replace("|", "\\|")
 

@@ -199,6 +199,10 @@ def cosine_embedding_loss(
     Shapes: (..., d), (..., d), (...) -> () if reduction != "none";
         (..., d), (..., d), (...) -> (...).
     Vectors along the last axis.
+
+    >>> x, y = cr.ones((1, 2)), cr.tensor([[1.0, 0.0]])
+    >>> nn.functional.cosine_embedding_loss(x, y, cr.tensor([1]))
+    tensor(0.29289323, dtype=float32)
     """
     cosine = cosine_similarity(a, b, axis=-1)
     target = astype(target, cosine.dtype)

@@ -73,6 +73,9 @@ def _dropout_of(ndim: int):
 
         Shapes: (*s) -> (*s).
         Tompson et al. 2015, arXiv:1411.4280, section 3.2.
+
+        >>> nn.functional.{name}(cr.ones((2, 3, {4s})), 0.5, generator=cr.Generator(0)).shape
+        (2, 3, {4s})
         """
         if x.ndim not in (ndim + 1, ndim + 2):
             size = ", ".join("DHW"[3 - ndim :])

@@ -81,7 +81,7 @@ def sinc(x: Any) -> Any:
     Shapes: (*s) -> (*s).
 
     >>> import numpy as np
-    >>> sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
+    >>> cr.sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
     [1.0, 0.6366, 0.0]
     """
     return spherical_jn(0, x * math.pi)

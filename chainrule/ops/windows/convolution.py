@@ -96,6 +96,9 @@ def _conv_of(ndim: int):
         As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (needs stride 1;
         of an odd number one more after). Each group of channels out sees one group of channels in.
         A size is one number for all axes, or one for each.
+
+        >>> nn.functional.{name}(cr.ones((1, 2, {6s})), cr.ones((4, 2, {3s}))).shape
+        (1, 4, {4s})
         """
         return _conv(ndim, x, weight, bias, stride, padding, dilation, groups)
 
@@ -138,6 +141,9 @@ def _conv_transpose_of(ndim: int):
         Shapes: (N, C, *s), (C, O, *k), (O * groups) -> (N, O * groups, *[
               (n - 1) * at(stride, i) - 2 * at(padding, i) + at(dilation, i) * (k[i] - 1)
               + at(output_padding, i) + 1 for i, n in enumerate(s)]).
+
+        >>> nn.functional.{name}(cr.ones((1, 2, {4s})), cr.ones((2, 3, {3s}))).shape
+        (1, 3, {6s})
         """
         options = {"stride": stride, "padding": padding, "dilation": dilation}
         options["output_padding"] = output_padding

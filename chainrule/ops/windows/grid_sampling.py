@@ -152,6 +152,10 @@ def affine_grid(theta: Any, size: Sequence[int], *, align_corners: bool | None =
     """For `grid_sample`: the places theta @ (coordinates, 1) of images (N, C, *s), as in PyTorch.
 
     Shapes: theta (N, k, k + 1) -> (*t, k) with len(t) == k + 1.
+
+    >>> theta = cr.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> nn.functional.affine_grid(theta, (1, 3, 4, 5)).shape
+    (1, 4, 5, 2)
     """
     sizes = [int(n) for n in size]
     k = len(sizes) - 2
