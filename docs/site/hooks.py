@@ -172,7 +172,8 @@ def _homes(module: str) -> dict[str, str]:
 def _row_entry(name: str, home: str, row: Elementwise) -> str:
     """The entry of a row of the op table: its docstring, an example, and what states it."""
     text, _, example = (row.__doc__ or "").partition("\n\n>>> ")
-    statement = _assignments(home).get(name, row.label)
+    text = re.sub(r"Shapes: (.*)\.", r"Shapes: `\1`.", text)
+    statement = " ".join(_assignments(home).get(name, row.label).split())
     code = f"```pycon\n>>> {example}\n```\n" if example else ""
     return f"\n### `{name}`\n\n{text}\n\n{code}\n```python\n{name} = {statement}\n```\n"
 
