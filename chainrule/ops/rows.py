@@ -127,7 +127,7 @@ class Elementwise(Op):
     jvp`, is put into each row by `families`.
     """
 
-    __doc__ = _RowDocstring(__doc__)
+    __doc__ = cast(Any, _RowDocstring(__doc__ or ""))
     label: str
     fn: Callable[..., Any]
     partials: tuple[Partial, ...]
