@@ -63,7 +63,12 @@ class Draw:
 
 
 class Generator:
-    """A stream of random numbers. `state` can be kept and set to continue it later exactly."""
+    """A stream of random numbers. `state` can be kept and set to continue it later exactly.
+
+    >>> g = cr.Generator(0)
+    >>> g.normal((2,)), g.integers(0, 10, (3,))
+    (tensor([ 0.12573022, -0.13210486], dtype=float32), tensor([3, 0, 0], dtype=int64))
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and seed < 0:
@@ -168,5 +173,10 @@ default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator; returns it."""
+    """Seed the default generator; returns it.
+
+    >>> _ = cr.manual_seed(0)
+    >>> cr.nn.functional.dropout(cr.ones(3))
+    tensor([0., 2., 2.], dtype=float32)
+    """
     return default_generator.manual_seed(seed)

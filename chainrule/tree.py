@@ -101,7 +101,7 @@ def children_of(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """`f` applied to the leaves of trees of one structure, in a tree of that structure.
 
-    >>> tree_map(lambda a, b: a + b, {"w": 1}, {"w": 2})
+    >>> cr.tree_map(lambda a, b: a + b, {"w": 1}, {"w": 2})
     {'w': 3}
     """
     leaves, structure = flatten(tree)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import os
 import re
@@ -14,6 +13,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import docstring_examples as examples
 import pytest
 
 from tests.sampling import sampled
@@ -49,12 +49,38 @@ def blocks_of(page: Path) -> list[Block]:
     return [Block(page, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in found]
 
 
-README = blocks_of(ROOT / "README.md")
-EXAMPLES = [
-    (block, after.text if after.info == "text" else "")
-    for block, after in zip(README, [*README[1:], README[0]], strict=True)
-    if block.info == "python"
-]
+@dataclass(frozen=True)
+class Program:
+    """What a page shows as one program, and what it says that this prints."""
+
+    page: Path
+    line: int
+    text: str
+    printed: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def programs_of(page: Path) -> list[Program]:
+    """The programs of a page: one begins with its imports, and goes on in blocks without."""
+    found: list[Program] = []
+    for block in blocks_of(page):
+        begins = block.info == "python" and block.text.startswith(("import ", "from "))
+        if begins or (found and block.info in ("python", "text")):
+            if begins:
+                found.append(Program(page, block.line, "", ""))
+            last = found.pop()
+            text = last.text + "\n" + block.text if block.info == "python" else last.text
+            printed = last.printed + block.text if block.info == "text" else last.printed
+            found.append(Program(page, last.line, text, printed))
+    return [program for program in found if program.printed]
+
+
+ELSEWHERE = ("errors.md", "kernels.md", "scalar_speed.md")
+"""Pages whose text blocks are no output, but errors and reports; other tests compare them."""
+PROGRAMS = [p for page in PAGES if page.name not in ELSEWHERE for p in programs_of(page)]
+EXAMPLES = [program for program in PROGRAMS if program.page == ROOT / "README.md"]
 
 
 def run(
@@ -76,18 +102,22 @@ def run(
 
 def test_readme_has_the_four_faces_the_compiler_and_the_verifier():
     assert len(EXAMPLES) == 4
-    assert all(printed for _, printed in EXAMPLES)
 
 
-@pytest.mark.parametrize(("block", "printed"), EXAMPLES, ids=str)
-def test_readme_prints_what_it_says(block: Block, printed: str, tmp_path: Path):
-    (tmp_path / "example.py").write_text(block.text, encoding="utf-8")
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_a_page_prints_what_it_says(program: Program, tmp_path: Path):
+    (tmp_path / "example.py").write_text(program.text, encoding="utf-8")
     done = run("-W", "error", "example.py", cwd=tmp_path)
-    assert done.stdout == printed
+    assert done.stdout == program.printed
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path):
-    lines = [line for b in README if b.info == "sh" for line in b.text.splitlines()]
+    lines = [
+        line
+        for b in blocks_of(ROOT / "README.md")
+        if b.info == "sh"
+        for line in b.text.splitlines()
+    ]
     commands = [line.split() for line in lines if line.startswith("chainrule ")]
     assert [c[1] for c in commands] == ["train", "sample"]
     names = ROOT / "chainrule" / "data" / "us_census_1990_first_names.txt"
@@ -239,8 +269,8 @@ def test_picture_is_what_the_code_draws(picture: Path):
 @sampled(one_in=3)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str):
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
-    assert not failed
+    tests = examples.tests_of_module(importlib.import_module(name))
+    assert examples.failures(tests) == []
 
 
 def test_there_are_examples_in_docstrings():

@@ -35,8 +35,10 @@ def is_ours(x: Any) -> bool:
 
 def own_docstring(x: Any) -> str:
     """The docstring that is stated for x itself, not for its class or for a base class."""
-    if inspect.isclass(x) or isinstance(x, Op):
+    if inspect.isclass(x):
         return vars(x).get("__doc__") or ""
+    if isinstance(x, Op) and x.__doc__ == type(x).__doc__:
+        return ""
     return x.__doc__ or ""
 
 

@@ -32,8 +32,9 @@ LAYERS: list[set[str]] = [
         "version",
         "names.not_offered",
         "ops.descriptions",
+        "names.examples",
     },
-    {"optional"},
+    {"optional", "ops.row_examples", "nn.base.row_examples"},
     {"engine.op", "names.public_names"},
     {"names.spellings"},
     {

@@ -60,7 +60,7 @@ class autocast(ContextDecorator):  # noqa: N801 (PyTorch's name, and it is used 
 
     >>> import chainrule as cr
     >>> x = cr.ones((2, 2))
-    >>> with autocast():
+    >>> with cr.autocast():
     ...     y = x @ x
     >>> y.dtype
     dtype('float16')

@@ -51,6 +51,10 @@ class GradScaler:
     as a warning of "chainrule.amp"; `skipped` counts them, `message` tells of the last one. Until
     `unscale_`, `clip_grad_norm` and `clip_grad_value` refuse gradients that are still scaled. With
     `enabled=False` losses and gradients stay as they are, and `step` only asks the optimizer.
+
+    >>> scaler = cr.GradScaler()
+    >>> scaler.scale(cr.tensor(2.0, requires_grad=True))
+    tensor(131072., dtype=float32, made by mul)
     """
 
     def __init__(

@@ -35,7 +35,14 @@ BYTES = {letter: b for b, letter in LETTERS.items()}
 @final
 class BPETokenizer:
     """Tokens of text and text of tokens: `encode(decode(tokens))` need not be the tokens, but
-    `decode(encode(text))` is the text."""
+    `decode(encode(text))` is the text.
+
+    >>> from chainrule.data.bpe import LETTERS  # a symbol for each byte
+    >>> vocab = {letter: byte for byte, letter in LETTERS.items()} | {"ab": 256}
+    >>> tokenizer = cr.data.BPETokenizer(vocab, [("a", "b")])
+    >>> tokenizer.encode("abba"), tokenizer.decode([256, 98])
+    ([256, 98, 97], 'abb')
+    """
 
     def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
         self._ids = dict(vocab)

@@ -26,7 +26,14 @@ IGNORE = -1
 @final
 @dataclass(frozen=True)
 class Batch:
-    """Documents as tokens with `bos` at both ends, cut to what the model can see."""
+    """Documents as tokens with `bos` at both ends, cut to what the model can see.
+
+    >>> batch = cr.data.Batch(((4, 0, 1, 4), (4, 2, 4)))
+    >>> batch.tokens, batch.targets
+    (array([[4, 0, 1],
+           [4, 2, 0]]), array([[ 0,  1,  4],
+           [ 2,  4, -1]]))
+    """
 
     documents: tuple[tuple[int, ...], ...]
     rows: int = 0
@@ -66,6 +73,11 @@ class Corpus:
     """Documents to train on, documents held out, and the tokenizer of both.
 
     `fingerprint` tells whether a run that continues has found the documents that it began with.
+
+    >>> import random
+    >>> corpus = cr.data.Corpus.of(["ann", "bob", "eve"], random.Random(0), holdout=0.34)
+    >>> len(corpus.training), len(corpus.held_out)
+    (2, 1)
     """
 
     tokenizer: CharTokenizer

@@ -23,7 +23,11 @@ from chainrule.tree import flatten
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Examples by number: anything with `len` and `[i]`, a list too."""
+    """Examples by number: anything with `len` and `[i]`, a list too.
+
+    >>> isinstance([1.0, 2.0], cr.data.Dataset)
+    True
+    """
 
     def __len__(self) -> int:
         """How many examples there are."""
@@ -36,7 +40,12 @@ class Dataset(Protocol):
 
 @final
 class TensorDataset:
-    """Rows of several arrays: example i is the tuple of their rows i."""
+    """Rows of several arrays: example i is the tuple of their rows i.
+
+    >>> data = cr.data.TensorDataset(cr.ones((5, 2)), cr.arange(5))
+    >>> len(data), data[4]
+    (5, (tensor([1., 1.], dtype=float32), tensor(4, dtype=int64)))
+    """
 
     def __init__(self, *tensors: Any) -> None:
         self.tensors = tuple([asarray(t) for t in tensors])
@@ -59,7 +68,7 @@ class TensorDataset:
 def collate(examples: Sequence[Any]) -> Any:
     """Examples of one structure as one, whose arrays have a new first axis.
 
-    >>> collate([(1.0, 2), (3.0, 4)])[1].tolist()
+    >>> cr.data.collate([(1.0, 2), (3.0, 4)])[1].tolist()
     [2, 4]
     """
     leaves, structure = flatten(examples[0])
@@ -90,6 +99,10 @@ class DataLoader:
 
     Processes start as `multiprocessing` does by default: where that is not by a fork, the dataset
     is pickled, and a script keeps its work under `if __name__ == "__main__":`.
+
+    >>> data = cr.data.TensorDataset(cr.ones((5, 2)), cr.arange(5))
+    >>> [len(labels) for x, labels in cr.data.DataLoader(data, batch_size=2, shuffle=True)]
+    [2, 2, 1]
     """
 
     def __init__(

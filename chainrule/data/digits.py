@@ -15,7 +15,12 @@ from chainrule.optional import require
 @final
 @dataclass(frozen=True)
 class Digits:
-    """Images (n, 64) of 8 x 8 pixels from 0 to 1 and labels (n,) int64 from 0 to 9; two parts."""
+    """Images (n, 64) of 8 x 8 pixels from 0 to 1 and labels (n,) int64 from 0 to 9; two parts.
+
+    >>> digits = cr.data.load_digits()
+    >>> digits.images.shape, digits.test_images.shape
+    ((1438, 64), (359, 64))
+    """
 
     images: Array
     labels: Array
@@ -28,6 +33,10 @@ def load_digits(*, test: float = 0.2, seed: int = 0, dtype: Any = np.float32) ->
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits (1998), as
     distributed with scikit-learn. Raises `MissingPackageError` without it.
+
+    >>> digits = cr.data.load_digits()
+    >>> digits.images.shape, digits.test_labels.shape
+    ((1438, 64), (359,))
     """
     if not 0 < test < 1:
         raise ConfigError(f"the test fraction is between 0 and 1, not {test}")

@@ -38,6 +38,13 @@ def read_idx(path: str | Path) -> Array:
     """The array of an IDX file, as MNIST's are; also one that is packed by gzip.
 
     Its dtype is the file's, in the machine's byte order. LeCun, Cortes & Burges, yann.lecun.com.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     file = pathlib.Path(place, "x.idx")
+    ...     _ = file.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 6]))  # one axis of 2 bytes
+    ...     print(cr.data.read_idx(file))
+    [5 6]
     """
     path, raw = _content(path)
     if raw[:2] == b"\x1f\x8b":
@@ -77,6 +84,13 @@ def read_csv(
 
     `header`: whether the first line is names; None: if one of it is no number. Without a header
     names are "0", "1", ... Empty fields are NaN.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     np.savetxt(f"{place}/x.csv", [[1, 2], [3, 4]], delimiter=",", header="a,b", comments="")
+    ...     print(cr.data.read_csv(f"{place}/x.csv"))
+    (array([[1., 2.],
+           [3., 4.]]), ['a', 'b'])
     """
     path, raw = _content(path)
     try:
@@ -109,7 +123,14 @@ def _number(field: str) -> float | None:
 
 
 def read_npz(path: str | Path) -> dict[str, Array]:
-    """The arrays of an NPZ file, by name. Objects, which need unpickling, are refused."""
+    """The arrays of an NPZ file, by name. Objects, which need unpickling, are refused.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     np.savez(f"{place}/x.npz", a=np.ones((2, 3)))
+    ...     print(cr.data.read_npz(f"{place}/x.npz")["a"].shape)
+    (2, 3)
+    """
     path, raw = _content(path)
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:

@@ -19,7 +19,7 @@ def load_names() -> list[str]:
 
     Lower case, a to z. Source: US Census Bureau; public domain.
 
-    >>> load_names()[:3]
+    >>> cr.data.load_names()[:3]
     ['james', 'john', 'robert']
     """
     text = resources.files("chainrule.data").joinpath(NAMES_FILE).read_text(encoding="utf-8")
@@ -31,6 +31,12 @@ def read_documents(path: str | Path) -> list[str]:
 
     Raises `ConfigError` if there is no such file, if it is a folder or a device, cannot be read, is
     not text, or holds no document.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = pathlib.Path(place, "x.txt").write_text("one", encoding="utf-8")
+    ...     print(cr.data.read_documents(f"{place}/x.txt"))
+    ['one']
     """
     path = Path(path)
     if path.is_dir():

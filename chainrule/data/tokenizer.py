@@ -14,7 +14,7 @@ from chainrule.errors import ConfigError
 class CharTokenizer:
     """Characters in sorted order are tokens 0, 1, ..; the last token, `bos`, is no character.
 
-    >>> tokenizer = CharTokenizer.of(["bob", "ann"])
+    >>> tokenizer = cr.data.CharTokenizer.of(["bob", "ann"])
     >>> tokenizer.encode("ban"), tokenizer.bos, tokenizer.vocab_size
     ([1, 0, 2], 4, 5)
     """

@@ -20,7 +20,12 @@ def _check(name: str, n: int, noise: float) -> None:
 def two_moons(
     n: int = 200, noise: float = 0.1, *, seed: int = 0, dtype: Any = np.float32
 ) -> tuple[Array, Array]:
-    """n points on two half circles that reach into each other, (n, 2), and which of them, (n,)."""
+    """n points on two half circles that reach into each other, (n, 2), and which of them, (n,).
+
+    >>> points, moon = cr.data.two_moons(100)
+    >>> points.shape, np.unique(moon)
+    ((100, 2), array([0, 1]))
+    """
     _check("two_moons", n, noise)
     rng = np.random.Generator(np.random.PCG64(seed))
     labels = rng.permutation(np.arange(n) % 2)
@@ -40,7 +45,12 @@ def spirals(
     seed: int = 0,
     dtype: Any = np.float32,
 ) -> tuple[Array, Array]:
-    """n points on the arms of a spiral around 0, (n, 2), and which of them, (n,)."""
+    """n points on the arms of a spiral around 0, (n, 2), and which of them, (n,).
+
+    >>> points, arm = cr.data.spirals(90, arms=3)
+    >>> points.shape, np.unique(arm)
+    ((90, 2), array([0, 1, 2]))
+    """
     _check("spirals", n, noise)
     if type(arms) is not int or arms < 1:
         raise ConfigError(f"spirals: arms is a positive integer, not {arms!r}")

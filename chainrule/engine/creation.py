@@ -45,19 +45,33 @@ def _new(array: Any, device: Any, requires_grad: bool = False) -> Tensor:
 def zeros(
     shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> cr.zeros((2, 3), dtype=cr.float64)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]], dtype=float64)
+    """
     return _new(np.zeros(_shape(shape), _dtype(dtype)), device, requires_grad)
 
 
 def ones(
     shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> cr.ones((2, 3))
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]], dtype=float32)
+    """
     return _new(np.ones(_shape(shape), _dtype(dtype)), device, requires_grad)
 
 
 def empty(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """A tensor whose elements nobody should rely on (zeros)."""
+    """A tensor whose elements nobody should rely on (zeros).
+
+    >>> cr.empty((2, 3)).shape
+    (2, 3)
+    """
     return zeros(shape, dtype, device=device)
 
 
@@ -65,6 +79,10 @@ def full(shape: Sizes, fill_value: Any, dtype: Any = None, *, device: Any = None
     """A tensor with every element `fill_value`, whose kind gives the dtype if that is None.
 
     `fill_value` is one number, or a tensor without axes, to which gradients flow.
+
+    >>> cr.full((2, 2), 5.0)
+    tensor([[5., 5.],
+            [5., 5.]], dtype=float32)
     """
     if isinstance(fill_value, Variable):
         check_device(device)
@@ -74,22 +92,38 @@ def full(shape: Sizes, fill_value: Any, dtype: Any = None, *, device: Any = None
 
 
 def zeros_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """Zeros of the shape and dtype of `x`."""
+    """Zeros of the shape and dtype of `x`.
+
+    >>> cr.zeros_like(cr.tensor([5.0, 6.0]))
+    tensor([0., 0.], dtype=float32)
+    """
     return zeros(x.shape, dtype or x.dtype, device=device)
 
 
 def ones_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """Ones of the shape and dtype of `x`."""
+    """Ones of the shape and dtype of `x`.
+
+    >>> cr.ones_like(cr.tensor([5.0, 6.0]))
+    tensor([1., 1.], dtype=float32)
+    """
     return ones(x.shape, dtype or x.dtype, device=device)
 
 
 def empty_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """A tensor of the shape and dtype of `x` whose elements nobody should rely on."""
+    """A tensor of the shape and dtype of `x` whose elements nobody should rely on.
+
+    >>> cr.empty_like(cr.ones((2, 3))).shape
+    (2, 3)
+    """
     return zeros_like(x, dtype, device=device)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """A tensor of the shape and dtype of `x` with every element `fill_value`."""
+    """A tensor of the shape and dtype of `x` with every element `fill_value`.
+
+    >>> cr.full_like(cr.ones(2), 5.0)
+    tensor([5., 5.], dtype=float32)
+    """
     return full(x.shape, fill_value, dtype or x.dtype, device=device)
 
 
@@ -102,7 +136,11 @@ def arange(
     *,
     device: Any = None,
 ) -> Tensor:
-    """start, start + step, ... below stop (0 to `start` if stop is None): int64, or float32."""
+    """start, start + step, ... below stop (0 to `start` if stop is None): int64, or float32.
+
+    >>> cr.arange(0.0, 1.0, 0.25)
+    tensor([0.  , 0.25, 0.5 , 0.75], dtype=float32)
+    """
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None and any(isinstance(v, float) for v in (start, stop, step)):
         dtype = FLOAT
@@ -125,6 +163,9 @@ def linspace(
     """`num` numbers at equal distances from start to stop, stop included if `endpoint`.
 
     float32, or complex64 if an end is complex.
+
+    >>> cr.linspace(0.0, 1.0, 3)
+    tensor([0. , 0.5, 1. ], dtype=float32)
     """
     if num < 0:
         raise ShapeError(f"linspace: num must not be negative: {num}")
@@ -142,7 +183,11 @@ def logspace(
     *,
     device: Any = None,
 ) -> Tensor:
-    """`num` numbers from base**start to base**stop, each the same multiple of the one before it."""
+    """`num` numbers from base**start to base**stop, each the same multiple of the one before it.
+
+    >>> cr.logspace(0.0, 2.0, 3)
+    tensor([  1.,  10., 100.], dtype=float32)
+    """
     if num < 0:
         raise ShapeError(f"logspace: num must not be negative: {num}")
     made = base ** cast(Any, np.linspace)(start, stop, num)
@@ -163,5 +208,10 @@ def eye(
     dtype: Any = None,
     device: Any = None,
 ) -> Tensor:
-    """Ones on the k-th diagonal of a (n_rows, n_cols) matrix of zeros."""
+    """Ones on the k-th diagonal of a (n_rows, n_cols) matrix of zeros.
+
+    >>> cr.eye(2, 3)
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]], dtype=float32)
+    """
     return _new(np.eye(n_rows, n_cols, k, dtype=_dtype(dtype)), device)

@@ -115,7 +115,7 @@ def _dtype(x: Any) -> Dtype:
 def finfo(type: Any, /) -> Finfo:
     """The limits of a real or complex dtype, or of the dtype of an array.
 
-    >>> finfo(float32).eps == 2.0**-23
+    >>> cr.finfo(cr.float32).eps == 2.0**-23
     True
     """
     dtype = _dtype(type)
@@ -135,7 +135,7 @@ def _finfo(dtype: Dtype) -> Finfo:
 def iinfo(type: Any, /) -> Iinfo:
     """The limits of an integer dtype, or of the dtype of an array.
 
-    >>> iinfo(int8).max
+    >>> cr.iinfo(cr.int8).max
     127
     """
     dtype = _dtype(type)
@@ -150,6 +150,9 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
     A kind is a dtype or one of "bool", "signed integer", "unsigned integer", "integral", "real
     floating", "complex floating", "numeric".
+
+    >>> cr.isdtype(cr.float32, "real floating")
+    True
     """
     try:
         known = _dtype(dtype)
@@ -163,7 +166,11 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 
 def can_cast(from_: Any, to: Any, /) -> Any:
-    """Whether numbers of one dtype (or of an array) promote to another without loss of kind."""
+    """Whether numbers of one dtype (or of an array) promote to another without loss of kind.
+
+    >>> cr.can_cast(cr.float32, cr.float64), cr.can_cast(cr.float64, cr.int32)
+    (True, False)
+    """
     return np.can_cast(_dtype(from_), _dtype(to))
 
 
@@ -172,6 +179,9 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
 
     A Python number takes the dtype of the array that it meets. Raises `DtypeError` where there is
     none: for Python numbers alone.
+
+    >>> cr.result_type(cr.float32, cr.int16), cr.result_type(cr.float32, cr.int64)
+    (dtype('float32'), dtype('float64'))
     """
     known = [_dtype(x) for x in arrays_and_dtypes if not isinstance(x, int | float | complex)]
     if not known:

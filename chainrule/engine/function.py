@@ -72,7 +72,7 @@ class _Call:
 class Function:
     """Base of user-defined ops; call them through `apply`.
 
-    >>> class Square(Function):
+    >>> class Square(cr.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
     ...         ctx.save_for_backward(x)
@@ -82,7 +82,7 @@ class Function:
     ...     def backward(ctx, g):
     ...         (x,) = ctx.saved_tensors
     ...         return 2 * x * g
-    >>> x = Tensor(3.0, requires_grad=True)
+    >>> x = cr.tensor(3.0, requires_grad=True)
     >>> Square.apply(x).backward()
     >>> x.grad
     tensor(6., dtype=float32)

@@ -76,7 +76,7 @@ class Tensor(Variable, metaclass=_Shown):
     Operators broadcast and promote dtypes as NumPy does; Python numbers take the dtype of the
     tensor that they meet. An assignment `t[key] = values` is differentiable.
 
-    >>> a = Tensor([1.0, 2.0], requires_grad=True)
+    >>> a = cr.Tensor([1.0, 2.0], requires_grad=True)
     >>> (a * a).sum().backward()
     >>> a.grad
     tensor([2., 4.], dtype=float32)
@@ -797,7 +797,12 @@ def _elements(data: Sequence[Any]) -> Iterator[Any]:
 
 
 def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
-    """A new tensor with a copy of `data`; see `Tensor`."""
+    """A new tensor with a copy of `data`; see `Tensor`.
+
+    >>> cr.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    tensor([[1., 2.],
+            [3., 4.]], dtype=float32, requires_grad=True)
+    """
     return Tensor(data, dtype, requires_grad)
 
 
@@ -809,8 +814,8 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     tensor of its own in any case. Objects with DLPack's or the buffer protocol count as arrays.
     Lists that hold tensors are stacked, so gradients flow to these.
 
-    >>> t = Tensor(2.0, requires_grad=True)
-    >>> asarray([t, 3 * t, 1.0])
+    >>> t = cr.Tensor(2.0, requires_grad=True)
+    >>> cr.asarray([t, 3 * t, 1.0])
     tensor([2., 6., 1.], dtype=float32, made by concat)
     """
     check_device(device)

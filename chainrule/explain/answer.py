@@ -15,7 +15,13 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Why(Readable):
-    """Why a gradient is None or zero, or that it is neither; `str()` says it in words."""
+    """Why a gradient is None or zero, or that it is neither; `str()` says it in words.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> answer = cr.why((w * w).sum(), w)
+    >>> type(answer).__name__
+    'Why'
+    """
 
     kind: str
     """`flows`, `zero`, `cut`, `unused`, `replaced`, `freed`, `constant` (p wants no gradient),

@@ -24,7 +24,13 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class BadOp(Readable):
-    """The first op that made a NaN or an infinity, `str()` of which says so in words."""
+    """The first op that made a NaN or an infinity, `str()` of which says so in words.
+
+    >>> x = cr.tensor([1.0, 0.0], requires_grad=True)
+    >>> bad = cr.first_bad((x.log() * x).sum())
+    >>> bad.op
+    'mul'
+    """
 
     kind: str
     """`NaN` or `Inf`."""

@@ -38,7 +38,13 @@ class SavedRow:
 @dataclass(frozen=True)
 class Saved(Tabled):
     """Bytes that a graph keeps for its backward pass; `str()` is a table by line and op and, where
-    modules made it, another by module, each largest first."""
+    modules made it, another by module, each largest first.
+
+    >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = cr.exp(x)
+    >>> type(cr.saved_bytes(y)).__name__
+    'Saved'
+    """
 
     rows: tuple[SavedRow, ...]
     """By line, op and module, largest first."""
@@ -144,7 +150,7 @@ def saved_bytes(loss: Variable) -> Saved:
 
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
-    >>> saved_bytes((x.exp() + x).sum()).by_op()
+    >>> cr.saved_bytes((x.exp() + x).sum()).by_op()
     {'exp': 8}
     """
     if loss.node is None or not loss.node.needs:

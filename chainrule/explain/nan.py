@@ -125,7 +125,7 @@ def trap_nan(inf: bool = False) -> Generator[Trap]:
 
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 0.0], requires_grad=True)
-    >>> with trap_nan():
+    >>> with cr.trap_nan():
     ...     y = x.log() * x
     Traceback (most recent call last):
         ...

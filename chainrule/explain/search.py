@@ -34,7 +34,7 @@ def first_bad(loss: Variable, *, inf: bool = False) -> BadOp | None:
 
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 0.0], requires_grad=True)
-    >>> found = first_bad((x.log() * x).sum())
+    >>> found = cr.first_bad((x.log() * x).sum())
     >>> found.op, found.cause.op
     ('mul', 'log')
     """

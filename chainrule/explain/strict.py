@@ -35,7 +35,7 @@ def strict() -> Generator[None]:
     NumPy's `ValueError` for a write to a tensor's array gets a note: who keeps it (`who_keeps`).
 
     >>> import chainrule as cr
-    >>> with strict():
+    >>> with cr.strict():
     ...     cr.ones((3, 1)) - cr.ones(3)
     Traceback (most recent call last):
         ...

@@ -38,7 +38,7 @@ def why(loss: Tensor | Callable[[], Any], p: Tensor) -> Why:
 
     >>> import chainrule as cr
     >>> w = cr.tensor(2.0, requires_grad=True)
-    >>> why((w * 3 - 10).relu(), w).op
+    >>> cr.why((w * 3 - 10).relu(), w).op
     'relu'
     """
     early = _of_parameter(p)

@@ -29,7 +29,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Keepers(Readable):
-    """Who keeps an array; `str()` says it in words, with what to do instead of writing to it."""
+    """Who keeps an array; `str()` says it in words, with what to do instead of writing to it.
+
+    >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * x
+    >>> type(cr.who_keeps(x)).__name__
+    'Keepers'
+    """
 
     array: str
     """Its dtype and shape."""
@@ -72,7 +78,7 @@ def who_keeps(x: Variable | Array) -> Keepers:
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x * x
-    >>> [op for op, where in who_keeps(x.detach().numpy()).ops]
+    >>> [op for op, where in cr.who_keeps(x.detach().numpy()).ops]
     ['mul']
     """
     array = x.value if isinstance(x, Variable) else x

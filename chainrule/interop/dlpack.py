@@ -70,6 +70,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
     Shape and dtype of `x`, outside of every graph. A tensor of ours is not copied unless `copy`;
     for another `x`, `copy=False` raises `BufferError`: whoever owns it could write to it.
+
+    >>> cr.from_dlpack(np.array([1.0, 2.0]))
+    tensor([1., 2.], dtype=float64)
     """
     check_device(device)
     if isinstance(x, Tensor):

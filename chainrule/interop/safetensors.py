@@ -29,6 +29,12 @@ def save_file(tensors: Any, filename: StrPath, metadata: Mapping[str, str] | Non
 
     `metadata` are strings to go with it. Raises `ConfigError` for leaves that are no arrays and for
     two leaves with one path; errors of the file system pass through.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     cr.save_file(nn.Linear(2, 1).state_dict(), f"{place}/x.safetensors")
+    ...     print(list(cr.load_file(f"{place}/x.safetensors")))
+    ['bias', 'weight']
     """
     leaves, structure = flatten(tensors)
     names = _paths(structure)
@@ -48,6 +54,12 @@ def load_file(filename: StrPath, like: Any = None) -> Any:
 
     Raises `ConfigError` for a file that is damaged or of another kind, and, with `like`, if names
     are missing or left over; `ShapeError` where shapes differ.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     cr.save_file({"w": cr.ones(2)}, f"{place}/x.safetensors")
+    ...     print(cr.load_file(f"{place}/x.safetensors"))
+    {'w': tensor([1., 1.], dtype=float32)}
     """
     try:
         found = read(Path(filename))

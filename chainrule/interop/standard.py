@@ -40,6 +40,9 @@ def subtract(x1: Any, x2: Any, /) -> Any:
     """The standard's name for `sub`.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.subtract(cr.tensor([1.0, 2.0]), 3.0)
+    tensor([-2., -1.], dtype=float32)
     """
     return ew.sub(x1, x2)
 
@@ -48,6 +51,9 @@ def multiply(x1: Any, x2: Any, /) -> Any:
     """The standard's name for `mul`.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.multiply(cr.tensor([1.0, 2.0]), 3.0)
+    tensor([3., 6.], dtype=float32)
     """
     return ew.mul(x1, x2)
 
@@ -57,6 +63,9 @@ def divide(x1: Any, x2: Any, /, *, rounding_mode: Literal["floor", "trunc"] | No
 
     Shapes: (...), (...) -> (...).
     Rounded, the quotient of integers is an integer, and the derivative is 0.
+
+    >>> cr.divide(cr.tensor([1, 2]), 4)
+    tensor([0.25, 0.5 ], dtype=float64)
     """
     if rounding_mode is None:
         return ew.div(x1, x2)
@@ -76,6 +85,9 @@ def negative(x: Any, /) -> Any:
     """The standard's name for `neg`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.negative(cr.tensor([1.0, -2.0]))
+    tensor([-1.,  2.], dtype=float32)
     """
     return ew.neg(x)
 
@@ -140,6 +152,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     """The numbers of `x` as `dtype`: another tensor, unless `copy` is False and the dtype the same.
 
     A real dtype takes the real part of complex numbers; no gradient flows through whole numbers.
+
+    >>> cr.astype(cr.tensor([1.7, -1.7]), cr.int64)
+    tensor([ 1, -1], dtype=int64)
     """
     check_device(device)
     return x.copy() if copy and x.dtype == dtype else shaping.astype(x, dtype)
@@ -149,6 +164,9 @@ def round(x: Any, /, *, decimals: int = 0) -> Any:
     """The nearest whole number, of two equally near the even one; whole numbers as they are.
 
     With `decimals` the nearest multiple of that power of a tenth. The derivative is 0.
+
+    >>> cr.round(cr.tensor([0.5, 1.5, 2.7]))
+    tensor([0., 2., 3.], dtype=float32)
     """
     if decimals == 0:
         return ew.positive(x) if x.dtype.kind in "iu" else ew.round(x)
@@ -160,7 +178,11 @@ def round(x: Any, /, *, decimals: int = 0) -> Any:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which arrays of these shapes broadcast."""
+    """The shape to which arrays of these shapes broadcast.
+
+    >>> cr.broadcast_shapes((3, 1), (2,))
+    (3, 2)
+    """
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError as cause:
@@ -174,6 +196,9 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Any, .
     """Coordinates of a grid, of its shape: each of n arrays (one axis) along one of n axes.
 
     With "ij" array i runs along axis i; with "xy" the first two are exchanged.
+
+    >>> [x.shape for x in cr.meshgrid(cr.arange(2), cr.arange(3))]
+    [(3, 2), (3, 2)]
     """
     return arranging.meshgrid(*arrays, indexing=indexing)
 
@@ -183,6 +208,9 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
 
     `repeats` is one number, or an array with a number for each place along the axis, whose values
     must be known. Raises `ShapeError` where they do not fit.
+
+    >>> cr.repeat(cr.tensor([1.0, 2.0]), 2)
+    tensor([1., 1., 2., 2.], dtype=float32)
     """
     if isinstance(repeats, int):
         return shaping.repeat(x, repeats, axis=axis)

@@ -27,6 +27,11 @@ class GPTConfig:
     "relu" or "gelu" (the tanh form). With `tied` the head is the token embedding. Weights start
     normal with deviation `init_std`; with `scaled_init` those that end a residual branch are
     divided by the root of the number of branches (Radford et al. 2019, section 2.3).
+
+    >>> from chainrule.models.gpt import GPTConfig
+    >>> config = GPTConfig.microgpt(27)
+    >>> config.n_layer, config.n_embd, config.block_size
+    (1, 16, 16)
     """
 
     vocab_size: int

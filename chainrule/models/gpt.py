@@ -48,7 +48,13 @@ Draw = Callable[[tuple[int, ...], float], Any]
 
 
 def python_draw(rng: Random) -> Draw:
-    """Draw with `rng.gauss`, one number after the other, row by row; float64."""
+    """Draw with `rng.gauss`, one number after the other, row by row; float64.
+
+    >>> from random import Random
+    >>> from chainrule.models.gpt import python_draw
+    >>> python_draw(Random(0))((2, 3), 0.08).shape
+    (2, 3)
+    """
 
     def draw(shape: tuple[int, ...], std: float) -> Array:
         return np.array([rng.gauss(0, std) for _ in range(math.prod(shape))]).reshape(shape)
@@ -57,7 +63,12 @@ def python_draw(rng: Random) -> Draw:
 
 
 def generator_draw(generator: Generator) -> Draw:
-    """Draw from a chainrule generator: fast, for models of any size; float64."""
+    """Draw from a chainrule generator: fast, for models of any size; float64.
+
+    >>> from chainrule.models.gpt import generator_draw
+    >>> generator_draw(cr.Generator(0))((2, 3), 0.08).shape
+    (2, 3)
+    """
 
     def draw(shape: tuple[int, ...], std: float) -> Array:
         return generator.normal(shape, std=std, dtype=np.float64).numpy()
@@ -68,6 +79,7 @@ def generator_draw(generator: Generator) -> Draw:
 def initial_std(config: GPTConfig, name: str) -> float | None:
     """Deviation with which the parameter `name` starts; None if it is not drawn.
 
+    >>> from chainrule.models.gpt import GPTConfig, initial_std
     >>> initial_std(GPTConfig.microgpt(27), "blocks.0.mlp.fc1.weight")
     0.08
     """
@@ -80,7 +92,8 @@ def initial_std(config: GPTConfig, name: str) -> float | None:
 def parameter_shapes(config: GPTConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The names and shapes of the parameters of `GPT(config)`, without making any.
 
-    >>> sum(math.prod(shape) for _, shape in parameter_shapes(GPTConfig.microgpt(27)))
+    >>> from chainrule.models.gpt import GPTConfig, parameter_shapes
+    >>> sum(np.prod(shape) for _, shape in parameter_shapes(GPTConfig.microgpt(27))).item()
     4192
     """
     C, hidden = config.n_embd, config.mlp_ratio * config.n_embd
@@ -116,6 +129,11 @@ class GPT(nn.Module):
 
     Weights are drawn by `draw` in the order above, in `dtype`; biases start at 0, norms at 1. As
     everywhere, `GPT(..).eval()` switches dropout off.
+
+    >>> from chainrule.models.gpt import GPT, GPTConfig, generator_draw
+    >>> model = GPT(GPTConfig.microgpt(27), draw=generator_draw(cr.Generator(0)))
+    >>> model(cr.zeros((2, 3), dtype=cr.int64)).shape
+    (2, 3, 27)
     """
 
     def __init__(self, config: GPTConfig, *, draw: Draw, dtype: Any = np.float32) -> None:
@@ -281,6 +299,11 @@ def sample(
     most probable one. Raises `NonFiniteError` for logits that are NaN or infinite.
 
     `GPT.generate(.., one_by_one=True)` draws the same tokens as one compiled loop.
+
+    >>> from random import Random
+    >>> from chainrule.models.gpt import sample
+    >>> sample(lambda tokens: [0.0, 50.0], Random(0), start=[0], stop=0, limit=3)
+    [1, 1, 1]
     """
     if not 0 <= temperature < math.inf:
         raise ConfigError(f"temperature is a number that is not negative, not {temperature!r}.")

@@ -28,7 +28,12 @@ _TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 
 def names(n_layer: int) -> Iterator[tuple[str, str]]:
-    """The hub's names and ours."""
+    """The hub's names and ours.
+
+    >>> from chainrule.models.gpt2 import names
+    >>> next(names(1))
+    ('wte.weight', 'wte.weight')
+    """
     for theirs, mine in _OUTER.items():
         ends = [""] if theirs.endswith("weight") else [".weight", ".bias"]
         yield from [(theirs + end, mine + end) for end in ends]
@@ -45,6 +50,16 @@ def load_gpt2(path: str | Path, *, n_head: int | None = None, dtype: Any = np.fl
     that of `config.json` beside the file, or the width over 64. What the file has besides (masks,
     a head that is the embedding again) is not looked at. Raises `ConfigError` that names what is
     missing or has another shape.
+
+    >>> import tempfile
+    >>> from chainrule.models.gpt import GPT, GPTConfig, generator_draw
+    >>> from chainrule.models.gpt2 import load_gpt2, save_gpt2
+    >>> config = GPTConfig.gpt2(50, 8, n_layer=1, n_head=1, n_embd=64)
+    >>> model = GPT(config, draw=generator_draw(cr.Generator(0)))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     save_gpt2(model, f"{place}/model.safetensors")
+    ...     print(load_gpt2(f"{place}/model.safetensors").config.n_embd)
+    64
     """
     path = Path(path)
     path = path / "model.safetensors" if path.is_dir() else path
@@ -74,6 +89,14 @@ def save_gpt2(model: GPT, path: str | Path) -> None:
     """Write the weights of a model with GPT-2's parts, so that others read them by the hub's names.
 
     `load_gpt2` reads them too. Raises `ConfigError` for a model of another style.
+
+    >>> import tempfile
+    >>> from chainrule.models.gpt import GPT, GPTConfig, generator_draw
+    >>> from chainrule.models.gpt2 import save_gpt2
+    >>> config = GPTConfig.gpt2(50, 8, n_layer=1, n_head=1, n_embd=8)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     model = GPT(config, draw=generator_draw(cr.Generator(0)))
+    ...     save_gpt2(model, f"{place}/model.safetensors")
     """
     config, state = model.config, model.state_dict()
     style = GPTConfig.gpt2(config.vocab_size).to_dict()

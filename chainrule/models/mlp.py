@@ -30,6 +30,7 @@ class MLP(nn.Module):
     layer.
 
     >>> import chainrule as cr
+    >>> from chainrule.models.mlp import MLP
     >>> MLP([4, 32, 3])(cr.zeros((5, 4))).shape
     (5, 3)
     """

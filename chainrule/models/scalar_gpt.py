@@ -56,6 +56,13 @@ class ScalarGPT:
     `tensors` are its parameters as tensors, for an optimizer: after `loss(..).backward()`,
     `to_tensors()` gives them the gradients, and after the optimizer's step `from_tensors()` takes
     the new values back. Raises `ConfigError` for dropout, which scalars do not have.
+
+    >>> from random import Random
+    >>> from chainrule.models.gpt import GPTConfig, python_draw
+    >>> from chainrule.models.scalar_gpt import ScalarGPT
+    >>> model = ScalarGPT(GPTConfig.microgpt(27), draw=python_draw(Random(0)))
+    >>> round(model.loss([26, 0, 1, 26]).data, 2)
+    3.22
     """
 
     def __init__(self, config: GPTConfig, draw: Draw) -> None:

@@ -98,6 +98,9 @@ class PReLU(Module):
     """x where positive, elsewhere x times a weight, which is learned: one, or one a channel.
 
     He et al. 2015, arXiv:1502.01852.
+
+    >>> nn.PReLU()(cr.tensor([-4.0, 2.0]))
+    tensor([-1.,  2.], dtype=float32, made by where)
     """
 
     def __init__(

@@ -37,6 +37,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     A call gives the log-probability of each example's target, and minus their mean. All parts are
     computed for all examples, so that no shape depends on the targets: this saves parameters, not
     time.
+
+    >>> model = nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10, 50], div_value=2.0)
+    >>> model(cr.ones((5, 8)), cr.arange(5))[0].shape
+    (5,)
     """
 
     def __init__(

@@ -55,6 +55,10 @@ def ctc_loss(
     of all sequences in a row; none is `blank`. The mean is over sequences, each divided by the
     number of its labels. A sequence with fewer steps than its labels need costs infinity, or 0 with
     `zero_infinity`.
+
+    >>> logs = cr.log_softmax(cr.zeros((4, 1, 3)), axis=-1)
+    >>> nn.functional.ctc_loss(logs, cr.tensor([[1, 2]]), cr.tensor([4]), cr.tensor([2]))
+    tensor(0.8431995, dtype=float32)
     """
     check_real("ctc_loss", log_probs)
     if log_probs.ndim == 2:

@@ -32,49 +32,77 @@ class _Dropout(Module):
 
 @final
 class Dropout(_Dropout):
-    """In training, each element is 0 with probability p, else divided by 1 - p; in use, itself."""
+    """In training, each element is 0 with probability p, else divided by 1 - p; in use, itself.
+
+    >>> nn.Dropout(0.5, generator=cr.Generator(0))(cr.ones(4))
+    tensor([0., 2., 2., 2.], dtype=float32)
+    """
 
     f = functional.dropout
 
 
 @final
 class Dropout1d(_Dropout):
-    """`Dropout` of whole channels, whose last 1 axis go together."""
+    """`Dropout` of whole channels, whose last 1 axis go together.
+
+    >>> nn.Dropout1d(0.5)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     f = functional.dropout1d
 
 
 @final
 class Dropout2d(_Dropout):
-    """`Dropout` of whole channels, whose last 2 axes go together."""
+    """`Dropout` of whole channels, whose last 2 axes go together.
+
+    >>> nn.Dropout2d(0.5)(cr.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
 
     f = functional.dropout2d
 
 
 @final
 class Dropout3d(_Dropout):
-    """`Dropout` of whole channels, whose last 3 axes go together."""
+    """`Dropout` of whole channels, whose last 3 axes go together.
+
+    >>> nn.Dropout3d(0.5)(cr.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
 
     f = functional.dropout3d
 
 
 @final
 class AlphaDropout(_Dropout):
-    """Dropout after `SELU`: mean 0 and variance 1 stay. See `nn.functional.alpha_dropout`."""
+    """Dropout after `SELU`: mean 0 and variance 1 stay. See `nn.functional.alpha_dropout`.
+
+    >>> nn.AlphaDropout(0.2)(cr.ones((2, 3))).shape
+    (2, 3)
+    """
 
     f = functional.alpha_dropout
 
 
 @final
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    >>> nn.FeatureAlphaDropout(0.2)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     f = functional.feature_alpha_dropout
 
 
 @final
 class RReLU(Module):
-    """x where positive, elsewhere times a slope: random in training, else its mean."""
+    """x where positive, elsewhere times a slope: random in training, else its mean.
+
+    >>> nn.RReLU().eval()(cr.tensor([-4.0, 2.0]))
+    tensor([-0.9166667,  2.       ], dtype=float32)
+    """
 
     def __init__(
         self, lower: float = 1 / 8, upper: float = 1 / 3, *, generator: Generator | None = None

@@ -49,6 +49,9 @@ class Embedding(Module):
 
     The weight starts standard normal, or as `init` fills it. The row `padding_idx` starts as zeros
     and gets no gradient.
+
+    >>> nn.Embedding(10, 3)(cr.tensor([[1, 2, 9]])).shape
+    (1, 3, 3)
     """
 
     def __init__(
@@ -77,6 +80,9 @@ class EmbeddingBag(Module):
     """Rows of the weight, those of each bag put together by `mode`: "sum", "mean" or "max".
 
     A bag is a row of indices, or of a flat list what begins at one of the offsets.
+
+    >>> nn.EmbeddingBag(10, 3)(cr.tensor([[1, 2, 9], [0, 0, 1]])).shape
+    (2, 3)
     """
 
     def __init__(

@@ -33,7 +33,11 @@ __all__ = [
 def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill `x` with normally distributed numbers."""
+    """Fill `x` with normally distributed numbers.
+
+    >>> nn.init.normal_(cr.zeros(2), std=0.1, generator=cr.Generator(0))
+    tensor([ 0.01257302, -0.01321049], dtype=float32)
+    """
     g = generator or default_generator
     x.data = g.normal(x.shape, mean=mean, std=std, dtype=x.dtype)
     return x
@@ -42,25 +46,42 @@ def normal_(
 def uniform_(
     x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill `x` with numbers spread evenly over [a, b)."""
+    """Fill `x` with numbers spread evenly over [a, b).
+
+    >>> nn.init.uniform_(cr.zeros(2), -1.0, 1.0, generator=cr.Generator(0))
+    tensor([ 0.27392337, -0.46042657], dtype=float32)
+    """
     g = generator or default_generator
     x.data = g.uniform(x.shape, low=a, high=b, dtype=x.dtype)
     return x
 
 
 def constant_(x: Tensor, value: float) -> Tensor:
-    """Fill `x` with one number."""
+    """Fill `x` with one number.
+
+    >>> w = cr.zeros(2, dtype=cr.float32)
+    >>> nn.init.constant_(w, 5.0)
+    tensor([5., 5.], dtype=float32)
+    """
     x.data = variable(np.full(x.shape, value, x.dtype))
     return x
 
 
 def zeros_(x: Tensor) -> Tensor:
-    """Fill `x` with zeros."""
+    """Fill `x` with zeros.
+
+    >>> nn.init.zeros_(cr.ones(2))
+    tensor([0., 0.], dtype=float32)
+    """
     return constant_(x, 0.0)
 
 
 def ones_(x: Tensor) -> Tensor:
-    """Fill `x` with ones."""
+    """Fill `x` with ones.
+
+    >>> nn.init.ones_(cr.zeros(2))
+    tensor([1., 1.], dtype=float32)
+    """
     return constant_(x, 1.0)
 
 
@@ -68,6 +89,10 @@ def xavier_uniform_(x: Tensor, gain: float = 1.0, *, generator: Generator | None
     """Uniform in +-gain sqrt(6 / (fan_in + fan_out)).
 
     Glorot & Bengio 2010, AISTATS, equation 16. `ShapeError` for fewer than 2 axes.
+
+    >>> w = cr.zeros((3, 2))
+    >>> nn.init.xavier_uniform_(w, generator=cr.Generator(0)).shape
+    (3, 2)
     """
     bound = gain * math.sqrt(6 / sum(_fans(x)))
     return uniform_(x, -bound, bound, generator=generator)
@@ -77,6 +102,10 @@ def xavier_normal_(x: Tensor, gain: float = 1.0, *, generator: Generator | None 
     """Normal with deviation gain sqrt(2 / (fan_in + fan_out)).
 
     Glorot & Bengio 2010, AISTATS, equation 12. `ShapeError` for fewer than 2 axes.
+
+    >>> w = cr.zeros((3, 2))
+    >>> nn.init.xavier_normal_(w, generator=cr.Generator(0)).shape
+    (3, 2)
     """
     return normal_(x, 0.0, gain * math.sqrt(2 / sum(_fans(x))), generator=generator)
 
@@ -92,6 +121,10 @@ def kaiming_uniform_(
     """Uniform in +-gain sqrt(3 / fan), with the gain of `nonlinearity` (`a`: leaky_relu's slope).
 
     He et al. 2015, arXiv:1502.01852, equation 10. `ShapeError` for fewer than 2 axes.
+
+    >>> w = cr.zeros((3, 2))
+    >>> nn.init.kaiming_uniform_(w, generator=cr.Generator(0)).shape
+    (3, 2)
     """
     bound = math.sqrt(3) * _kaiming_std(x, a, mode, nonlinearity)
     return uniform_(x, -bound, bound, generator=generator)
@@ -108,6 +141,10 @@ def kaiming_normal_(
     """Normal with deviation gain / sqrt(fan), with the gain of `nonlinearity`.
 
     He et al. 2015, arXiv:1502.01852, equation 10. `ShapeError` for fewer than 2 axes.
+
+    >>> w = cr.zeros((3, 2))
+    >>> nn.init.kaiming_normal_(w, generator=cr.Generator(0)).shape
+    (3, 2)
     """
     return normal_(x, 0.0, _kaiming_std(x, a, mode, nonlinearity), generator=generator)
 

@@ -43,6 +43,10 @@ class Linear(Module):
     """x (.., n) -> x weightT + bias (.., m), for weight (m, n): n in_features, m out_features.
 
     Both start uniform in +-1 / sqrt(n); or `init` fills the weight, and the bias starts at 0.
+
+    >>> layer = nn.Linear(2, 3)
+    >>> layer(cr.ones((5, 2))).shape, layer.weight.shape
+    ((5, 3), (3, 2))
     """
 
     def __init__(
@@ -78,6 +82,9 @@ class Bilinear(Module):
     """x1 (.., n), x2 (.., m) -> x1 weight x2 + bias (.., k), for weight (k, n, m).
 
     Both start uniform in +-1 / sqrt(n).
+
+    >>> nn.Bilinear(2, 3, 4)(cr.ones((5, 2)), cr.ones((5, 3))).shape
+    (5, 4)
     """
 
     def __init__(
@@ -132,7 +139,11 @@ class _RowNorm(Module):
 
 @final
 class LayerNorm(_RowNorm):
-    """`chainrule.layer_norm` over the last axes; if affine with weight and bias, ones and zeros."""
+    """`chainrule.layer_norm` over the last axes; if affine with weight and bias, ones and zeros.
+
+    >>> nn.LayerNorm(4)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     def __init__(
         self,
@@ -161,6 +172,9 @@ class RMSNorm(_RowNorm):
     """`chainrule.rms_norm` over the last axes; if affine with a weight, of ones.
 
     eps None stands for the spacing of the input's dtype at 1, as in PyTorch.
+
+    >>> nn.RMSNorm(4)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
     """
 
     def __init__(

@@ -16,6 +16,9 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
     Shapes: (...), (...) -> (...).
     Either may be a number. NaN is close to nothing, with `equal_nan` to NaN.
+
+    >>> cr.isclose(cr.tensor([1.0, 2.0]), cr.tensor([1.0, 2.1]))
+    tensor([ True, False], dtype=bool)
     """
     a, b = [red.floating(x) if hasattr(x, "dtype") else x for x in (a, b)]
     near = ew.less_equal(ew.abs(a - b), atol + rtol * ew.abs(b))
@@ -29,6 +32,9 @@ def allclose(
     """Whether `isclose` holds everywhere: one bool of Python's, so not inside `jit`.
 
     Shapes: (...), (...) -> ().
+
+    >>> cr.allclose(cr.tensor([1.0, 2.0]), cr.tensor([1.0, 2.000001]))
+    True
     """
     return bool(red.all(isclose(a, b, rtol, atol, equal_nan)))
 
@@ -37,6 +43,9 @@ def heaviside(x: Any, values: Any) -> Any:
     """0 where `x` is negative or NaN, 1 where it is positive, `values` where it is 0.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.heaviside(cr.tensor([-1.0, 0.0, 1.0]), cr.tensor(0.5))
+    tensor([0. , 0.5, 1. ], dtype=float32)
     """
     one = np.ones((), x.dtype)
     return where(x == 0, values, where(x > 0, one, 0 * one))

@@ -194,6 +194,9 @@ def real(x: Any) -> Any:
     """The real part of `x`; `x` itself if it is real.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.real(cr.tensor([1 + 2j]))
+    tensor([1.], dtype=float32)
     """
     return apply(Real(), x) if x.dtype.kind == "c" else x
 
@@ -202,6 +205,9 @@ def imag(x: Any) -> Any:
     """The imaginary part of complex `x`. Raises `DtypeError` for a real `x`.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.imag(cr.tensor([1 + 2j]))
+    tensor([2.], dtype=float32)
     """
     if x.dtype.kind != "c":
         raise DtypeError(
@@ -214,6 +220,9 @@ def complex(re: Any, im: Any) -> Any:
     """re + i im from real arrays that broadcast: complex64, or complex128 if one is float64.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.complex(cr.tensor([1.0]), cr.tensor([2.0]))
+    tensor([1.+2.j], dtype=complex64)
     """
     for part in (re, im):
         if part.dtype.kind != "f":
@@ -225,6 +234,9 @@ def polar(size: Any, angle: Any) -> Any:
     """The complex number of absolute value `size` at `angle` (in radians); both real.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.polar(cr.tensor([2.0]), cr.tensor([0.0]))
+    tensor([2.+0.j], dtype=complex64)
     """
     return complex(size * ew.cos(angle), size * ew.sin(angle))
 
@@ -234,6 +246,9 @@ def view_as_complex(x: Any) -> Any:
 
     Shapes: (*s, 2) -> (*s).
     PyTorch's name; here the result is a copy, as every result is one to who looks at it.
+
+    >>> cr.view_as_complex(cr.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j], dtype=complex64)
     """
     if x.ndim == 0 or x.shape[-1] != 2:
         raise ShapeError(f"view_as_complex: the last axis has two parts, not {describe(x)}")
@@ -244,6 +259,9 @@ def view_as_real(x: Any) -> Any:
     """The real and imaginary parts of complex numbers, along a new last axis.
 
     Shapes: (*s) -> (*s, 2).
+
+    >>> cr.view_as_real(cr.tensor([1 + 2j]))
+    tensor([[1., 2.]], dtype=float32)
     """
     return stack([real(x), imag(x)], axis=-1)
 
@@ -267,6 +285,9 @@ def sign(x: Any, /) -> Any:
     """-1, 0 or 1 as `x` is below, at or above 0; of complex numbers x / |x|, and 0 at 0.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.sign(cr.tensor([-2.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.], dtype=float32)
     """
     return complex_sign(x) if hasattr(x, "dtype") and x.dtype.kind == "c" else ew.sign(x)
 
@@ -276,6 +297,9 @@ def angle(x: Any) -> Any:
 
     Shapes: (*s) -> (*s).
     Its gradient at 0 is 0.
+
+    >>> cr.angle(cr.tensor([1j, -1.0]))
+    tensor([1.5707964, 3.1415927], dtype=float32)
     """
     if x.dtype.kind == "c":
         return apply(Angle(), x)

@@ -98,6 +98,9 @@ def matmul(a: Any, b: Any) -> Any:
         (..., m, k), (..., k, n) -> (..., m, n).
     A vector on the left counts as (1, k), on the right as (k, 1); that axis is then dropped.
     Raises `ShapeError` if the inner sizes differ or an argument has no axis.
+
+    >>> cr.matmul(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1.0, 1.0]))
+    tensor([3., 7.], dtype=float32)
     """
     if a.ndim > 1 and b.ndim > 1:
         return apply(MatMul(), a, b)
@@ -189,6 +192,9 @@ def einsum(spec: str, *xs: Any) -> Any:
     Shapes: xs [(*s_i)] -> (*t).
     Letters that the output does not name are summed; without '->' it names, in alphabetical order,
     those that occur once. Sizes of one letter must agree; a size of 1 is repeated.
+
+    >>> cr.einsum("ij,j->i", cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1.0, 1.0]))
+    tensor([3., 7.], dtype=float32)
     """
     terms, out = _parse(spec, xs)
     arrays: list[Any] = []
@@ -264,6 +270,9 @@ def tensordot(a: Any, b: Any, *, axes: int | tuple[Sequence[int], Sequence[int]]
 
     Shapes: (*s), (*t) -> (*(s[:len(s) - axes] + t[axes:])) if type(axes) is int;
         (*s), (*t) -> (*u) with prod(u) * prod(s[i] for i in axes[0]) ** 2 == prod(s) * prod(t).
+
+    >>> cr.tensordot(cr.ones((2, 3, 4)), cr.ones((3, 4, 5)), axes=2).shape
+    (2, 5)
     """
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
@@ -289,6 +298,10 @@ def outer(a: Any, b: Any) -> Any:
     """All products of an element of `a` with one of `b`.
 
     Shapes: (m), (n) -> (m, n).
+
+    >>> cr.outer(cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]], dtype=float32)
     """
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer needs two vectors, not {a.shape} and {b.shape}")
@@ -299,6 +312,9 @@ def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     """The sum of products along `axis`, a conjugated; the other axes broadcast.
 
     Shapes: (..., axis: n), (..., axis: n) -> (...).
+
+    >>> cr.vecdot(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1.0, 1.0]))
+    tensor([3., 7.], dtype=float32)
     """
     n = normalize_axis(axis, min(a.ndim, b.ndim))
     if a.shape[axis] != b.shape[axis]:

@@ -293,6 +293,9 @@ def conj(x: Any) -> Any:
     """The complex conjugate of `x`; `x` itself if it is real.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.conj(cr.tensor([1 + 2j]))
+    tensor([1.-2.j], dtype=complex64)
     """
     return apply(Conj(), x) if x.dtype.kind == "c" else x
 

@@ -77,6 +77,21 @@ class NotOffered:
         )
 
 
+@final
+@dataclass(frozen=True)
+class _RowDocstring:
+    """The docstring of a row: what it computes, and an example. `own` is that of the class."""
+
+    own: str
+
+    def __get__(self, row: Any, kind: Any = None) -> str | None:
+        if row is None:
+            return self.own
+        text = description(row.label)
+        examples = import_module("chainrule.ops.row_examples").EXAMPLES
+        return f"{text}\n\n{examples[row.label]}" if text and row.label in examples else text
+
+
 @dataclass(frozen=True)
 class Partial:
     """One partial derivative, and which of (y, *xs) its parameters name.
@@ -112,6 +127,7 @@ class Elementwise(Op):
     jvp`, is put into each row by `families`.
     """
 
+    __doc__ = cast(Any, _RowDocstring(__doc__ or ""))
     label: str
     fn: Callable[..., Any]
     partials: tuple[Partial, ...]
@@ -123,10 +139,8 @@ class Elementwise(Op):
     """The module whose table it stands in."""
 
     def prepare(self) -> None:
-        """What the partials read; its docstring; the rules for arrays, if those are loaded."""
+        """What the partials read; the rules for arrays, if those are loaded."""
         object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
-        if text := description(self.label):
-            object.__setattr__(self, "__doc__", text)
         for equip in _equipment:
             equip(self)
 

@@ -37,7 +37,7 @@ def accumulate(
     >>> import chainrule as cr
     >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
     >>> rows = cr.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> for micro in accumulate([rows[:2], rows[2:]]):
+    >>> for micro in optim.accumulate([rows[:2], rows[2:]]):
     ...     micro.backward((micro.part @ w).mean())
     >>> w.grad  # that of (rows @ w).mean()
     tensor([0.6666667, 0.6666667], dtype=float32)
@@ -80,7 +80,14 @@ def _tokens(part: Any, ignore_index: int | None) -> int:
 
 @final
 class Micro:
-    """One part of a batch: `part` itself, its `count`, and its `share` of the whole, at most 1."""
+    """One part of a batch: `part` itself, its `count`, and its `share` of the whole, at most 1.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> for micro in optim.accumulate([cr.ones((2, 2)), cr.ones((1, 2))]):
+    ...     micro.backward((micro.part @ w).mean())
+    >>> w.grad
+    tensor([1., 1.], dtype=float32)
+    """
 
     def __init__(self, part: Any, count: int, total: int) -> None:
         self.part = part
@@ -112,7 +119,12 @@ class Micro:
 
 @final
 class Accumulation:
-    """The parts of a batch, to iterate over once; then `loss` is that of the whole batch."""
+    """The parts of a batch, to iterate over once; then `loss` is that of the whole batch.
+
+    >>> parts = optim.accumulate([cr.ones((2, 3)), cr.ones((1, 3))])
+    >>> len(parts), parts.total
+    (2, 3)
+    """
 
     def __init__(self, parts: Sequence[Any], count: Count) -> None:
         counts = [count(part) for part in parts]

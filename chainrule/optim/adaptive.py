@@ -30,6 +30,13 @@ class RMSprop(UpdateRule):
     """p -= lr g / (sqrt(v) + eps), v the average of g squared; `centered`, its variance.
 
     Tieleman & Hinton 2012, lecture 6.5; centered as in Graves 2013, arXiv:1308.0850, section 4.2.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.RMSprop([w], lr=0.01)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.90000004, 1.9       ], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-2
@@ -69,6 +76,13 @@ class Adagrad(UpdateRule):
     """p -= lr g / (sqrt(s) + eps), s the sum of all g squared; lr falls by `lr_decay`.
 
     Duchi, Hazan & Singer 2011, JMLR 12, figure 1 (the diagonal case).
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9, 1.9], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-2
@@ -94,6 +108,13 @@ class Adadelta(UpdateRule):
     """Steps in the parameters' own units: the ratio of the averages of steps and of gradients.
 
     Zeiler 2012, arXiv:1212.5701, algorithm 1.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Adadelta([w], lr=1.0)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.99683774, 1.9968377 ], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1.0
@@ -120,6 +141,13 @@ class Rprop(UpdateRule):
     """A step size for each element: larger while its gradient keeps its sign, else smaller.
 
     Riedmiller & Braun 1993, IEEE ICNN; no step back where the sign has changed (Rprop-).
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Rprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9, 1.9], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-2
@@ -149,6 +177,13 @@ class Lion(UpdateRule):
     """Steps of one size, along the sign of an average of gradients; decoupled weight decay.
 
     Chen et al. 2023, arXiv:2302.06675, program 1.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Lion([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9, 1.9], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-4

@@ -23,12 +23,20 @@ Average = Callable[[Any, Any, Any], Any]
 
 
 def get_swa_avg_fn() -> Average:
-    """The mean of all weights so far."""
+    """The mean of all weights so far.
+
+    >>> averaged = optim.AveragedModel(nn.Linear(2, 1), avg_fn=optim.get_swa_avg_fn())
+    >>> averaged.update_parameters(nn.Linear(2, 1))
+    """
     return lambda average, p, count: average + (p - average) / (count + 1)
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """decay times the average so far, and 1 - decay times the weights now."""
+    """decay times the average so far, and 1 - decay times the weights now.
+
+    >>> averaged = optim.AveragedModel(nn.Linear(2, 1), avg_fn=optim.get_ema_avg_fn(0.99))
+    >>> averaged.update_parameters(nn.Linear(2, 1))
+    """
     if not 0 <= decay <= 1:
         raise ConfigError(f"get_ema_avg_fn: decay is a number from 0 to 1, not {decay}")
     return lambda average, p, count: decay * average + (1 - decay) * p
@@ -41,6 +49,12 @@ class AveragedModel(Module):
     `update_parameters(model)` takes the model's weights into the average, after a step or an epoch;
     also in a compiled step. `avg_fn` is that of SWA unless another is given. Buffers are copied, or
     averaged with `use_buffers`. The copy is `module`, and `n_averaged` counts.
+
+    >>> model = nn.Linear(2, 1)
+    >>> averaged = optim.AveragedModel(model)
+    >>> averaged.update_parameters(model)
+    >>> averaged(cr.ones((5, 2))).shape
+    (5, 1)
     """
 
     def __init__(

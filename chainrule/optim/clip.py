@@ -45,6 +45,12 @@ def clip_grad_value(parameters: Tensor | Iterable[Tensor], clip_value: float) ->
 
     Parameters without a gradient are left out. Raises `GradientError` if gradients are still scaled
     by a `GradScaler`.
+
+    >>> w = cr.tensor([3.0, 0.1], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> optim.clip_grad_value(w, 1.0)
+    >>> w.grad
+    tensor([1. , 0.2], dtype=float32)
     """
     if not clip_value >= 0:
         raise ConfigError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
@@ -66,6 +72,11 @@ def clip_grad_norm(
     or NaN, `GradientError` with `error_if_nonfinite`, otherwise gradients become 0 or NaN, as in
     PyTorch. `GradientError` too if gradients are still scaled by a `GradScaler`. Pascanu et al.
     2013, arXiv:1211.5063, algorithm 1. Inside `jit` the total is traced like any number.
+
+    >>> w = cr.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> optim.clip_grad_norm(w, 1.0), w.grad
+    (10.0, tensor([0.5999999, 0.7999999], dtype=float32))
     """
     if not max_norm >= 0 or not norm_type > 0:
         raise ConfigError(

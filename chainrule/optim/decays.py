@@ -15,7 +15,7 @@ from chainrule.optim.schedule import Schedule, positive
 class Step(Schedule):
     """Times `gamma` every `steps` steps.
 
-    >>> [Step(2, 0.5)(step) for step in range(5)]
+    >>> [optim.Step(2, 0.5)(step) for step in range(5)]
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
@@ -33,7 +33,11 @@ class Step(Schedule):
 @final
 @dataclass(frozen=True)
 class MultiStep(Schedule):
-    """Times `gamma` at each of the milestones, which are steps."""
+    """Times `gamma` at each of the milestones, which are steps.
+
+    >>> [optim.MultiStep((2, 4), gamma=0.5)(step) for step in (0, 2, 4)]
+    [1.0, 0.5, 0.25]
+    """
 
     milestones: tuple[int, ...]
     gamma: float = 0.1
@@ -51,7 +55,11 @@ class MultiStep(Schedule):
 @final
 @dataclass(frozen=True)
 class Exponential(Schedule):
-    """gamma^step: the learning rate is multiplied by `gamma` at each step."""
+    """gamma^step: the learning rate is multiplied by `gamma` at each step.
+
+    >>> [optim.Exponential(0.5)(step) for step in (0, 1, 2)]
+    [1.0, 0.5, 0.25]
+    """
 
     gamma: float
 
@@ -66,6 +74,9 @@ class CosineRestarts(Schedule):
     """Half a cosine wave from 1 towards `end`, again and again; each `longer` times the last one.
 
     The first is `steps` steps. Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5.
+
+    >>> [round(optim.CosineRestarts(10)(step), 3) for step in (0, 5, 10)]
+    [1.0, 0.5, 1.0]
     """
 
     steps: int
@@ -97,6 +108,9 @@ class OneCycle(Schedule):
     start is 1 / div_factor and end start / final_div_factor; for the momentum of its cycle give
     `Scheduler(optimizer, OneCycle(steps, 1, end=1, peak=0.85 / 0.95), "momentum")`. Smith & Topin
     2019, arXiv:1708.07120.
+
+    >>> [round(optim.OneCycle(100)(step), 3) for step in (0, 30, 100)]
+    [0.04, 0.999, 0.0]
     """
 
     steps: int

@@ -35,6 +35,17 @@ class LBFGS(Optimizer):
     element of the gradient exceeds `tolerance_grad`, or where loss and parameters change by less
     than `tolerance_change`. `step(closure)` needs a closure, which clears the gradients, computes
     the loss and calls backward. There is one group. Liu & Nocedal 1989, Math. Program. 45.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.LBFGS([w])
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 3.0) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> _ = optimizer.step(closure)
+    >>> w
+    tensor([3.       , 3.0000002], dtype=float32, requires_grad=True)
     """
 
     def __init__(

@@ -17,7 +17,12 @@ _SMOOTH = 0.9
 
 
 class RateSearch(NamedTuple):
-    """The rate that is proposed, and the rates that were tried with their smoothed losses."""
+    """The rate that is proposed, and the rates that were tried with their smoothed losses.
+
+    >>> found = optim.RateSearch(0.1, [0.01, 0.1], [1.0, 0.5])
+    >>> found.lr
+    0.1
+    """
 
     lr: float
     lrs: list[float]
@@ -40,6 +45,18 @@ def lr_find(
     loss exceeds four times its least value, or is not finite. Parameters and the optimizer's state
     are as before afterwards, and the buffers of `model` if it is given. Smith 2017,
     arXiv:1506.01186, section 3.3.
+
+    >>> w = cr.tensor([1.0], requires_grad=True)
+    >>> optimizer = optim.SGD([w])
+    >>> def step():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 3.0) ** 2).sum()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+    >>> found = optim.lr_find(optimizer, step, steps=20)
+    >>> len(found.lrs), w
+    (20, tensor([1.], dtype=float32, requires_grad=True))
     """
     if tracer() is not None:
         raise TraceError(

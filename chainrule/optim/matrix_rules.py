@@ -54,6 +54,13 @@ class Adafactor(UpdateRule):
 
     Of a parameter with two axes or more the last two are factored. Shazeer & Stern 2018,
     arXiv:1804.04235, algorithms 4 and 5; eps[0] None stands for the spacing of the dtype at 1.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Adafactor([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8418861, 1.8418862], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-2
@@ -102,6 +109,14 @@ class Muon(UpdateRule):
     `adjust_lr_fn` "original" (or None) scales the step by sqrt(max(1, m / n)), "match_rms_adamw" by
     0.2 sqrt(max(m, n)). Computed in the parameters' dtype, in PyTorch in bfloat16. Jordan 2024,
     kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982.
+
+    >>> w = cr.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> optimizer = optim.Muon([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([[1.0580661, 1.8974462],
+            [2.8958704, 3.934056 ]], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-3

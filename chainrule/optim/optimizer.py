@@ -21,6 +21,11 @@ class Optimizer(ABC):
     `param_groups` is a list of dicts, each with its own settings and its list of "params". A
     subclass states what a step does and what is remembered. Parameters without a gradient are left
     alone.
+
+    >>> w = cr.tensor([1.0], requires_grad=True)
+    >>> optimizer = optim.SGD([{"params": [w], "lr": 0.5}], momentum=0.9)
+    >>> optimizer.param_groups[0]["lr"], isinstance(optimizer, optim.Optimizer)
+    (0.5, True)
     """
 
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:

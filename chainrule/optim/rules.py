@@ -24,6 +24,13 @@ class SGD(UpdateRule):
 
     With `nesterov` the step is along g + momentum b. Sutskever et al. 2013, ICML, section 2, in
     PyTorch's form, where lr multiplies the whole velocity.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.SGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8, 1.6], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-3
@@ -103,6 +110,13 @@ class Adam(_Adam):
 
     Kingma & Ba 2015, arXiv:1412.6980, algorithm 1; with `amsgrad` Reddi et al. 2018,
     arXiv:1904.09237, algorithm 2.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.90000004, 1.9       ], dtype=float32, requires_grad=True)
     """
 
     _: KW_ONLY
@@ -114,6 +128,13 @@ class AdamW(_Adam):
     """Adam whose weight decay acts on the parameters themselves: p *= 1 - lr weight_decay.
 
     Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.AdamW([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.89900005, 1.898     ], dtype=float32, requires_grad=True)
     """
 
     weight_decay: NotNegative = 1e-2
@@ -125,6 +146,13 @@ class NAdam(UpdateRule):
     """Adam with Nesterov's momentum, which grows from beta1 / 2 to beta1 at `momentum_decay`.
 
     Dozat 2016, ICLR workshop, algorithm 2, in PyTorch's form.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.NAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8943548, 1.8943548], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 2e-3
@@ -166,6 +194,13 @@ class RAdam(UpdateRule):
     """Adam that divides by the second moment only once its variance is known, after a few steps.
 
     Liu et al. 2020, arXiv:1908.03265, algorithm 2.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.RAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8, 1.6], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 1e-3
@@ -196,6 +231,13 @@ class Adamax(UpdateRule):
     """Adam with the largest gradient, fading, in place of the second moment.
 
     Kingma & Ba 2015, arXiv:1412.6980, algorithm 2.
+
+    >>> w = cr.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = optim.Adamax([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.9, 1.9], dtype=float32, requires_grad=True)
     """
 
     lr: NotNegative = 2e-3

@@ -15,7 +15,14 @@ from chainrule.errors import ConfigError
 
 
 class Schedule(ABC):
-    """A factor for each step, counted from 0."""
+    """A factor for each step, counted from 0.
+
+    >>> class Half(optim.Schedule):
+    ...     def __call__(self, step: int) -> float:
+    ...         return 0.5**step
+    >>> (Half() * optim.Constant(2.0))(3)
+    0.25
+    """
 
     @abstractmethod
     def __call__(self, step: int) -> float:
@@ -38,7 +45,11 @@ def positive(what: str, steps: int) -> None:
 @final
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The factor `factor` at every step."""
+    """The factor `factor` at every step.
+
+    >>> optim.Constant(0.5)(10)
+    0.5
+    """
 
     factor: float = 1.0
 
@@ -52,7 +63,7 @@ class Constant(Schedule):
 class Linear(Schedule):
     """From `start` at step 0 along a line to `end` at step `steps`, and there it stays.
 
-    >>> [Linear(4)(step) for step in (0, 1, 4, 9)]
+    >>> [optim.Linear(4)(step) for step in (0, 1, 4, 9)]
     [1.0, 0.75, 0.0, 0.0]
     """
 
@@ -75,6 +86,9 @@ class Cosine(Schedule):
     """From 1 at step 0 along half a cosine wave to `end` at step `steps`, and there it stays.
 
     Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
+
+    >>> [round(optim.Cosine(100)(step), 3) for step in (0, 50, 100)]
+    [1.0, 0.5, 0.0]
     """
 
     steps: int
@@ -92,7 +106,11 @@ class Cosine(Schedule):
 @final
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """Rises by 1 / steps with each step, from 1 / steps at step 0 to 1, and there it stays."""
+    """Rises by 1 / steps with each step, from 1 / steps at step 0 to 1, and there it stays.
+
+    >>> [optim.WarmUp(4)(step) for step in (0, 1, 3, 9)]
+    [0.25, 0.5, 1.0, 1.0]
+    """
 
     steps: int
 
@@ -107,7 +125,12 @@ class WarmUp(Schedule):
 @final
 @dataclass(frozen=True)
 class Product(Schedule):
-    """The product of two schedules: a warm-up of a decay, say."""
+    """The product of two schedules: a warm-up of a decay, say.
+
+    >>> schedule = optim.WarmUp(10) * optim.Linear(100)
+    >>> type(schedule).__name__, schedule(9)
+    ('Product', 0.91)
+    """
 
     a: Schedule
     b: Schedule
@@ -120,7 +143,12 @@ class Product(Schedule):
 @final
 @dataclass(frozen=True)
 class Sequence(Schedule):
-    """One schedule for `after` steps, then another from its beginning."""
+    """One schedule for `after` steps, then another from its beginning.
+
+    >>> schedule = optim.Constant(1.0).then(optim.Linear(10), after=5)
+    >>> [schedule(step) for step in (0, 5, 10)]
+    [1.0, 1.0, 0.5]
+    """
 
     first: Schedule
     second: Schedule

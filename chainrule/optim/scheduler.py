@@ -27,6 +27,13 @@ class Scheduler:
 
     It does so at once, for step 0, and then at every `step()`, which belongs after the optimizer's.
     `setting` may be another number of the groups, "momentum" say; of "betas" the first is set.
+
+    >>> w = cr.tensor([1.0], requires_grad=True)
+    >>> optimizer = optim.SGD([w], lr=0.1)
+    >>> scheduler = optim.Scheduler(optimizer, optim.Linear(10))
+    >>> scheduler.step()  # after optimizer.step()
+    >>> round(optimizer.param_groups[0]["lr"], 3)
+    0.09
     """
 
     def __init__(self, optimizer: Optimizer, schedule: Schedule, setting: str = "lr") -> None:
@@ -85,6 +92,14 @@ class ReduceLROnPlateau:
     `step(metric)` belongs after an epoch. Improved is what is better than the best by `threshold`:
     a share of it ("rel") or a difference ("abs"). After more than `patience` steps without, and
     then `cooldown` steps in which none are counted. As in PyTorch.
+
+    >>> w = cr.tensor([1.0], requires_grad=True)
+    >>> optimizer = optim.SGD([w], lr=0.1)
+    >>> scheduler = optim.ReduceLROnPlateau(optimizer, patience=0)
+    >>> for loss in (1.0, 1.0):
+    ...     scheduler.step(loss)
+    >>> round(optimizer.param_groups[0]["lr"], 3)
+    0.01
     """
 
     def __init__(

@@ -81,7 +81,15 @@ class _Row(Bucketed):
 
 
 class UpdateRule(_Row):
-    """What all share: `maximize`, weight decay, and everything that settings say of themselves."""
+    """What all share: `maximize`, weight decay, and everything that settings say of themselves.
+
+    >>> class Signs(optim.UpdateRule):
+    ...     lr: float = 0.1
+    ...     def follow(self, group, step, p, g, state):
+    ...         p -= group["lr"] * np.sign(g)
+    >>> issubclass(Signs, optim.Optimizer)
+    True
+    """
 
     params: Params
     _: KW_ONLY

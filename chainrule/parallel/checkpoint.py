@@ -76,8 +76,8 @@ def save(folder: Path | str, **things: Any) -> None:
     >>> import tempfile, chainrule as cr
     >>> model = cr.nn.Linear(3, 2)
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     save(f"{place}/a", model=model, step=40, losses=[0.5, 0.25])
-    ...     load(f"{place}/a", model=model)
+    ...     cr.parallel.save(f"{place}/a", model=model, step=40, losses=[0.5, 0.25])
+    ...     cr.parallel.load(f"{place}/a", model=model)
     {'step': 40, 'losses': [0.5, 0.25]}
     """
     texts, arrays = plain(things)
@@ -91,6 +91,13 @@ def load(folder: Path | str, **things: Any) -> dict[str, Any]:
     """Load what `save` wrote into `things`, each by its name; what else was saved is given back.
 
     Raises `ConfigError` for a folder that is damaged, is no checkpoint, or is one of other things.
+
+    >>> import tempfile
+    >>> model = nn.Linear(3, 2)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     cr.parallel.save(f"{place}/a", model=model, step=40)
+    ...     print(cr.parallel.load(f"{place}/a", model=model))
+    {'step': 40}
     """
     return restore(read(Path(folder)), things)
 

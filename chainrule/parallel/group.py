@@ -33,7 +33,12 @@ _COMBINE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 @final
 class Group:
-    """Worker `rank` of `size`, each with its part of `micro_batches`; made by `group()`."""
+    """Worker `rank` of `size`, each with its part of `micro_batches`; made by `group()`.
+
+    >>> with cr.parallel.group() as workers:
+    ...     print(workers.rank, workers.size)
+    0 1
+    """
 
     def __init__(
         self,

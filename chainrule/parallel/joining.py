@@ -16,7 +16,7 @@ def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:
     bits for any number of workers. A worker that does not answer within `timeout` seconds is an
     error. Raises `ParallelError` if the workers cannot meet or do not fit together.
 
-    >>> with group() as alone:
+    >>> with cr.parallel.group() as alone:
     ...     alone
     Group(worker 0 of 1, 1 micro-batch a step)
     """

@@ -33,7 +33,7 @@ def track(
     logs each number that is shown, as step `first`, `first` + 1, ..: a `SummaryWriter` of
     TensorBoard (`torch.utils.tensorboard`, `tensorboardX`), or whatever has its `add_scalar`.
 
-    >>> losses = track(range(3), "epoch 1")
+    >>> losses = cr.track(range(3), "epoch 1")
     >>> for step in losses:
     ...     losses.show(loss=1 / (step + 1))
     >>> losses.history["loss"]
@@ -51,7 +51,14 @@ def track(
 
 @final
 class Track(Generic[T], ProgressLoop):
-    """A loop that shows how far it is; made by `track`."""
+    """A loop that shows how far it is; made by `track`.
+
+    >>> loop = cr.track(range(3))
+    >>> for i in loop:
+    ...     loop.show(loss=1.0 / (i + 1))
+    >>> loop.history["loss"][0]
+    (0, 1.0)
+    """
 
     def __init__(
         self, steps: Iterable[T], title: str, total: int | None, writer: Any, first: int

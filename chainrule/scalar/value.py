@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 from chainrule.engine.op import Op, kinds
 from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.ops import elementwise as table
+from chainrule.ops.descriptions import description
 from chainrule.ops.rows import Elementwise, rows
 from chainrule.scalar.rules import Made, functions, number
 from chainrule.scalar.views import NOTHING, Step, by_hand, last_two, step
@@ -44,7 +45,7 @@ class Value:
 
     Raises `DtypeError` for data that is not a real number.
 
-    >>> a, b = Value(2.0), Value(-3.0)
+    >>> a, b = cr.Value(2.0), cr.Value(-3.0)
     >>> f = (a * b + 10).relu()
     >>> f.backward()
     >>> a
@@ -296,7 +297,7 @@ def _install() -> None:
             setattr(Value, f"__r{name}__", turned)
     for row in _METHODS:
         method = _written[row.label][0]
-        method.__doc__ = row.__doc__
+        method.__doc__ = description(row.label)
         setattr(Value, row.label, method)
     kinds[Value] = _apply
 

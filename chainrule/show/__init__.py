@@ -50,6 +50,10 @@ def graph(
     which some walk visited them, numbered on their cards. At most `max_nodes` nodes are drawn,
     those nearest the result. Values flow in `direction`, `right` or `down`; with `flow`, wide edges
     carry large gradients. Raises DtypeError for what is no graph, ConfigError for a bad setting.
+
+    >>> a = cr.tensor(2.0, requires_grad=True)
+    >>> cr.show.graph(a * a, names={"a": a}).text().splitlines()[1].split()[:3]
+    ['mul', '4', '1']
     """
     known = _names(names, labels)
     visits = tuple(steps)
@@ -106,12 +110,29 @@ def _run(f: Any, args: Sequence[Any]) -> tuple[Any, Sequence[tuple[str, Any]]]:
 
 
 def text(y: Any, *args: Any, **options: Any) -> Words:
-    """The text of `graph(y, *args, **options)`."""
+    """The text of `graph(y, *args, **options)`.
+
+    >>> a = cr.Value(2.0, label="a")
+    >>> y = a * a + 1.0
+    >>> y.backward()
+    >>> print(cr.show.text(y))
+                  value  gradient
+    +             5      1
+    ├─ *          4      1
+    │  ├─ a #1    2      4
+    │  └─ a → #1
+    └─ constant   1
+    """
     return Words(graph(y, *args, **options).text())
 
 
 def svg(y: Any, *args: Any, **options: Any) -> Svg:
-    """The SVG of `graph(y, *args, **options)`: a string, which a notebook shows as a picture."""
+    """The SVG of `graph(y, *args, **options)`: a string, which a notebook shows as a picture.
+
+    >>> a = cr.tensor(2.0, requires_grad=True)
+    >>> cr.show.svg(a * a)[:4]
+    '<svg'
+    """
     return graph(y, *args, **options).svg()
 
 

@@ -229,7 +229,12 @@ def gradient_sums(messages: Sequence[Message], seeds: Mapping[int, Kept]) -> dic
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A program that ran: its nodes, and its backward sweeps in order. `lines` are the texts of the
-    program's lines, by `file:line`."""
+    program's lines, by `file:line`.
+
+    >>> trace = cr.record(lambda x: cr.sum(x * x), cr.tensor([1.0, 2.0]))
+    >>> trace.find("x"), len(trace.nodes)
+    (0, 3)
+    """
 
     name: str
     nodes: tuple[Node, ...]

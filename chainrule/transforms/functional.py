@@ -136,6 +136,9 @@ def value_and_grad(
     f gives one number; with `has_aux` a pair (number, anything), and the result is
     ((number, anything), gradient). The gradient is a tree like the argument (a tuple of trees if
     `argnums` is a tuple).
+
+    >>> cr.value_and_grad(lambda x: x**2)(3.0)
+    (tensor(9., dtype=float32), tensor(6., dtype=float32))
     """
 
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -184,7 +187,12 @@ def grad(
 
 
 def vjp(f: Callable[..., Any], *xs: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """(f(*xs), pull), where pull(g) gives, for a cotangent g of the result, those of all xs."""
+    """(f(*xs), pull), where pull(g) gives, for a cotangent g of the result, those of all xs.
+
+    >>> y, pull = cr.vjp(lambda x: x**2, cr.tensor([1.0, 3.0]))
+    >>> pull(cr.tensor([1.0, 1.0]))
+    (tensor([2., 6.], dtype=float32),)
+    """
     run = _Run(f, tuple(range(len(xs))), xs, {})
     outs, structure = run.outputs(run.result)
 
@@ -222,6 +230,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     """(f(*primals), its directional derivative along `tangents`).
 
     Both are tuples, with an entry for each argument of f. Raises `DtypeError` for anything else.
+
+    >>> cr.jvp(lambda x: x**2, (cr.tensor(3.0),), (cr.tensor(1.0),))
+    (tensor(9., dtype=float32), tensor(6., dtype=float32))
     """
     _check_tuples("jvp", primals=primals, tangents=tangents)
     run = _Run(f, tuple(range(len(primals))), primals, {})
@@ -235,6 +246,9 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     """The Hessian of f, which gives one number, times `tangents`: a tuple like `primals`.
 
     Both are tuples, with an entry for each argument of f. Raises `DtypeError` for anything else.
+
+    >>> cr.hvp(lambda x: cr.sum(x**3), (cr.tensor([1.0, 2.0]),), (cr.tensor([1.0, 0.0]),))
+    (tensor([6., 0.], dtype=float32),)
     """
     _check_tuples("hvp", primals=primals, tangents=tangents)
     every = tuple(range(len(primals)))
@@ -250,6 +264,10 @@ def jacobian(
     like the result of trees like the argument. `mode` is "forward" (one pass per argument element),
     "reverse" (one pass per result element) or "auto" (whichever is fewer). With `has_aux` f gives a
     pair (result, anything), and the function returns (derivatives, anything).
+
+    >>> cr.jacobian(lambda x: x**2)(cr.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]], dtype=float32)
     """
     if mode not in ("auto", "forward", "reverse"):
         raise GradientError(f"jacobian: mode is 'auto', 'forward' or 'reverse', not {mode!r}")
@@ -315,6 +333,10 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that returns all second derivatives of f, which gives one number.
 
     For an argument of shape r an array of shape r + r; for trees a tree of trees.
+
+    >>> cr.hessian(lambda x: cr.sum(x**3))(cr.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]], dtype=float32)
     """
     return jacobian(grad(f, argnums), argnums)
 
@@ -327,12 +349,26 @@ def _set_name(wrapper: Any, f: Callable[..., Any], what: str) -> Any:
 
 
 def no_grad(f: Callable[..., Any] | None = None) -> Any:
-    """Within `with no_grad():` (or on a function, `@no_grad()`) nothing is recorded."""
+    """Within `with no_grad():` (or on a function, `@no_grad()`) nothing is recorded.
+
+    >>> x = cr.tensor(2.0, requires_grad=True)
+    >>> with cr.no_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    False
+    """
     return recording(False) if f is None else recording(False)(f)
 
 
 def enable_grad(f: Callable[..., Any] | None = None) -> Any:
-    """Within `with enable_grad():` ops are recorded again, inside a `no_grad`."""
+    """Within `with enable_grad():` ops are recorded again, inside a `no_grad`.
+
+    >>> x = cr.tensor(2.0, requires_grad=True)
+    >>> with cr.no_grad(), cr.enable_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    True
+    """
     return recording(True) if f is None else recording(True)(f)
 
 
@@ -347,5 +383,10 @@ def op_by_op() -> Any:
     and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4
     seconds, and then found on disk, which costs a process 0.02 seconds once. With
     CHAINRULE_OP_BY_OP=1 in the environment no call does.
+
+    >>> with cr.op_by_op():
+    ...     y = cr.softmax(cr.tensor([0.0, 0.0], requires_grad=True))
+    >>> y
+    tensor([0.5, 0.5], dtype=float32, made by exp_diff)
     """
     return fusing(False)

@@ -38,7 +38,8 @@ def scan(
     where gradients or random numbers of its own go from turn to turn besides.
 
     >>> import chainrule as cr
-    >>> total, sums = scan(lambda c, x: (c + x, c + x), cr.tensor(0.0), cr.tensor([1.0, 2.0, 3.0]))
+    >>> xs = cr.tensor([1.0, 2.0, 3.0])
+    >>> total, sums = cr.scan(lambda c, x: (c + x, c + x), cr.tensor(0.0), xs)
     >>> sums
     tensor([1., 3., 6.], dtype=float32)
     """

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # the package of this tree
 
 from chainrule.names.public_names import imports_of  # noqa: E402
+from chainrule.ops.rows import Elementwise  # noqa: E402
 
 COPIES = {
     "README.md": "index.md",
@@ -37,9 +38,13 @@ MODULES = (
     "chainrule",
     "chainrule.nn",
     "chainrule.nn.functional",
+    "chainrule.nn.init",
     "chainrule.optim",
     "chainrule.data",
-    "chainrule.models",
+    "chainrule.models.gpt",
+    "chainrule.models.gpt2",
+    "chainrule.models.mlp",
+    "chainrule.models.scalar_gpt",
     "chainrule.linalg",
     "chainrule.fft",
     "chainrule.special",
@@ -130,34 +135,51 @@ def _printed(step: Path) -> str:
 def _reference(module: str) -> str:
     """The public names of a module, in the order of the alphabet; empty if it has none.
 
-    Rows of the op table and dtypes, which no text defines one by one, are a table.
+    Of a row of the op table there are its docstring and the statement that makes it; constants and
+    dtypes are a table.
     """
-    try:
-        homes = imports_of(module)
-    except (ImportError, ValueError):
-        return ""
     rows, entries = [], []
-    for name, home in sorted(homes.items(), key=lambda item: item[0].lower()):
+    for name, home in sorted(_homes(module).items(), key=lambda item: item[0].lower()):
         found = getattr(import_module(home), name, None)
         if name.startswith("_") or inspect.ismodule(found):
             continue
         if inspect.isclass(found) or inspect.isfunction(found):
             entries.append(f"\n::: {found.__module__}.{found.__qualname__}\n")
+        elif isinstance(found, Elementwise):
+            entries.append(_row_entry(name, home, found))
         else:
-            rows.append(f"| `{name}` | {_described(found)} | {_stated(name, home, found)} |\n")
-    head = "\n| name | what it is | the row that states it, or its value |\n|---|---|---|\n"
+            rows.append(f"| `{name}` | {_stated(name, home, found)} |\n")
+    head = "\n| name | its value |\n|---|---|\n"
     table = head if rows else ""
     return f"# {module}\n" + table + "".join(rows) + "".join(entries) if rows or entries else ""
 
 
-def _described(found: Any) -> str:
-    """The first paragraph of the docstring of an op of the table; else nothing."""
-    text = (vars(found).get("__doc__") or "") if hasattr(found, "__dict__") else ""
-    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+def _homes(module: str) -> dict[str, str]:
+    """By public name of a module, the module that it is from.
+
+    Public is what it lists; else what it defines; else, of a module that defines nothing, what it
+    imports.
+    """
+    space = import_module(module)
+    listed = getattr(space, "__all__", None)
+    found = {n: getattr(space, n) for n in listed or dir(space) if not n.startswith("_")}
+    own = {n: module for n, x in found.items() if getattr(x, "__module__", None) == module}
+    imported = {n: h for n, h in imports_of(module).items() if n in found}
+    defines = [n for n in own if n not in imported]
+    return own if defines and not listed else imported | own
+
+
+def _row_entry(name: str, home: str, row: Elementwise) -> str:
+    """The entry of a row of the op table: its docstring, an example, and what states it."""
+    text, _, example = (row.__doc__ or "").partition("\n\n>>> ")
+    text = re.sub(r"Shapes: (.*)\.", r"Shapes: `\1`.", text)
+    statement = " ".join(_assignments(home).get(name, row.label).split())
+    code = f"```pycon\n>>> {example}\n```\n" if example else ""
+    return f"\n### `{name}`\n\n{text}\n\n{code}\n```python\n{name} = {statement}\n```\n"
 
 
 def _stated(name: str, home: str, found: Any) -> str:
-    """The statement of its module that makes an op, value and derivatives; or the value."""
+    """What its module assigns to a name, or its value."""
     statement = _assignments(home).get(name) or repr(found)
     return f"`{' '.join(statement.split())}`".replace("|", "\\|")
 

@@ -126,6 +126,8 @@ def set_num_threads(n: int) -> None:
     Results do not depend on it. Without a call it is what `CHAINRULE_NUM_THREADS` or, next,
     `OMP_NUM_THREADS` in the environment says, or the number of cores that this process may use.
     Matrix products are divided among these threads, too: the BLAS that SciPy brings is set to one.
+
+    >>> cr.set_num_threads(cr.get_num_threads())
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"set_num_threads({n!r}): the number of threads is an int, at least 1")
@@ -144,7 +146,11 @@ def _use(numbers: list[int], n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads compiled programs use, the calling one included."""
+    """How many threads compiled programs use, the calling one included.
+
+    >>> cr.get_num_threads() >= 1
+    True
+    """
     if _chosen:
         return _chosen[0]
     return _from_environment() or (_supposed[0] if _supposed else _cores())

@@ -103,6 +103,9 @@ class TransformerEncoderLayer(_Layer):
 
     Each is normalised afterwards, or before with `norm_first`. `activation` is "relu", "gelu" or a
     function.
+
+    >>> nn.TransformerEncoderLayer(8, 2, 16)(cr.ones((5, 3, 8))).shape
+    (5, 3, 8)
     """
 
     def forward(
@@ -119,7 +122,12 @@ class TransformerEncoderLayer(_Layer):
 
 @final
 class TransformerDecoderLayer(_Layer):
-    """`TransformerEncoderLayer` with attention to the encoder's result, `memory`, in between."""
+    """`TransformerEncoderLayer` with attention to the encoder's result, `memory`, in between.
+
+    >>> layer = nn.TransformerDecoderLayer(8, 2, 16)
+    >>> layer(cr.ones((4, 3, 8)), cr.ones((5, 3, 8))).shape
+    (4, 3, 8)
+    """
 
     def forward(
         self,
@@ -147,7 +155,12 @@ def _copies(what: str, layer: Module, num_layers: int) -> list[Module]:
 
 @final
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a normalisation if one is given."""
+    """`num_layers` copies of a layer, one after the other, and a normalisation if one is given.
+
+    >>> model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), num_layers=2)
+    >>> model(cr.ones((5, 3, 8))).shape
+    (5, 3, 8)
+    """
 
     def __init__(
         self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None
@@ -170,7 +183,12 @@ class TransformerEncoder(Module):
 
 @final
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a normalisation if one is given."""
+    """`num_layers` copies of a layer, one after the other, and a normalisation if one is given.
+
+    >>> model = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), num_layers=2)
+    >>> model(cr.ones((4, 3, 8)), cr.ones((5, 3, 8))).shape
+    (4, 3, 8)
+    """
 
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
@@ -204,6 +222,10 @@ class Transformer(Module):
 
     Both end with a normalisation. `custom_encoder` and `custom_decoder` stand in their place.
     Matrices are drawn by `init.xavier_uniform_`.
+
+    >>> model = nn.Transformer(8, 2, 1, 1, 16)
+    >>> model(cr.ones((5, 3, 8)), cr.ones((4, 3, 8))).shape
+    (4, 3, 8)
     """
 
     def __init__(

@@ -43,6 +43,11 @@ class MultiheadAttention(Module):
     Keys have width `kdim` and values `vdim`, by default E. Of masks True means *not* looked at;
     numbers are added to the scores. `dropout` falls on the weights, in training. `add_bias_kv` adds
     a key and a value that are learned, `add_zero_attn` a key and a value of zeros.
+
+    >>> x = cr.ones((5, 2, 8))
+    >>> y, weights = nn.MultiheadAttention(8, 2)(x, x, x)
+    >>> y.shape, weights.shape
+    ((5, 2, 8), (2, 5, 5))
     """
 
     def __init__(

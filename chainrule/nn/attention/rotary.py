@@ -20,6 +20,9 @@ class RotaryEmbedding(Module):
 
     Of a width d, element i and element i + d / 2 are a pair (with `interleaved` 2 i and 2 i + 1),
     whose frequency is base ** (-2 i / d). Su et al. 2021, arXiv:2104.09864, equation 34.
+
+    >>> nn.RotaryEmbedding(4)(cr.ones((2, 5, 4))).shape
+    (2, 5, 4)
     """
 
     def __init__(self, dim: int, base: float = 10000.0, interleaved: bool = False) -> None:

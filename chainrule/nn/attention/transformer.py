@@ -42,6 +42,9 @@ class CausalSelfAttention(Module):
     `qkv.weight` (3C, C) holds the weights of queries, keys and values, one below the other, so that
     one product makes them all; `proj` (C, C) mixes the heads. `dropout` falls on the attention
     weights. Raises `ConfigError` unless H divides C.
+
+    >>> nn.CausalSelfAttention(8, 2)(cr.ones((3, 5, 8))).shape
+    (3, 5, 8)
     """
 
     def __init__(
@@ -129,7 +132,11 @@ class CausalSelfAttention(Module):
 
 @final
 class FeedForward(Module):
-    """fc2(activation(fc1(x))) at each position by itself: (.., C) -> width `hidden` -> (.., C)."""
+    """fc2(activation(fc1(x))) at each position by itself: (.., C) -> width `hidden` -> (.., C).
+
+    >>> nn.FeedForward(4, 16, nn.GELU())(cr.ones((2, 4))).shape
+    (2, 4)
+    """
 
     def __init__(
         self,
@@ -157,6 +164,9 @@ class Block(Module):
 
     `norm(C)` makes a normalisation, `activation()` an activation; the feed-forward pair has width
     `hidden`, 4C by default. `dropout` falls on the attention weights and on both branches.
+
+    >>> nn.Block(8, 2)(cr.ones((3, 5, 8))).shape
+    (3, 5, 8)
     """
 
     def __init__(

@@ -14,6 +14,10 @@ class Checkpoint(Module):
 
     The module is `inner`, so its parameters are named `inner.weight`, say; `policy` chooses ops
     whose values are kept.
+
+    >>> model = nn.Checkpoint(nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)))
+    >>> model(cr.ones((5, 2))).shape
+    (5, 1)
     """
 
     def __init__(self, inner: Module, *, policy: Policy | None = None) -> None:

@@ -36,7 +36,12 @@ class _Numbered(Module):
 
 @final
 class Sequential(_Numbered):
-    """One module after the other; they are named 0, 1, ..., or as in a dict."""
+    """One module after the other; they are named 0, 1, ..., or as in a dict.
+
+    >>> model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+    >>> model(cr.ones((5, 2))).shape
+    (5, 1)
+    """
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):
@@ -116,7 +121,12 @@ def _check_members(what: str, kind: type, members: Iterable[Any]) -> list[Any]:
 
 @final
 class ModuleList(_List):
-    """A list of modules."""
+    """A list of modules.
+
+    >>> layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         self._fill(modules or [])
@@ -127,7 +137,12 @@ class ModuleList(_List):
 
 @final
 class ParameterList(_List):
-    """A list of tensors; those that require a gradient are parameters."""
+    """A list of tensors; those that require a gradient are parameters.
+
+    >>> p = nn.ParameterList([cr.tensor([1.0], requires_grad=True) for _ in range(3)])
+    >>> len(p)
+    3
+    """
 
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         self._fill(values or [])
@@ -196,7 +211,12 @@ class _Dict(Module):
 
 @final
 class ModuleDict(_Dict):
-    """Modules by name."""
+    """Modules by name.
+
+    >>> heads = nn.ModuleDict({"digit": nn.Linear(4, 10), "sign": nn.Linear(4, 1)})
+    >>> heads["digit"](cr.ones((2, 4))).shape
+    (2, 10)
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         members = dict(modules or {})
@@ -206,7 +226,12 @@ class ModuleDict(_Dict):
 
 @final
 class ParameterDict(_Dict):
-    """Tensors by name; those that require a gradient are parameters."""
+    """Tensors by name; those that require a gradient are parameters.
+
+    >>> p = nn.ParameterDict({"w": cr.tensor([1.0, 2.0], requires_grad=True)})
+    >>> list(p)
+    ['w']
+    """
 
     def __init__(self, values: Mapping[str, Tensor] | None = None) -> None:
         members = dict(values or {})

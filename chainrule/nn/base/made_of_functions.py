@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from chainrule.errors import ConfigError
 from chainrule.nn.base.module import Module
+from chainrule.nn.base.row_examples import EXAMPLES
 
 Check = tuple[Callable[[Any], bool], str]
 """Whether a setting makes sense, and the words for those that do."""
@@ -77,8 +78,9 @@ def class_of_row(name: str, module: str, row: Row) -> type[FunctionModule]:
         [Parameter("self", Parameter.POSITIONAL_ONLY), *inputs]
     )
     forward.__doc__ = f"Shapes: {row.shapes}."
-    functions = {"__init__": __init__, "forward": forward}
-    return type(name, (FunctionModule,), {**functions, "__doc__": row.doc, "__module__": module})
+    doc = "\n\n".join([text for text in (row.doc, EXAMPLES.get(name)) if text])
+    space = {"__init__": __init__, "forward": forward, "__doc__": doc, "__module__": module}
+    return type(name, (FunctionModule,), space)
 
 
 def _of_as_many(count: int, values: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,7 +29,11 @@ from chainrule.nn.base.hooks import Hooks
 
 
 class Incompatible(NamedTuple):
-    """What `load_state_dict(strict=False)` did not find, and what it did not use."""
+    """What `load_state_dict(strict=False)` did not find, and what it did not use.
+
+    >>> nn.Linear(2, 1).load_state_dict({"weight": cr.ones((1, 2))}, strict=False)
+    Incompatible(missing=['bias'], unexpected=[])
+    """
 
     missing: list[str]
     unexpected: list[str]

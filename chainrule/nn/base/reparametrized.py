@@ -30,6 +30,10 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
     The module itself, changed. g is `parametrizations.weight.original0`, v `original1`. Salimans &
     Kingma 2016, arXiv:1602.07868.
+
+    >>> layer = nn.weight_norm(nn.Linear(3, 2))
+    >>> layer(cr.ones((4, 3))).shape
+    (4, 2)
     """
     weight = _weight("weight_norm", module, name)
     v = weight.detach().requires_grad_()
@@ -64,6 +68,10 @@ def spectral_norm(
 
     The module itself, changed. In training each call makes `n_power_iterations` steps towards that
     value; in use it is that of the latest. Miyato et al. 2018, arXiv:1802.05957, algorithm 1.
+
+    >>> layer = nn.spectral_norm(nn.Linear(3, 2))
+    >>> layer(cr.ones((4, 3))).shape
+    (4, 2)
     """
     weight = _weight("spectral_norm", module, name)
     if type(n_power_iterations) is not int or n_power_iterations < 1:

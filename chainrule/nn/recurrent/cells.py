@@ -71,7 +71,11 @@ class _Cell(Module):
 
 @final
 class RNNCell(_Cell):
-    """h' = tanh(W x + b + V h + c), or with `nonlinearity` "relu" that; see `RNN`."""
+    """h' = tanh(W x + b + V h + c), or with `nonlinearity` "relu" that; see `RNN`.
+
+    >>> nn.RNNCell(3, 5)(cr.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates: ClassVar[int] = 1
 
@@ -96,7 +100,12 @@ class RNNCell(_Cell):
 
 @final
 class LSTMCell(_Cell):
-    """A step of `LSTM`: the next (h, c)."""
+    """A step of `LSTM`: the next (h, c).
+
+    >>> h, c = nn.LSTMCell(3, 5)(cr.ones((2, 3)))
+    >>> h.shape
+    (2, 5)
+    """
 
     gates: ClassVar[int] = 4
 
@@ -119,7 +128,11 @@ class LSTMCell(_Cell):
 
 @final
 class GRUCell(_Cell):
-    """A step of `GRU`."""
+    """A step of `GRU`.
+
+    >>> nn.GRUCell(3, 5)(cr.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates: ClassVar[int] = 3
 

@@ -184,7 +184,12 @@ def _inside(name: str, lengths: Any, steps: int, count: int) -> Any:
 
 @final
 class RNN(_Recurrent):
-    """h' = tanh(W x + b + V h + c) in each step, or with `nonlinearity` "relu" that. Elman 1990."""
+    """h' = tanh(W x + b + V h + c) in each step, or with `nonlinearity` "relu" that. Elman 1990.
+
+    >>> y, state = nn.RNN(3, 5)(cr.ones((7, 2, 3)))
+    >>> y.shape, state.shape
+    ((7, 2, 5), (1, 2, 5))
+    """
 
     gates: ClassVar[int] = 1
 
@@ -221,6 +226,10 @@ class LSTM(_Recurrent):
     i, f, o = sigmoid, g = tanh of four blocks of W x + b + V h + d;
     c' = f c + i g; h' = o tanh(c'),
     times a matrix (proj_size, hidden_size) if there is a `proj_size`.
+
+    >>> y, (h, c) = nn.LSTM(3, 5, batch_first=True)(cr.ones((2, 7, 3)))
+    >>> y.shape, h.shape
+    ((2, 7, 5), (1, 2, 5))
     """
 
     gates: ClassVar[int] = 4
@@ -264,6 +273,10 @@ class GRU(_Recurrent):
 
     r, z = sigmoid of two blocks of W x + b + V h + d; n = tanh(W x + b + r (V h + d)) of the third;
     h' = (1 - z) n + z h.
+
+    >>> y, state = nn.GRU(3, 5)(cr.ones((7, 2, 3)))
+    >>> y.shape, state.shape
+    ((7, 2, 5), (1, 2, 5))
     """
 
     gates: ClassVar[int] = 3

@@ -163,29 +163,53 @@ class _ConvTranspose(_Convolution):
 
 @final
 class Conv1d(_Conv, ndim=1):
-    """`chainrule.nn.functional.conv1d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv1d` with a weight and a bias of its own.
+
+    >>> nn.Conv1d(2, 4, kernel_size=3, padding=1)(cr.ones((1, 2, 6))).shape
+    (1, 4, 6)
+    """
 
 
 @final
 class Conv2d(_Conv, ndim=2):
-    """`chainrule.nn.functional.conv2d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv2d` with a weight and a bias of its own.
+
+    >>> nn.Conv2d(2, 4, kernel_size=3, padding=1)(cr.ones((1, 2, 6, 8))).shape
+    (1, 4, 6, 8)
+    """
 
 
 @final
 class Conv3d(_Conv, ndim=3):
-    """`chainrule.nn.functional.conv3d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv3d` with a weight and a bias of its own.
+
+    >>> nn.Conv3d(2, 4, kernel_size=3, padding=1)(cr.ones((1, 2, 4, 6, 8))).shape
+    (1, 4, 4, 6, 8)
+    """
 
 
 @final
 class ConvTranspose1d(_ConvTranspose, ndim=1):
-    """`chainrule.nn.functional.conv_transpose1d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv_transpose1d` with a weight and a bias of its own.
+
+    >>> nn.ConvTranspose1d(2, 4, kernel_size=2, stride=2)(cr.ones((1, 2, 6))).shape
+    (1, 4, 12)
+    """
 
 
 @final
 class ConvTranspose2d(_ConvTranspose, ndim=2):
-    """`chainrule.nn.functional.conv_transpose2d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv_transpose2d` with a weight and a bias of its own.
+
+    >>> nn.ConvTranspose2d(2, 4, kernel_size=2, stride=2)(cr.ones((1, 2, 6, 8))).shape
+    (1, 4, 12, 16)
+    """
 
 
 @final
 class ConvTranspose3d(_ConvTranspose, ndim=3):
-    """`chainrule.nn.functional.conv_transpose3d` with a weight and a bias of its own."""
+    """`chainrule.nn.functional.conv_transpose3d` with a weight and a bias of its own.
+
+    >>> nn.ConvTranspose3d(2, 4, kernel_size=2, stride=2)(cr.ones((1, 2, 2, 3, 4))).shape
+    (1, 4, 4, 6, 8)
+    """

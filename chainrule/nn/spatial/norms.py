@@ -102,21 +102,33 @@ class _BatchNorm(_Running):
 
 @final
 class BatchNorm1d(_BatchNorm):
-    """`BatchNorm` of (N, C) or (N, C, L)."""
+    """`BatchNorm` of (N, C) or (N, C, L).
+
+    >>> nn.BatchNorm1d(3)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (2, 3)
 
 
 @final
 class BatchNorm2d(_BatchNorm):
-    """`BatchNorm` of (N, C, H, W)."""
+    """`BatchNorm` of (N, C, H, W).
+
+    >>> nn.BatchNorm2d(3)(cr.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (4,)
 
 
 @final
 class BatchNorm3d(_BatchNorm):
-    """`BatchNorm` of (N, C, D, H, W)."""
+    """`BatchNorm` of (N, C, D, H, W).
+
+    >>> nn.BatchNorm3d(3)(cr.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (5,)
 
@@ -170,21 +182,33 @@ class _InstanceNorm(_Running):
 
 @final
 class InstanceNorm1d(_InstanceNorm):
-    """`InstanceNorm` of (N, C, W), or (C, W)."""
+    """`InstanceNorm` of (N, C, W), or (C, W).
+
+    >>> nn.InstanceNorm1d(3)(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (2, 3)
 
 
 @final
 class InstanceNorm2d(_InstanceNorm):
-    """`InstanceNorm` of (N, C, H, W), or (C, H, W)."""
+    """`InstanceNorm` of (N, C, H, W), or (C, H, W).
+
+    >>> nn.InstanceNorm2d(3)(cr.ones((2, 3, 4, 5))).shape
+    (2, 3, 4, 5)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (3, 4)
 
 
 @final
 class InstanceNorm3d(_InstanceNorm):
-    """`InstanceNorm` of (N, C, D, H, W), or (C, D, H, W)."""
+    """`InstanceNorm` of (N, C, D, H, W), or (C, D, H, W).
+
+    >>> nn.InstanceNorm3d(3)(cr.ones((2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
 
     ndims: ClassVar[tuple[int, ...]] = (4, 5)
 
@@ -194,6 +218,9 @@ class GroupNorm(Module):
     """Each example's channels in groups, each with mean 0 and variance 1; times weight.
 
     Wu & He 2018, arXiv:1803.08494.
+
+    >>> nn.GroupNorm(3, 6)(cr.ones((2, 6, 5))).shape
+    (2, 6, 5)
     """
 
     def __init__(
@@ -223,6 +250,9 @@ class LocalResponseNorm(Module):
     """x / (k + alpha times the mean square of `size` neighbouring channels) ** beta.
 
     Krizhevsky et al. 2012, NeurIPS, section 3.3, in PyTorch's form.
+
+    >>> nn.LocalResponseNorm(2)(cr.ones((1, 4, 5))).shape
+    (1, 4, 5)
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:

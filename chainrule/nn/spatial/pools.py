@@ -122,17 +122,32 @@ class _MaxUnpool(SizedModule):
 
 @final
 class MaxUnpool1d(_MaxUnpool, ndim=1):
-    """The way back from `MaxPool1d` with `return_indices`; elsewhere are zeros."""
+    """The way back from `MaxPool1d` with `return_indices`; elsewhere are zeros.
+
+    >>> y, indices = nn.MaxPool1d(2, return_indices=True)(cr.tensor([[[1.0, 3.0, 2.0, 5.0]]]))
+    >>> nn.MaxUnpool1d(2)(y, indices)
+    tensor([[[0., 3., 0., 5.]]], dtype=float32)
+    """
 
 
 @final
 class MaxUnpool2d(_MaxUnpool, ndim=2):
-    """The way back from `MaxPool2d` with `return_indices`; elsewhere are zeros."""
+    """The way back from `MaxPool2d` with `return_indices`; elsewhere are zeros.
+
+    >>> y, indices = nn.MaxPool2d(2, return_indices=True)(cr.ones((1, 1, 4, 6)))
+    >>> nn.MaxUnpool2d(2)(y, indices).shape
+    (1, 1, 4, 6)
+    """
 
 
 @final
 class MaxUnpool3d(_MaxUnpool, ndim=3):
-    """The way back from `MaxPool3d` with `return_indices`; elsewhere are zeros."""
+    """The way back from `MaxPool3d` with `return_indices`; elsewhere are zeros.
+
+    >>> y, indices = nn.MaxPool3d(2, return_indices=True)(cr.ones((1, 1, 2, 4, 6)))
+    >>> nn.MaxUnpool3d(2)(y, indices).shape
+    (1, 1, 2, 4, 6)
+    """
 
 
 class _FractionalMaxPool(SizedModule):
@@ -174,9 +189,17 @@ class _FractionalMaxPool(SizedModule):
 
 @final
 class FractionalMaxPool2d(_FractionalMaxPool, ndim=2):
-    """Maxima of windows at random places, `nn.functional.fractional_max_pool2d`."""
+    """Maxima of windows at random places, `nn.functional.fractional_max_pool2d`.
+
+    >>> nn.FractionalMaxPool2d(2, output_size=3)(cr.ones((1, 2, 6, 8))).shape
+    (1, 2, 3, 3)
+    """
 
 
 @final
 class FractionalMaxPool3d(_FractionalMaxPool, ndim=3):
-    """Maxima of windows at random places, `nn.functional.fractional_max_pool3d`."""
+    """Maxima of windows at random places, `nn.functional.fractional_max_pool3d`.
+
+    >>> nn.FractionalMaxPool3d(2, output_size=3)(cr.ones((1, 2, 6, 6, 8))).shape
+    (1, 2, 3, 3, 3)
+    """

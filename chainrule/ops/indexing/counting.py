@@ -25,6 +25,9 @@ def bincount(x: Any, weights: Any = None, *, minlength: int = 0) -> Any:
     Shapes: (n) -> (k).
     k is the largest element and 1, at least `minlength`. int64, or the dtype of the weights, to
     which gradients flow. Values must be known: not inside `jit`.
+
+    >>> cr.bincount(cr.tensor([0, 2, 2]))
+    tensor([1, 0, 2], dtype=int64)
     """
     if x.ndim != 1 or x.dtype.kind not in "iu":
         kind = DtypeError if x.ndim == 1 else ShapeError
@@ -52,6 +55,9 @@ def bucketize(x: Any, boundaries: Any, *, right: bool = False) -> Any:
 
     Shapes: (*s), (n) -> (*s).
     A boundary belongs to the bin before it, with `right` to the one behind it. No gradient.
+
+    >>> cr.bucketize(cr.tensor([0.5, 2.5]), cr.tensor([1.0, 2.0, 3.0]))
+    tensor([0, 2], dtype=int64)
     """
     return searchsorted(boundaries, x, side="right" if right else "left")
 
@@ -62,6 +68,9 @@ def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     Shapes: (...) -> (bins).
     Where both are equal, from the smallest to the largest element. Of the dtype of `x`; elements
     outside and NaN are not counted. No gradient.
+
+    >>> cr.histc(cr.tensor([1.0, 2.0, 2.0, 4.0]), bins=3, min=1.0, max=4.0)
+    tensor([1., 2., 1.], dtype=float32)
     """
     if x.dtype.kind not in REAL:
         raise DtypeError(f"histc: needs real floats, not {x.dtype}; use astype first")
@@ -103,6 +112,9 @@ def histogram(
     `bins` is a number, or the sorted edges themselves; `range` the ends for a number, else the
     extrema of `x`. The last interval includes its upper edge. `weight` has the shape of `x`, and
     gets gradients. `density` divides by the total and by the widths, so that the integral is 1.
+
+    >>> cr.histogram(cr.tensor([1.0, 2.0, 2.0, 4.0]), bins=3)
+    (tensor([1., 2., 1.], dtype=float32), tensor([1., 2., 3., 4.], dtype=float32))
     """
     if x.dtype.kind not in REAL:
         raise DtypeError(f"histogram: needs real floats, not {x.dtype}; use astype first")

@@ -18,6 +18,11 @@ def combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All choices of `r` elements of the vector `x`, in its order, one a row.
 
     Shapes: (n) -> (k, r) if r > 0; (n) -> (0).
+
+    >>> cr.combinations(cr.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]], dtype=int64)
     """
     if x.ndim != 1:
         raise ShapeError(f"combinations: needs a vector, not shape {tuple(x.shape)}")
@@ -32,6 +37,10 @@ def tril_indices(row: int, col: int, offset: int = 0) -> Any:
     """Row and column (int64) of each element on and below diagonal `offset` of a matrix.
 
     Shapes: -> (2, k).
+
+    >>> cr.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]], dtype=int64)
     """
     return _triangle("tril_indices", row, col, np.tri(max(row, 0), max(col, 0), offset) == 1)
 
@@ -40,6 +49,10 @@ def triu_indices(row: int, col: int, offset: int = 0) -> Any:
     """Row and column (int64) of each element on and above diagonal `offset` of a matrix.
 
     Shapes: -> (2, k).
+
+    >>> cr.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]], dtype=int64)
     """
     return _triangle("triu_indices", row, col, np.tri(max(row, 0), max(col, 0), offset - 1) == 0)
 
@@ -54,6 +67,9 @@ def unravel_index(indices: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     """For each axis of `shape` the indices of the places `indices` of the flat array.
 
     Shapes: (*i) -> [(*i)] with len(result) == len(shape).
+
+    >>> cr.unravel_index(cr.tensor([5]), (2, 3))
+    (tensor([1], dtype=int64), tensor([2], dtype=int64))
     """
     if indices.dtype.kind not in "iu":
         raise DtypeError(f"unravel_index: indices must be integers, not {indices.dtype}")

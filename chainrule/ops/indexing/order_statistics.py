@@ -37,6 +37,9 @@ def nanquantile(
         (*s, axis: n), (k) -> (k, *t) if keepdims with prod(t) == prod(s);
         (*s, axis: n), (k) -> (k, *s).
     Otherwise as `quantile`.
+
+    >>> cr.nanquantile(cr.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2., dtype=float32)
     """
 
     def at(ordered: Any, fractions: Any) -> Any:
@@ -56,6 +59,9 @@ def nanmedian(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     NaN where there is nothing else. Floats only.
+
+    >>> cr.nanmedian(cr.tensor([1.0, float("nan"), 3.0]))
+    tensor(1., dtype=float32)
     """
     return nanquantile(x, 0.5, axis=axis, keepdims=keepdims, interpolation="lower")
 
@@ -65,6 +71,9 @@ def mode(x: Any, axis: int = -1, *, keepdims: bool = False) -> tuple[Any, Any]:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1), (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s), (*s).
     The index is that of the last of the equal elements, which alone gets the gradient.
+
+    >>> cr.mode(cr.tensor([1.0, 2.0, 2.0]))
+    (tensor(2., dtype=float32), tensor(2, dtype=int64))
     """
     place = normalize_axis(axis, x.ndim)
     if x.shape[place] == 0:

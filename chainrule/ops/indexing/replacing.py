@@ -22,6 +22,9 @@ def index_fill(x: Any, axis: int, indices: Any, value: Any) -> Any:
     """`x` with the number `value` in the slices at `indices` (one axis) along `axis`.
 
     Shapes: (*s), indices (k), value () -> (*s).
+
+    >>> cr.index_fill(cr.zeros(3), 0, cr.tensor([2, 0]), 5.0)
+    tensor([5., 0., 5.], dtype=float32)
     """
     if getattr(value, "ndim", 0):
         raise ShapeError(f"index_fill: the value is one number, not shape {tuple(value.shape)}")
@@ -45,6 +48,9 @@ def index_reduce(
 
     Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
     `reduce` and `include_self` as in `scatter_reduce`.
+
+    >>> cr.index_reduce(cr.ones(2), 0, cr.tensor([0, 0]), cr.tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.], dtype=float32)
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise ConfigError(f"index_reduce: reduce is prod, mean, amax or amin, not {reduce!r}")
@@ -63,6 +69,9 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
 
     Shapes: (*s), mask (*s), source (...) -> (*s).
     `x` and the mask may broadcast. A source with fewer elements than places is an error.
+
+    >>> cr.masked_scatter(cr.zeros(3), cr.tensor([True, False, True]), cr.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.], dtype=float32)
     """
     x, mask = broadcast_arrays(x, scattering.bool_mask("masked_scatter", mask))
     order = reshape(cumsum(flatten(astype(mask, np.int64)), 0) - 1, tuple(x.shape))
@@ -77,6 +86,10 @@ def select_scatter(x: Any, source: Any, axis: int, index: int) -> Any:
     """`x` with `source` as its slice at `index` along `axis`.
 
     Shapes: (*s, axis: n), source (*s) -> (*s, axis: n).
+
+    >>> cr.select_scatter(cr.zeros((2, 2)), cr.tensor([1.0, 2.0]), 0, 1)
+    tensor([[0., 0.],
+            [1., 2.]], dtype=float32)
     """
     place = normalize_axis(axis, x.ndim)
     return _replace("select_scatter", x, source, (*[slice(None)] * place, index))
@@ -93,6 +106,9 @@ def slice_scatter(
     """`x` with `source` in place of `x[.., start:stop:step, ..]` along `axis`.
 
     Shapes: (*s, axis: n), source (*s, axis: k) -> (*s, axis: n).
+
+    >>> cr.slice_scatter(cr.zeros(4), cr.tensor([1.0, 2.0]), 0, 1, 3)
+    tensor([0., 1., 2., 0.], dtype=float32)
     """
     place = normalize_axis(axis, x.ndim)
     if step < 1:
@@ -117,6 +133,10 @@ def diagonal_scatter(x: Any, source: Any, offset: int = 0, axis1: int = 0, axis2
 
     Shapes: (m, n), source (k) -> (m, n); (*s), source (*t) -> (*s).
     The diagonal is the last axis of `source`.
+
+    >>> cr.diagonal_scatter(cr.zeros((2, 2)), cr.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]], dtype=float32)
     """
     a, b = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
     if a == b:

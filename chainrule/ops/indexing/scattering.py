@@ -114,6 +114,9 @@ def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any
     `key` is anything that indexes: slices, integer and bool arrays, mixed. `values` broadcast to
     the shape of `x[key]` and take the dtype of `x`. Of equal indices the last stays, and alone gets
     a gradient; with `accumulate` they add up. What is overwritten has gradient 0.
+
+    >>> cr.index_put(cr.zeros(3), (cr.tensor([0, 2]),), cr.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.], dtype=float32)
     """
     places = getitem(flat_places(tuple(x.shape)), key)
     if not accumulate:
@@ -127,6 +130,10 @@ def put(x: Any, indices: Any, values: Any, *, accumulate: bool = False) -> Any:
     """`x` with `values` at `indices` of the flat array; duplicates as in `index_put`.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.put(cr.zeros((2, 2)), cr.tensor([0, 3]), cr.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]], dtype=float32)
     """
     flat = index_put(flatten(x), _integers("put", indices), values, accumulate=accumulate)
     return reshape(flat, tuple(x.shape))
@@ -139,6 +146,10 @@ def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
     `indices` has as many axes as `x` and, but for `axis`, no larger sizes; `source` (an array of at
     least the shape of indices, or a number) is cut to it. Of equal indices the last stays, and
     alone gets a gradient. What is overwritten has gradient 0.
+
+    >>> cr.scatter(cr.zeros((2, 2)), 1, cr.tensor([[1], [0]]), cr.tensor([[5.0], [6.0]]))
+    tensor([[0., 5.],
+            [6., 0.]], dtype=float32)
     """
     places, source = _places("scatter", x, axis, indices, source)
     return overwrite("scatter", x, places, source)
@@ -148,6 +159,9 @@ def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
     """`x` with the slices of `source` at `indices` (one axis) along `axis`; the last of equals.
 
     Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+
+    >>> cr.index_copy(cr.zeros(3), 0, cr.tensor([2, 0]), cr.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.], dtype=float32)
     """
     axis, indices = _one_axis("index_copy", x, axis, indices)
     return overwrite("index_copy", x, take(flat_places(tuple(x.shape)), indices, axis=axis), source)
@@ -272,6 +286,9 @@ def scatter_reduce(
     names. With `include_self` the element of x at that index is one of them. What no index names
     stays. Extrema that tie share the gradient equally. Derivatives of a product are right at zeros,
     in every order; it takes memory for (elements of x) times (most elements at one index).
+
+    >>> cr.scatter_reduce(cr.zeros(2), 0, cr.tensor([0, 0, 1]), cr.tensor([1.0, 3.0, 2.0]), "amax")
+    tensor([3., 2.], dtype=float32)
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise ConfigError(
@@ -337,6 +354,9 @@ def index_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
     """`x` with the slices of `source` added at `indices` (one axis) along `axis`; equals add up.
 
     Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+
+    >>> cr.index_add(cr.zeros(3), 0, cr.tensor([0, 2, 2]), cr.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 5.], dtype=float32)
     """
     axis, indices = _one_axis("index_add", x, axis, indices)
     shape = (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :])
@@ -348,6 +368,9 @@ def index_select(x: Any, axis: int, indices: Any) -> Any:
     """The slices of `x` at `indices` (one axis) along `axis`: PyTorch's form of `take`.
 
     Shapes: (*s, axis: n), indices (k) -> (*s, axis: k).
+
+    >>> cr.index_select(cr.tensor([1.0, 2.0, 3.0]), 0, cr.tensor([2, 0]))
+    tensor([3., 1.], dtype=float32)
     """
     axis, indices = _one_axis("index_select", x, axis, indices)
     return take(x, indices, axis=axis)
@@ -371,6 +394,9 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
     Shapes: (...), (...) -> (...).
     The dtype is that of `x`; a value that it cannot hold is refused.
+
+    >>> cr.masked_fill(cr.tensor([1.0, 2.0]), cr.tensor([True, False]), 0.0)
+    tensor([0., 2.], dtype=float32)
     """
     return where(bool_mask("masked_fill", mask), _filling(value, x.dtype), x)
 
@@ -393,6 +419,9 @@ def masked_select(x: Any, mask: Any) -> Any:
 
     Shapes: (...), (...) -> (k).
     Both broadcast. The size depends on values, so that this cannot be traced.
+
+    >>> cr.masked_select(cr.tensor([1.0, 2.0]), cr.tensor([True, False]))
+    tensor([1.], dtype=float32)
     """
     mask = bool_mask("masked_select", mask)
     shape = np.broadcast_shapes(tuple(x.shape), tuple(mask.shape))
@@ -403,6 +432,10 @@ def tril(x: Any, *, k: int = 0) -> Any:
     """`x` with zeros above its k-th diagonal. Any dtype, same dtype out.
 
     Shapes: (..., m, n) -> (..., m, n).
+
+    >>> cr.tril(cr.ones((2, 2)))
+    tensor([[1., 0.],
+            [1., 1.]], dtype=float32)
     """
     return where(_lower("tril", x, k), x, np.zeros((), x.dtype))
 
@@ -411,6 +444,10 @@ def triu(x: Any, *, k: int = 0) -> Any:
     """`x` with zeros below its k-th diagonal. Any dtype, same dtype out.
 
     Shapes: (..., m, n) -> (..., m, n).
+
+    >>> cr.triu(cr.ones((2, 2)), k=1)
+    tensor([[0., 1.],
+            [0., 0.]], dtype=float32)
     """
     return where(_lower("triu", x, k - 1), np.zeros((), x.dtype), x)
 
@@ -425,6 +462,9 @@ def diag_embed(x: Any, *, offset: int = 0) -> Any:
     """Matrices with the last axis of `x` on diagonal number `offset`.
 
     Shapes: (..., n) -> (..., n + abs(offset), n + abs(offset)).
+
+    >>> cr.diag_embed(cr.ones((3, 2))).shape
+    (3, 2, 2)
     """
     if x.ndim < 1:
         raise ShapeError("diag_embed: needs at least 1 axis, not shape ()")
@@ -462,6 +502,9 @@ def diff(x: Any, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     Shapes: (*s, axis: m) -> (*s, axis: max(m - n, 0)) if prepend is None and append is None;
         (*s, axis: m) -> (*s, axis: k).
     `prepend` and `append` are joined to x along the axis first.
+
+    >>> cr.diff(cr.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.], dtype=float32)
     """
     if n < 0:
         raise ConfigError(f"diff: n is at least 0, not {n}")

@@ -64,6 +64,9 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
     Shapes: (...), (...), (...) -> (...).
     The branch that is not chosen has gradient exactly 0, even where its own derivative is infinite.
+
+    >>> cr.where(cr.tensor([True, False]), cr.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.], dtype=float32)
     """
     return apply(Where(), condition, a, b)
 
@@ -72,6 +75,9 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
     """`x` limited to [min, max]; the gradient at a bound goes to `x`. None stands for no bound.
 
     Shapes: (...), (...), (...) -> (...).
+
+    >>> cr.clip(cr.tensor([-2.0, 0.5, 2.0]), 0.0, 1.0)
+    tensor([0. , 0.5, 1. ], dtype=float32)
     """
     if min is not None:
         x = ew.at_least(x, min)
@@ -138,6 +144,10 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Any:
     shape.
 
     Shapes: (*s, axis: n), (*i) -> (*i) if axis is None; (*s, axis: n), (*i) -> (*s, axis: *i).
+
+    >>> cr.take(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1, 1]), axis=0)
+    tensor([[3., 4.],
+            [3., 4.]], dtype=float32)
     """
     if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a number for one element
         x, axis = flatten(x), 0
@@ -235,6 +245,9 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..].
 
     Shapes: (..., axis: n), (..., axis: k) -> (..., axis: k).
+
+    >>> cr.take_along_axis(cr.tensor([[3.0, 1.0]]), cr.tensor([[1, 0]]), axis=1)
+    tensor([[1., 3.]], dtype=float32)
     """
     axis = normalize_axis(axis, x.ndim)
     return apply(TakeAlong(axis), x, _integers("take_along_axis", indices))
@@ -246,6 +259,10 @@ def gather(x: Any, axis: int, indices: Any) -> Any:
     Shapes: (*s), indices (*i) -> (*i) with len(i) == len(s).
     Along other axes the indices may be smaller than `x`, of which that part is taken; nothing
     broadcasts. In `take_along_axis` they broadcast.
+
+    >>> cr.gather(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, cr.tensor([[0], [1]]))
+    tensor([[1.],
+            [4.]], dtype=float32)
     """
     axis, indices = normalize_axis(axis, x.ndim), _integers("gather", indices)
     part = _part("gather", x.shape, axis, indices)
@@ -277,6 +294,9 @@ def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
     Shapes: (*s), indices (*i), source (*j) -> (*s) with len(i) == len(s) and len(j) == len(s).
     As in PyTorch nothing broadcasts: along other axes than `axis` the indices may be smaller than
     `x`, and `source` larger than the indices, of which that part is taken.
+
+    >>> cr.scatter_add(cr.ones((1, 2)), 1, cr.tensor([[0, 0]]), cr.tensor([[5.0, 6.0]]))
+    tensor([[12.,  1.]], dtype=float32)
     """
     axis, indices = normalize_axis(axis, x.ndim), _integers("scatter_add", indices)
     part, sizes = _part("scatter_add", x.shape, axis, indices), tuple(indices.shape)
@@ -411,6 +431,9 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     """For each axis the int64 indices of the elements that are not 0, in row-major order.
 
     Shapes: (*s) -> [(k)] with len(result) == len(s).
+
+    >>> cr.nonzero(cr.tensor([0.0, 1.0, 2.0]))
+    (tensor([1, 2], dtype=int64),)
     """
     value = value_of(x)
     if isinstance(value, Spec):
@@ -428,6 +451,10 @@ def one_hot(indices: Any, classes: int, *, dtype: Any = np.float32) -> Any:
     """1 at each index along a new last axis of size `classes`, 0 elsewhere.
 
     Shapes: (*s) -> (*s, classes).
+
+    >>> cr.one_hot(cr.tensor([0, 2]), 3)
+    tensor([[1., 0., 0.],
+            [0., 0., 1.]], dtype=float32)
     """
     if classes < 0:
         raise ConfigError(

@@ -50,6 +50,9 @@ def unique_all(x: Any) -> UniqueAll:
     Shapes: (*s) -> (k), (k), (*s), (k).
     values, indices and counts have one axis, inverse_indices the shape of `x`. Each NaN is unique.
     The gradient of a value goes to its first element. Values must be known: not inside `jit`.
+
+    >>> cr.unique_all(cr.tensor([3, 1, 3])).counts
+    tensor([1, 2], dtype=int64)
     """
     _, *found = np.unique_all(_known("unique", x))
     indices, inverse, counts = _alike(x, found)
@@ -77,6 +80,9 @@ def unique_values(x: Any) -> Any:
     """The unique elements of the flat `x`, sorted. The gradient goes to the first of equals.
 
     Shapes: (*s) -> (k).
+
+    >>> cr.unique_values(cr.tensor([3, 1, 3]))
+    tensor([1, 3], dtype=int64)
     """
     return unique_all(x).values
 
@@ -85,6 +91,9 @@ def unique_counts(x: Any) -> UniqueCounts:
     """The unique elements of the flat `x`, sorted, and how often each occurs (int64).
 
     Shapes: (*s) -> (k), (k).
+
+    >>> cr.unique_counts(cr.tensor([3, 1, 3])).values
+    tensor([1, 3], dtype=int64)
     """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
@@ -94,6 +103,9 @@ def unique_inverse(x: Any) -> UniqueInverse:
     """The unique elements of the flat `x`, sorted, and which each element is (shape of `x`).
 
     Shapes: (*s) -> (k), (*s).
+
+    >>> cr.unique_inverse(cr.tensor([3, 1, 3])).inverse_indices
+    tensor([1, 0, 1], dtype=int64)
     """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
@@ -111,6 +123,9 @@ def unique_consecutive(
     Without `axis`, of the flat array. With `return_inverse` also which run each element is in (of
     the shape of x, or along `axis`), with `return_counts` the length of each run: then a tuple. The
     gradient goes to the first of each run. Values must be known: not inside `jit`.
+
+    >>> cr.unique_consecutive(cr.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1], dtype=int64)
     """
     value = _known("unique_consecutive", x)
     place = 0 if axis is None else normalize_axis(axis, x.ndim)
@@ -136,6 +151,9 @@ def isin(x1: Any, x2: Any, *, invert: bool = False) -> Any:
 
     Shapes: (*s), (*t) -> (*s).
     Either may be a number. NaN is an element of nothing.
+
+    >>> cr.isin(cr.tensor([1, 2, 3]), cr.tensor([2, 3]))
+    tensor([False,  True,  True], dtype=bool)
     """
     x1, x2 = [x if hasattr(x, "dtype") else np.asarray(x) for x in (x1, x2)]
     dtype = np.result_type(x1.dtype, x2.dtype)

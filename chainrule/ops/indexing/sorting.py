@@ -92,6 +92,9 @@ def argsort(x: Any, axis: int = -1, *, descending: bool = False, stable: bool = 
 
     Shapes: (*s) -> (*s).
     Always stable: equal elements keep their order, also where `stable` does not ask for it.
+
+    >>> cr.argsort(cr.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0], dtype=int64)
     """
     del stable
     return apply(Order(normalize_axis(axis, x.ndim) - x.ndim, descending), x)
@@ -101,6 +104,9 @@ def sort(x: Any, axis: int = -1, *, descending: bool = False, stable: bool = Tru
     """`x` sorted along `axis`; same shape and dtype. Each gradient goes where its element was.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.sort(cr.tensor([3.0, 1.0, 2.0]), descending=True)
+    tensor([3., 2., 1.], dtype=float32)
     """
     return take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
@@ -110,6 +116,9 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, 
 
     Shapes: (*s, axis: n) -> (*s, axis: k), (*s, axis: k).
     Of equal elements the first count, and get the gradient. Raises where the axis has less than k.
+
+    >>> cr.topk(cr.tensor([3.0, 1.0, 2.0]), 2)
+    (tensor([3., 2.], dtype=float32), tensor([0, 2], dtype=int64))
     """
     axis = normalize_axis(axis, x.ndim)
     if not 0 <= k <= x.shape[axis]:
@@ -123,6 +132,9 @@ def kthvalue(x: Any, k: int, axis: int = -1, *, keepdims: bool = False) -> tuple
 
     Shapes: (*s, axis: n) -> (*s, axis: 1), (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s), (*s).
     Of equal elements the one that stands there in stable order gets the gradient.
+
+    >>> cr.kthvalue(cr.tensor([3.0, 1.0, 2.0]), 2)
+    (tensor(2., dtype=float32), tensor(2, dtype=int64))
     """
     axis = normalize_axis(axis, x.ndim)
     if not 1 <= k <= x.shape[axis]:
@@ -157,6 +169,9 @@ def quantile(
     distance), the "lower", the "higher", their "midpoint" or the "nearest" (the even rank of two
     equally near). NaN where there is a NaN. Floats only, same dtype out. The gradient flows to the
     elements used, by their weights.
+
+    >>> cr.quantile(cr.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    tensor(2.5, dtype=float32)
     """
 
     def at(ordered: Any, fractions: Any) -> Any:
@@ -241,6 +256,9 @@ def median(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     That is PyTorch's convention; NumPy's, their mean, is `quantile(x, 0.5)`. NaN where there is a
     NaN. Floats only. The gradient goes to the one element that was chosen.
+
+    >>> cr.median(cr.tensor([1.0, 5.0, 2.0, 3.0]))
+    tensor(2., dtype=float32)
     """
     return quantile(x, 0.5, axis=axis, keepdims=keepdims, interpolation="lower")
 
@@ -251,6 +269,9 @@ def searchsorted(x1: Any, x2: Any, *, side: Side = "left", sorter: Any = None) -
     Shapes: (n), (*s) -> (*s).
     `x1` has one axis. "left" is before equal elements, "right" behind them. `sorter` are indices
     that sort x1 (as `argsort` gives them). `x2` may be a number. No gradient.
+
+    >>> cr.searchsorted(cr.tensor([1.0, 2.0, 3.0]), cr.tensor([2.0, 2.5]))
+    tensor([1, 2], dtype=int64)
     """
     if side not in ("left", "right"):
         raise ConfigError(f"searchsorted: side is 'left' or 'right', not {side!r}")

@@ -112,6 +112,9 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, /) -> Any:
     `ab` are the diagonals, r = l + u + 1, the topmost first: ab[u + i - j, j] = a[i, j]. What of it
     lies outside of the matrix is not read, and has gradient 0. Raises `MatrixError` for a singular
     matrix.
+
+    >>> cr.linalg.solve_banded((0, 0), cr.tensor([[2.0, 4.0]]), cr.tensor([2.0, 8.0]))
+    tensor([1., 2.], dtype=float32)
     """
     l, u = (int(n) for n in cast("Sequence[int]", l_and_u))
     ab = matrices("solve_banded", ab)

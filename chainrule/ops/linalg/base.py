@@ -159,6 +159,9 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
     Shapes: (..., m, n) -> (..., max(0, min(m + min(offset, 0), n - max(offset, 0)))).
     It has no elements where the matrix has no such diagonal.
+
+    >>> cr.linalg.diagonal(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.], dtype=float32)
     """
     if x.ndim < 2:
         raise ShapeError(f"diagonal needs a matrix (at least 2 axes), not {describe(x)}")

@@ -183,6 +183,9 @@ def det(x: Any, /) -> Any:
     Shapes: (..., n, n) -> (...).
     Its first and second derivatives are right at singular matrices too. Giles 2008, "Collected
     matrix derivative results", section 2.2.4; cofactors by singular values (Stewart 1998).
+
+    >>> cr.linalg.det(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(-2., dtype=float32)
     """
     return apply(Det(), matrices("det", x, square=True))
 
@@ -193,5 +196,8 @@ def slogdet(x: Any, /) -> SlogdetResult:
     Shapes: (..., n, n) -> (...), (...).
     A singular matrix gives (0, -inf), and a gradient of NaN unless what arrives there is 0. The
     gradient of the logarithm is x^-T (Giles 2008, section 2.2.4).
+
+    >>> cr.linalg.slogdet(cr.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    SlogdetResult(sign=tensor(-1., dtype=float32), logabsdet=tensor(0., dtype=float32))
     """
     return SlogdetResult(*apply(SlogDet(), matrices("slogdet", x, square=True)))

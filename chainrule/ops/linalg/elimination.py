@@ -217,6 +217,9 @@ def lu(x: Any, /) -> LUResult:
     The largest element of a column is its pivot. P has no derivative; where the first min(m, n)
     columns are linearly dependent L and U have none, and a backward pass raises `MatrixError`.
     De Hoog et al. 2011, Math. Comp. 80.
+
+    >>> [x.shape for x in cr.linalg.lu(cr.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))]
+    [(3, 3), (3, 2), (2, 2)]
     """
     x = matrices("lu", x)
     L, U, pivots = _factors(x)
@@ -230,6 +233,10 @@ def lu_factor(x: Any, /) -> LUFactorResult:
     """The factors of `lu` as `lu_solve` takes them: both triangles in one matrix, and the pivots.
 
     Shapes: (..., m, n) -> (..., m, n), (..., min(m, n)).
+
+    >>> cr.linalg.lu_factor(cr.tensor([[2.0, 1.0], [4.0, 4.0]]))
+    LUFactorResult(LU=tensor([[ 4. ,  4. ],
+            [ 0.5, -1. ]], dtype=float32), pivots=tensor([2, 2], dtype=int32))
     """
     left, right, pivots = _factors(matrices("lu_factor", x))
     (m, k), n = left.shape[-2:], right.shape[-1]
@@ -245,6 +252,11 @@ def lu_solve(factors: Any, pivots: Any, b: Any, /, *, left: bool = True) -> Any:
 
     Shapes: (..., n, n), (..., n), (..., n, k) -> (..., n, k) if left;
         (..., n, n), (..., n), (..., k, n) -> (..., k, n).
+
+    >>> lu, pivots = cr.linalg.lu_factor(cr.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> cr.linalg.lu_solve(lu, pivots, cr.tensor([[2.0], [8.0]]))
+    tensor([[1.],
+            [2.]], dtype=float32)
     """
     factors, b = matrices("lu_solve", factors, square=True), matrices("lu_solve", b)
     n = int(factors.shape[-1])

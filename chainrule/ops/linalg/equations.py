@@ -41,6 +41,10 @@ def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
         (m, n), b (m) -> (n), (), (), (min(m, n)).
     Singular values up to `rtol` times the largest count as 0, as in `pinv`, whose derivative this
     has. The residuals are there for every shape and rank.
+
+    >>> x = cr.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> cr.linalg.lstsq(x, cr.tensor([[1.0], [3.0], [5.0]]))[0].shape
+    (2, 1)
     """
     if b.ndim == 1:
         found = lstsq(a, reshape(b, (-1, 1)), rtol=rtol)
@@ -60,6 +64,10 @@ def cholesky_solve(b: Any, factor: Any, /, *, upper: bool = False) -> Any:
     `upper`).
 
     Shapes: (..., n, k), (..., n, n) -> (..., n, k).
+
+    >>> cr.linalg.cholesky_solve(cr.tensor([[4.0], [8.0]]), cr.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    tensor([[1.],
+            [2.]], dtype=float32)
     """
     factor, b = equations("cholesky_solve", factor, b)
     other = mh(factor)
@@ -72,6 +80,10 @@ def cholesky_inverse(factor: Any, /, *, upper: bool = False) -> Any:
     `upper`).
 
     Shapes: (..., n, n) -> (..., n, n).
+
+    >>> cr.linalg.cholesky_inverse(cr.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.25  , 0.    ],
+            [0.    , 0.0625]], dtype=float32)
     """
     factor = matrices("cholesky_inverse", factor, square=True)
     return cholesky_solve(np.eye(factor.shape[-1], dtype=factor.dtype), factor, upper=upper)
@@ -81,6 +93,9 @@ def tensorinv(x: Any, /, ind: int = 2) -> Any:
     """The inverse of x as a matrix whose rows are the first `ind` axes, and columns the others.
 
     Shapes: (*s) -> (*(s[ind:] + s[:ind])).
+
+    >>> cr.linalg.tensorinv(cr.eye(6).reshape((2, 3, 6)), ind=2).shape
+    (6, 2, 3)
     """
     rows, columns = x.shape[:ind], x.shape[ind:]
     if ind < 1 or math.prod(rows) != math.prod(columns):
@@ -95,6 +110,9 @@ def tensorsolve(a: Any, b: Any, /, axes: Sequence[int] | None = None) -> Any:
     """The y with tensordot(a, y, y.ndim) = b; `axes` of a are moved to its end first.
 
     Shapes: (*s), (*t) -> (*u) with prod(u) == prod(t).
+
+    >>> cr.linalg.tensorsolve(cr.eye(6).reshape((2, 3, 6)), cr.ones((2, 3))).shape
+    (6,)
     """
     if axes is not None:
         ends = tuple(range(a.ndim - len(axes), a.ndim))
@@ -114,6 +132,9 @@ def multi_dot(xs: Sequence[Any], /) -> Any:
     Shapes: [(*s_i)] -> (*u).
     The first may be a row and the last a column: vectors. Cormen et al., "Introduction to
     Algorithms", section 14.2.
+
+    >>> cr.linalg.multi_dot([cr.ones((2, 3)), cr.ones((3, 4)), cr.ones((4, 5))]).shape
+    (2, 5)
     """
     if len(xs) < 2:
         raise ConfigError(f"multi_dot: needs at least two matrices, not {len(xs)}")
@@ -160,6 +181,9 @@ def cond(x: Any, /, p: float | str | None = None) -> Any:
     Shapes: (..., m, n) -> (...) if p in (None, 2, -2); (..., n, n) -> (...).
     The largest singular value by the smallest (p None or 2) or the other way round (-2), or the
     norm `p` (see `matrix_norm`) of x times that of its inverse.
+
+    >>> cr.linalg.cond(cr.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2., dtype=float32)
     """
     if p in (None, 2, -2):
         s = svdvals(x)
@@ -182,6 +206,9 @@ def norm(
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Of matrices if `axis` are two, or if there is an `ord` and x is a matrix; otherwise of vectors,
     or without an `ord` and an axis of all elements.
+
+    >>> cr.linalg.norm(cr.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5., dtype=float32)
     """
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     if ord is None or (len(axes) == 1 and not isinstance(ord, str)):
@@ -197,6 +224,10 @@ def householder_product(x: Any, tau: Any, /) -> Any:
 
     Shapes: (..., m, n), (..., k) -> (..., m, n).
     Vector i is column i of x below its diagonal, with 1 on it and 0 above.
+
+    >>> cr.linalg.householder_product(cr.tensor([[1.0], [0.0]]), cr.tensor([2.0]))
+    tensor([[-1.],
+            [ 0.]], dtype=float32)
     """
     x = matrices("householder_product", x)
     m, n = x.shape[-2:]

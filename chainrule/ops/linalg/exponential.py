@@ -101,5 +101,9 @@ def matrix_exp(x: Any, /) -> Any:
     Computed in float64, of float32 too. Derivatives of every order are blocks of exponentials of
     larger matrices. Higham 2005, "The scaling and squaring method for the matrix exponential
     revisited".
+
+    >>> cr.linalg.matrix_exp(cr.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]], dtype=float32)
     """
     return apply(MatrixExp(), matrices("matrix_exp", x, square=True))

@@ -81,6 +81,9 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     mode="complete" has a gradient for m <= n only. Where the first min(m, n) columns of a matrix
     are linearly dependent there is no derivative, and a backward pass raises `MatrixError`.
     Walter & Lehmann 2010, arXiv:1009.6112.
+
+    >>> [x.shape for x in cr.linalg.qr(cr.ones((5, 3)))]
+    [(5, 3), (3, 3)]
     """
     if mode not in ("reduced", "complete"):
         raise ConfigError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")

@@ -29,6 +29,9 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sum of diagonal number `offset`. Small integers sum as int64.
 
     Shapes: (..., m, n) -> (...).
+
+    >>> cr.linalg.trace(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5., dtype=float32)
     """
     return red.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
@@ -38,6 +41,10 @@ def matrix_power(x: Any, n: int, /) -> Any:
 
     Shapes: (..., m, m) -> (..., m, m).
     n = 0 gives the identity. Raises `MatrixError` for a negative n where a matrix is singular.
+
+    >>> cr.linalg.matrix_power(cr.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]], dtype=float32)
     """
     x = matrices("matrix_power", x, square=True)
     if n < 0:
@@ -61,6 +68,9 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: fl
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Order 0 counts the elements that are not 0. The gradient of order 2 at 0 is 0; where orders inf
     and -inf meet a tie, the elements share it.
+
+    >>> cr.linalg.vector_norm(cr.tensor([3.0, 4.0]))
+    tensor(5., dtype=float32)
     """
     return red.norm(complex_abs(x), axis=axis, keepdims=keepdims, ord=ord)
 
@@ -76,6 +86,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
     `ord` "fro" (or None) is the root of the sum of squares, "nuc" the sum of singular values; 2 and
     -2 are the largest and smallest of these. 1 and -1 are the largest and smallest sum of absolute
     values of a column, inf and -inf those of a row. Several that attain it share the gradient.
+
+    >>> cr.linalg.matrix_norm(cr.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5., dtype=float32)
     """
     x = matrices("matrix_norm", x)
     if ord is None or ord == "fro":
@@ -97,6 +110,9 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 
     Shapes: (..., m, n) -> (...).
     `rtol` is a number or an array (...), by default max(m, n) times the dtype's epsilon.
+
+    >>> cr.linalg.matrix_rank(cr.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1, dtype=int64)
     """
     x = matrices("matrix_rank", x)
     s = svdvals(x)
@@ -114,6 +130,9 @@ def cross(x1: Any, x2: Any, /, axis: int = -1) -> Any:
     """The cross product of vectors of 3 elements along `axis`; the other axes broadcast.
 
     Shapes: (..., axis: 3), (..., axis: 3) -> (..., axis: 3).
+
+    >>> cr.linalg.cross(cr.tensor([1.0, 0.0, 0.0]), cr.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.], dtype=float32)
     """
     at = [normalize_axis(axis, x.ndim) for x in (x1, x2)]
     if [x.shape[a] for x, a in zip((x1, x2), at, strict=True)] != [3, 3]:
@@ -130,6 +149,10 @@ def kron(a: Any, b: Any, /) -> Any:
 
     Shapes: (*s), (*t) -> (*u) with prod(u) == prod(s) * prod(t) and len(u) == max(len(s), len(t)).
     Shapes multiply axis by axis; the array with fewer axes gets axes of size 1 in front.
+
+    >>> cr.linalg.kron(cr.eye(2), cr.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 0., 0.],
+            [0., 0., 1., 2.]], dtype=float32)
     """
     ndim = max(a.ndim, b.ndim)
     left, right = [(1,) * (ndim - x.ndim) + tuple(x.shape) for x in (a, b)]

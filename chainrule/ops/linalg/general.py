@@ -194,6 +194,9 @@ def eig(x: Any, /) -> EigResult:
     `GradientError` where the loss depends on a phase, or tells equal values or their vectors apart,
     and `MatrixError` where the vectors do not span the space. Boeddeker et al. 2017,
     arXiv:1701.00392, section 4. For symmetric and Hermitian matrices `eigh` is better.
+
+    >>> cr.linalg.eig(cr.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j], dtype=complex64)
     """
     return EigResult(*apply(Eig(), matrices("eig", x, square=True)))
 
@@ -202,5 +205,8 @@ def eigvals(x: Any, /) -> Any:
     """The eigenvalues of square matrices, complex; as `eig` does it.
 
     Shapes: (..., n, n) -> (..., n).
+
+    >>> cr.linalg.eigvals(cr.tensor([[0.0, -1.0], [1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j], dtype=complex64)
     """
     return eig(x).eigenvalues

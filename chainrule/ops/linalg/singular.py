@@ -179,6 +179,9 @@ def eigh(x: Any, /) -> EighResult:
     through anything else, or through the phases of complex vectors, raises `GradientError`
     (forward mode cannot tell, and takes the derivative of vectors within a subspace of equal values
     as 0). Seeger et al. 2017, arXiv:1710.08717.
+
+    >>> cr.linalg.eigh(cr.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+    tensor([1., 3.], dtype=float32)
     """
     return eigh_of(x, upper=False)
 
@@ -192,6 +195,9 @@ def eigvalsh(x: Any, /) -> Any:
     """The eigenvalues, ascending, of Hermitian matrices; as `eigh` does it.
 
     Shapes: (..., n, n) -> (..., n).
+
+    >>> cr.linalg.eigvalsh(cr.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor([1., 3.], dtype=float32)
     """
     return eigh(x).eigenvalues
 
@@ -204,6 +210,9 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     With `full_matrices` and unless m = n only S has a gradient, in reverse mode alone. Equal
     singular values as equal eigenvalues in `eigh`. Townsend 2016,
     "Differentiating the singular value decomposition".
+
+    >>> [x.shape for x in cr.linalg.svd(cr.ones((5, 3)), full_matrices=False)]
+    [(5, 3), (3,), (3, 3)]
     """
     return SVDResult(*apply(Svd(bool(full_matrices)), matrices("svd", x)))
 
@@ -212,6 +221,9 @@ def svdvals(x: Any, /) -> Any:
     """The singular values, descending.
 
     Shapes: (..., m, n) -> (..., min(m, n)).
+
+    >>> cr.linalg.svdvals(cr.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.], dtype=float32)
     """
     return svd(x, full_matrices=False).S
 
@@ -262,6 +274,10 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     default max(m, n) times the dtype's epsilon. The gradient holds where the rank does not change
     nearby. Golub & Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least
     squares problems", equation 4.12.
+
+    >>> cr.linalg.pinv(cr.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5 , 0.  ],
+            [0.  , 0.25]], dtype=float32)
     """
     x = matrices("pinv", x)
     if rtol is None:

@@ -167,6 +167,10 @@ def inv(x: Any, /) -> Any:
     """The inverse of square matrices. Raises `MatrixError` where one is singular.
 
     Shapes: (..., n, n) -> (..., n, n).
+
+    >>> cr.linalg.inv(cr.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5 , 0.  ],
+            [0.  , 0.25]], dtype=float32)
     """
     return apply(Inv(), matrices("inv", x, square=True))
 
@@ -188,6 +192,9 @@ def solve(x1: Any, x2: Any, /) -> Any:
     Shapes: (..., n, n), (n) -> (..., n); (..., n, n), (..., n, k) -> (..., n, k).
     If x2 has exactly one axis it is one vector, for every matrix. Raises
     `MatrixError` where a matrix is singular.
+
+    >>> cr.linalg.solve(cr.tensor([[2.0, 0.0], [0.0, 4.0]]), cr.tensor([2.0, 8.0]))
+    tensor([1., 2.], dtype=float32)
     """
     if x2.ndim == 1:
         y = solve(x1, reshape(x2, (-1, 1)))
@@ -205,6 +212,11 @@ def solve_triangular(
         (..., n, n), (..., k, n) -> (..., k, n).
     With `unitriangular` the diagonal counts as ones and is not read. Raises
     `MatrixError` where the diagonal has a 0.
+
+    >>> a = cr.tensor([[2.0, 0.0], [1.0, 1.0]])
+    >>> cr.linalg.solve_triangular(a, cr.tensor([[4.0], [3.0]]), upper=False)
+    tensor([[2.],
+            [1.]], dtype=float32)
     """
     if b.ndim == 1:
         row = reshape(b, (-1, 1) if left else (1, -1))
@@ -283,6 +295,10 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     Shapes: (..., n, n) -> (..., n, n).
     Only the lower triangle of `x` is read; the gradient is Hermitian. Raises `MatrixError` where
     a matrix is not positive definite. Murray 2016, arXiv:1602.07527, section 3.
+
+    >>> cr.linalg.cholesky(cr.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]], dtype=float32)
     """
     y = apply(Cholesky(), matrices("cholesky", x, square=True))
     return mh(y) if upper else y

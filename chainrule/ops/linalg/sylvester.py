@@ -156,6 +156,10 @@ def solve_sylvester(a: Any, b: Any, q: Any, /) -> Any:
 
     Shapes: (..., m, m), (..., n, n), (..., m, n) -> (..., m, n).
     Raises `MatrixError` where a and -b have an eigenvalue in common: the solution is not unique.
+
+    >>> cr.linalg.solve_sylvester(cr.eye(2), cr.eye(2), cr.tensor([[2.0, 4.0], [6.0, 8.0]]))
+    tensor([[1., 2.],
+            [3., 4.]], dtype=float32)
     """
     a, b = (matrices("solve_sylvester", x, square=True) for x in (a, b))
     q = matrices("solve_sylvester", q)
@@ -175,5 +179,9 @@ def sqrtm(x: Any, /) -> Any:
     Shapes: (..., n, n) -> (..., n, n).
     Raises `MatrixError` for a real matrix whose root is complex. The derivative solves a Sylvester
     equation of the root; a singular x has none. Higham 2008, "Functions of Matrices", chapter 6.
+
+    >>> cr.linalg.sqrtm(cr.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    tensor([[2., 0.],
+            [0., 3.]], dtype=float32)
     """
     return apply(SquareRoot(), matrices("sqrtm", x, square=True))

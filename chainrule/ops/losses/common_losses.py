@@ -70,6 +70,9 @@ def cross_entropy(
     it is, as in PyTorch, the sum divided by the weights of the targets; NaN if all are ignored.
     Raises for an index outside 0..C-1, and for probabilities with three axes or more if no `axis`
     is given: PyTorch's classes are along axis 1.
+
+    >>> cr.cross_entropy(cr.tensor([[0.0, 0.0], [0.0, 2.0]]), cr.tensor([0, 1]))
+    tensor(0.4100376, dtype=float32)
     """
     if not 0 <= label_smoothing <= 1:
         raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
@@ -197,6 +200,9 @@ def binary_cross_entropy_with_logits(
     Shapes: (...), (...), weight (...), pos_weight (...) -> () if reduction != "none";
         (...), (...), weight (...), pos_weight (...) -> (...).
     `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
+
+    >>> cr.binary_cross_entropy_with_logits(cr.tensor([0.0, 2.0]), cr.tensor([0.0, 1.0]))
+    tensor(0.41003758, dtype=float32)
     """
     same_shapes("binary_cross_entropy_with_logits", x, target)
     return _of_bits(x, target, weight, pos_weight, reduction)
@@ -219,6 +225,9 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """|x - target| squared; shapes must be equal, so that nothing is broadcast by accident.
 
     Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
+
+    >>> cr.mse_loss(cr.tensor([1.0, 2.0]), cr.tensor([1.0, 4.0]))
+    tensor(2., dtype=float32)
     """
     same_shapes("mse_loss", x, target)
     return reduce_loss(squared_size(difference(x, target)), reduction)

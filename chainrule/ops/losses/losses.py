@@ -33,6 +33,9 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """|x - target|.
 
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+
+    >>> nn.functional.l1_loss(cr.tensor([0.0, 0.0]), cr.tensor([1.0, 3.0]))
+    tensor(2., dtype=float32)
     """
     same_shapes("l1_loss", x, target)
     return reduce_loss(ew.abs(difference(x, target)), reduction)
@@ -43,6 +46,9 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
 
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Huber 1964, doi:10.1214/aoms/1177703732.
+
+    >>> nn.functional.huber_loss(cr.tensor([0.0, 0.0]), cr.tensor([1.0, 3.0]))
+    tensor(1.5, dtype=float32)
     """
     if delta <= 0:
         raise ConfigError(f"huber_loss: delta must be positive, not {delta}")
@@ -61,6 +67,9 @@ def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "
     """`huber_loss` divided by its delta, `beta`; |x - target| for 0. Girshick 2015, 1504.08083.
 
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+
+    >>> nn.functional.smooth_l1_loss(cr.tensor([0.0, 0.0]), cr.tensor([1.0, 3.0]))
+    tensor(1.5, dtype=float32)
     """
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
@@ -81,6 +90,9 @@ def poisson_nll_loss(
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
     1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
+
+    >>> nn.functional.poisson_nll_loss(cr.tensor([0.0]), cr.tensor([2.0]))
+    tensor(1., dtype=float32)
     """
     check_real("poisson_nll_loss", x, target)
     same_shapes("poisson_nll_loss", x, target)
@@ -109,6 +121,9 @@ def gaussian_nll_loss(
     in PyTorch. A number stands for all. `eps` is a guard and has no gradient of its own: the
     derivative for the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`.
     Nix & Weigend 1994, doi:10.1109/ICNN.1994.374138.
+
+    >>> nn.functional.gaussian_nll_loss(cr.tensor([1.0]), cr.tensor([3.0]), cr.tensor([4.0]))
+    tensor(1.1931472, dtype=float32)
     """
     check_real("gaussian_nll_loss", x, target)
     same_shapes("gaussian_nll_loss", x, target)
@@ -149,6 +164,10 @@ def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "m
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
     size of the first axis.
+
+    >>> p = cr.tensor([[0.25, 0.75]])
+    >>> nn.functional.kl_div(cr.log(cr.tensor([[0.5, 0.5]])), p, reduction="batchmean")
+    tensor(0.13081202, dtype=float32)
     """
     check_real("kl_div", x, target)
     same_shapes("kl_div", x, target)
@@ -166,6 +185,9 @@ def binary_cross_entropy(
     Shapes: (...), (...), weight (...) -> () if reduction != "none";
         (...), (...), weight (...) -> (...).
     Better conditioned is `binary_cross_entropy_with_logits`.
+
+    >>> nn.functional.binary_cross_entropy(cr.tensor([0.5, 0.9]), cr.tensor([0.0, 1.0]))
+    tensor(0.39925388, dtype=float32)
     """
     check_real("binary_cross_entropy", x, target)
     same_shapes("binary_cross_entropy", x, target)
@@ -190,6 +212,9 @@ def nll_loss(
         (*s, axis: C), (*s), weight (C) -> (*s).
     `weight` (C,) multiplies each class, and the mean divides by the weights' sum. Positions whose
     index is `ignore_index` give 0 and do not count. Raises for an index outside 0..C-1.
+
+    >>> nn.functional.nll_loss(cr.log(cr.tensor([[0.5, 0.5], [0.1, 0.9]])), cr.tensor([0, 1]))
+    tensor(0.39925388, dtype=float32)
     """
     check_real("nll_loss", logp)
     if target.dtype.kind not in "iu":
@@ -218,6 +243,9 @@ def multilabel_soft_margin_loss(
     """The mean over the last axis (.., C) of -log of the probability of `target` under sigmoid.
 
     Shapes: (..., C), (..., C) -> () if reduction != "none"; (..., C), (..., C) -> (...).
+
+    >>> nn.functional.multilabel_soft_margin_loss(cr.zeros((1, 2)), cr.tensor([[1.0, 0.0]]))
+    tensor(0.6931472, dtype=float32)
     """
     same_shapes("multilabel_soft_margin_loss", x, target)
     loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))

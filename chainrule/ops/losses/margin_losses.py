@@ -30,6 +30,9 @@ def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """log(1 + exp(-target x)), targets 1 and -1, without overflow.
 
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+
+    >>> nn.functional.soft_margin_loss(cr.tensor([0.0, 0.0]), cr.tensor([1, -1]))
+    tensor(0.6931472, dtype=float32)
     """
     same_shapes("soft_margin_loss", x, target)
     return reduce_loss(ew.softplus(-_signs(target, x) * x), reduction)
@@ -41,6 +44,9 @@ def hinge_embedding_loss(
     """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts.
 
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+
+    >>> nn.functional.hinge_embedding_loss(cr.tensor([0.5, 0.5]), cr.tensor([1, -1]))
+    tensor(0.5, dtype=float32)
     """
     loss = where(target == -1, 0, x) + where(target == 1, 0, ew.at_least(margin - x, 0))
     return reduce_loss(loss, reduction)
@@ -52,6 +58,9 @@ def margin_ranking_loss(
     """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1.
 
     Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
+
+    >>> nn.functional.margin_ranking_loss(cr.tensor([1.0]), cr.tensor([3.0]), cr.tensor([1]))
+    tensor(2., dtype=float32)
     """
     same_shapes("margin_ranking_loss", a, b)
     return reduce_loss(ew.at_least(margin - _signs(target, a) * difference(a, b), 0), reduction)
@@ -71,6 +80,9 @@ def multi_margin_loss(
 
     Shapes: (*s, C), (*s), weight (C) -> () if reduction != "none";
         (*s, C), (*s), weight (C) -> (*s).
+
+    >>> nn.functional.multi_margin_loss(cr.tensor([[0.0, 0.5]]), cr.tensor([0]))
+    tensor(0.75, dtype=float32)
     """
     if x.ndim == 0 or tuple(target.shape) != tuple(x.shape[:-1]):
         raise ShapeError(
@@ -94,6 +106,9 @@ def multilabel_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> A
 
     Shapes: (*s, C), (*s, C) -> () if reduction != "none"; (*s, C), (*s, C) -> (*s).
     The target of an example is its classes in any order, and behind them -1.
+
+    >>> nn.functional.multilabel_margin_loss(cr.tensor([[0.1, 0.2, 0.4]]), cr.tensor([[2, -1, 0]]))
+    tensor(0.5, dtype=float32)
     """
     if x.ndim == 0 or tuple(target.shape) != tuple(x.shape) or target.dtype.kind not in "iu":
         raise ShapeError(
@@ -129,6 +144,10 @@ def triplet_margin_loss(
         (..., d), (..., d), (..., d) -> (...).
     With `swap` the negative's distance is the smaller of those to anchor and positive. Balntas et
     al. 2016, doi:10.5244/C.30.119.
+
+    >>> a, p, n = cr.zeros((1, 2)), cr.tensor([[3.0, 4.0]]), cr.tensor([[0.0, 1.0]])
+    >>> nn.functional.triplet_margin_loss(a, p, n)
+    tensor(4.9999995, dtype=float32)
     """
 
     def distance(a: Any, b: Any) -> Any:
@@ -152,6 +171,10 @@ def triplet_margin_with_distance_loss(
 
     Shapes: (..., d), (..., d), (..., d) -> () if reduction != "none";
         (..., d), (..., d), (..., d) -> (...).
+
+    >>> a, p, n = cr.zeros((1, 2)), cr.ones((1, 2)), cr.ones((1, 2)) * 2
+    >>> nn.functional.triplet_margin_with_distance_loss(a, p, n)
+    tensor(0., dtype=float32)
     """
     distance = distance_function or pairwise_distance
     return _of_triplets(distance, anchor, positive, negative, margin, swap, reduction)
@@ -176,6 +199,10 @@ def cosine_embedding_loss(
     Shapes: (..., d), (..., d), (...) -> () if reduction != "none";
         (..., d), (..., d), (...) -> (...).
     Vectors along the last axis.
+
+    >>> x, y = cr.ones((1, 2)), cr.tensor([[1.0, 0.0]])
+    >>> nn.functional.cosine_embedding_loss(x, y, cr.tensor([1]))
+    tensor(0.29289323, dtype=float32)
     """
     cosine = cosine_similarity(a, b, axis=-1)
     target = astype(target, cosine.dtype)

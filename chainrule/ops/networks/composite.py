@@ -34,6 +34,9 @@ def gelu(x: Any, *, approximate: str = "none") -> Any:
 
     Shapes: (*s) -> (*s).
     Any shape, same shape out. Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
+
+    >>> cr.gelu(cr.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.15865526,  0.        ,  0.8413448 ], dtype=float32)
     """
     if approximate not in ("none", "tanh"):
         raise ConfigError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
@@ -45,6 +48,9 @@ def silu(x: Any) -> Any:
     """x times the sigmoid of x. Elfwing et al. 2017, arXiv:1702.03118.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.silu(cr.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.26894143,  0.        ,  0.7310586 ], dtype=float32)
     """
     return ew.silu(x)
 
@@ -53,6 +59,9 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     """x where positive, `slope` times x elsewhere; the derivative at 0 is `slope`.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.leaky_relu(cr.tensor([-1.0, 2.0]))
+    tensor([-0.01,  2.  ], dtype=float32)
     """
     check_real("leaky_relu", x)
     return where(x > 0, x, x * slope)
@@ -63,6 +72,9 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     """x where positive, alpha (exp(x) - 1) elsewhere. Clevert et al. 2015, arXiv:1511.07289.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.elu(cr.tensor([-1.0, 2.0]))
+    tensor([-0.63212055,  2.        ], dtype=float32)
     """
     return where(x > 0, x, alpha * ew.expm1(ew.at_most(x, 0)))
 
@@ -76,6 +88,10 @@ def softmax(x: Any, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.softmax(cr.tensor([[0.0, 0.0], [1.0, 1.0]]))
+    tensor([[0.5, 0.5],
+            [0.5, 0.5]], dtype=float32)
     """
     x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
     return ew.exp_diff(x, total)
@@ -92,6 +108,9 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.log_softmax(cr.tensor([0.0, 0.0]))
+    tensor([-0.6931472, -0.6931472], dtype=float32)
     """
     x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
     return x - _finite(total)
@@ -106,6 +125,10 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
 
     Shapes: (*s, C), (C), (C) -> (*s, C).
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
+
+    >>> cr.layer_norm(cr.tensor([[1.0, 3.0], [0.0, 8.0]]))
+    tensor([[-0.999995 ,  0.999995 ],
+            [-0.9999997,  0.9999997]], dtype=float32)
     """
     _check("layer_norm", x, weight=weight, bias=bias)
     return _affine(standardize(x, eps), weight, bias)
@@ -118,6 +141,9 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float | None = None) -> Any:
     Shapes: (*s, C), (C) -> (*s, C).
     `eps` None stands for the spacing of the dtype at 1, as in PyTorch. Zhang & Sennrich 2019,
     arXiv:1910.07467, equation 4.
+
+    >>> cr.rms_norm(cr.tensor([[3.0, 4.0]]))
+    tensor([[0.84852815, 1.1313709 ]], dtype=float32)
     """
     _check("rms_norm", x, weight=weight)
     eps = float(finfo(x.dtype).eps) if eps is None else eps
@@ -168,6 +194,9 @@ def dropout(
 
     Shapes: (*s) -> (*s).
     The identity if not `training`. Srivastava et al. 2014, JMLR 15, section 10.
+
+    >>> cr.dropout(cr.ones(4), 0.5, generator=cr.Generator(0))
+    tensor([0., 2., 2., 2.], dtype=float32)
     """
     return drop_together(x, tuple(x.shape), p, training, generator)
 
@@ -190,6 +219,9 @@ def embedding(weight: Any, indices: Any, *, padding_idx: int | None = None) -> A
     """Rows of `weight` at integer `indices` of any shape; that of `padding_idx` gets no gradient.
 
     Shapes: (N, C), (*s) -> (*s, C).
+
+    >>> cr.embedding(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1, 0, 1])).shape
+    (3, 2)
     """
     if weight.ndim != 2:
         raise ShapeError(f"embedding: the table must have shape (rows, width), not {weight.shape}")
@@ -207,6 +239,9 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     """a weight b, plus bias: a number for each matrix of `weight`.
 
     Shapes: (..., n), (..., m), (k, n, m), (k) -> (..., k).
+
+    >>> nn.functional.bilinear(cr.ones((5, 2)), cr.ones((5, 3)), cr.ones((4, 2, 3))).shape
+    (5, 4)
     """
     y = einsum("...i,oij,...j->...o", a, weight, b)
     return y if bias is None else y + bias_like(bias, y)
@@ -216,6 +251,9 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """x times the transpose of weight, plus bias.
 
     Shapes: (..., n), (m, n), (m) -> (..., m).
+
+    >>> cr.linear(cr.tensor([1.0, 2.0]), cr.tensor([[3.0, 4.0]]), cr.tensor([0.5]))
+    tensor([11.5], dtype=float32)
     """
     y = matmul_t(x, weight)
     return y if bias is None else y + bias_like(bias, y)
@@ -259,6 +297,10 @@ def scaled_dot_product_attention(
     that may look at nothing gives zeros. With `enable_gqa` a head of keys and values serves H / J
     heads of queries in a row. Vaswani et al. 2017, arXiv:1706.03762, equation 1; Ainslie et al.
     2023, arXiv:2305.13245.
+
+    >>> q = cr.ones((1, 3, 2))
+    >>> cr.scaled_dot_product_attention(q, q, q, causal=True).shape
+    (1, 3, 2)
     """
     if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ShapeError(

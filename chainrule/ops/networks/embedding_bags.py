@@ -35,6 +35,9 @@ def embedding_bag(
     Bags are the rows of indices (B, L). Of a flat list (L), a bag begins at each of the `offsets`;
     with `include_last_offset` the last offset is the end of the last bag. Rows of `padding_idx` do
     not count; an empty bag is 0. Rows may be weighted where they are summed.
+
+    >>> nn.functional.embedding_bag(cr.tensor([[0, 1]]), cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 3.]], dtype=float32)
     """
     if mode not in ("sum", "mean", "max"):
         raise ConfigError(f"embedding_bag: mode is 'sum', 'mean' or 'max', not {mode!r}")

@@ -28,6 +28,9 @@ def alpha_dropout(
     Shapes: (*s) -> (*s).
     Elements are set, with probability p, to what `selu` tends to on the left; then all are scaled
     and shifted. Klambauer et al. 2017, arXiv:1706.02515, section 3.
+
+    >>> nn.functional.alpha_dropout(cr.ones(100), 0.2, generator=cr.Generator(0)).shape
+    (100,)
     """
     return _alpha_dropout("alpha_dropout", x, tuple(x.shape), p, training, generator)
 
@@ -38,6 +41,9 @@ def feature_alpha_dropout(
     """`alpha_dropout` of whole channels of x (N, C, ...).
 
     Shapes: (*s) -> (*s).
+
+    >>> nn.functional.feature_alpha_dropout(cr.ones((2, 3, 4)), generator=cr.Generator(0)).shape
+    (2, 3, 4)
     """
     if x.ndim < 2:
         raise ShapeError(f"feature_alpha_dropout: x is (N, C, ...), not {tuple(x.shape)}")
@@ -67,6 +73,9 @@ def _dropout_of(ndim: int):
 
         Shapes: (*s) -> (*s).
         Tompson et al. 2015, arXiv:1411.4280, section 3.2.
+
+        >>> nn.functional.{name}(cr.ones((2, 3, {4s})), 0.5, generator=cr.Generator(0)).shape
+        (2, 3, {4s})
         """
         if x.ndim not in (ndim + 1, ndim + 2):
             size = ", ".join("DHW"[3 - ndim :])
@@ -95,6 +104,9 @@ def rrelu(
     Shapes: (*s) -> (*s).
     Each element has a random slope in `training`, and their mean otherwise. Xu et al. 2015,
     arXiv:1505.00853.
+
+    >>> nn.functional.rrelu(cr.tensor([-4.0, 3.0]), training=False)
+    tensor([-0.9166667,  3.       ], dtype=float32)
     """
     if not 0 <= lower <= upper:
         raise ConfigError(f"rrelu: slopes are 0 <= lower <= upper, not {lower} and {upper}")
@@ -118,6 +130,9 @@ def gumbel_softmax(
     Shapes: (*s) -> (*s).
     Divided by `tau`: the smaller, the nearer to one class. With `hard` the value is exactly one
     class, and the gradient that of the soft choice. Jang et al. 2016, arXiv:1611.01144, section 2.
+
+    >>> nn.functional.gumbel_softmax(cr.zeros(3), hard=True, generator=cr.Generator(0))
+    tensor([1., 0., 0.], dtype=float32)
     """
     if not tau > 0:
         raise ConfigError(f"gumbel_softmax: tau is positive, not {tau}")

@@ -69,6 +69,10 @@ def batch_norm(
     PyTorch). Otherwise they are the running ones, which come back as they are. They are (C,), or
     None, which stays None. Raises in training on one element per channel. Ioffe & Szegedy 2015,
     arXiv:1502.03167, algorithm 1.
+
+    >>> nn.functional.batch_norm(cr.tensor([[1.0], [3.0]]), training=True)[0]
+    tensor([[-0.999995],
+            [ 0.999995]], dtype=float32)
     """
     given = {"running_mean": running_mean, "running_var": running_var}
     _check("batch_norm", x, {**given, "weight": weight, "bias": bias})
@@ -125,6 +129,9 @@ def group_norm(
 
     Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
     Same shape and dtype as x. Wu & He 2018, arXiv:1803.08494, section 3.1.
+
+    >>> nn.functional.group_norm(cr.ones((2, 6, 5)), 3).shape
+    (2, 6, 5)
     """
     _check("group_norm", x, {"weight": weight, "bias": bias})
     n, c = x.shape[:2]
@@ -152,6 +159,9 @@ def local_response_norm(
 
     Shapes: (N, C, *s) -> (N, C, *s).
     Krizhevsky et al. 2012, NeurIPS, section 3.3, in PyTorch's form.
+
+    >>> nn.functional.local_response_norm(cr.ones((1, 4, 5)), 2).shape
+    (1, 4, 5)
     """
     if x.ndim < 3:
         raise ShapeError(f"local_response_norm: x is (N, C, *size), not {tuple(x.shape)}")
@@ -168,6 +178,9 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 
 
     Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
     Same shape and dtype as x. Ulyanov et al. 2016, arXiv:1607.08022.
+
+    >>> nn.functional.instance_norm(cr.ones((2, 3, 4))).shape
+    (2, 3, 4)
     """
     _check("instance_norm", x, {"weight": weight, "bias": bias})
     return group_norm(x, x.shape[1], weight, bias, eps=eps)

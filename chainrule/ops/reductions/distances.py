@@ -19,6 +19,9 @@ def dist(a: Any, b: Any, ord: float = 2) -> Any:
     """The norm of all elements of a - b, which broadcast: a number.
 
     Shapes: (...), (...) -> ().
+
+    >>> cr.dist(cr.tensor([0.0, 0.0]), cr.tensor([3.0, 4.0]))
+    tensor(5., dtype=float32)
     """
     return red.norm(red.floating(a) - b, ord=ord)
 
@@ -29,6 +32,9 @@ def cdist(a: Any, b: Any, *, ord: float = 2) -> Any:
 
     Shapes: (..., m, d), (..., n, d) -> (..., m, n).
     Leading axes broadcast. The gradient between equal rows is 0.
+
+    >>> cr.cdist(cr.tensor([[0.0, 0.0]]), cr.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]], dtype=float32)
     """
     if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"cdist: needs (.., m, d) and (.., n, d), not {a.shape} and {b.shape}")
@@ -40,6 +46,9 @@ def pdist(x: Any, *, ord: float = 2) -> Any:
     """The distances of all pairs of rows of `x`, those of row 0 first.
 
     Shapes: (n, d) -> (n * (n - 1) // 2).
+
+    >>> cr.pdist(cr.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.       , 1.       , 4.2426405], dtype=float32)
     """
     if x.ndim != 2:
         raise ShapeError(f"pdist: needs rows (n, d), not {x.shape}")
@@ -55,6 +64,9 @@ def pairwise_distance(
     """The norm of a - b + eps along the last axis.
 
     Shapes: (..., d), (..., d) -> (..., 1) if keepdims; (..., d), (..., d) -> (...).
+
+    >>> cr.pairwise_distance(cr.zeros((1, 2)), cr.tensor([[3.0, 4.0]]))
+    tensor([4.9999986], dtype=float32)
     """
     return red.norm(red.floating(a) - b + eps, axis=-1, ord=ord, keepdims=keepdims)
 
@@ -65,6 +77,9 @@ def cosine_similarity(a: Any, b: Any, axis: int = 1, *, eps: float = 1e-8) -> An
 
     Shapes: (..., axis: n), (..., axis: n) -> (...);
         (*s), (*t) -> (*u) with len(u) == max(len(s), len(t)) - 1.
+
+    >>> cr.cosine_similarity(cr.tensor([1.0, 0.0]), cr.tensor([1.0, 1.0]), axis=0)
+    tensor(0.70710677, dtype=float32)
     """
     check_real("cosine_similarity", a, b)
     a, b = broadcast_arrays(a, b)
@@ -77,6 +92,9 @@ def normalize(x: Any, ord: float = 2, axis: int = 1, *, eps: float = 1e-12) -> A
     """`x` divided by its norm along `axis`, which counts as at least `eps`. Same shape.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.normalize(cr.tensor([3.0, 4.0]), axis=0)
+    tensor([0.6, 0.8], dtype=float32)
     """
     return x / ew.at_least(red.norm(x, axis=axis, ord=ord, keepdims=True), eps)
 
@@ -86,6 +104,10 @@ def renorm(x: Any, ord: float, axis: int, limit: float) -> Any:
     """`x` with each slice along `axis` whose norm exceeds `limit` scaled down to it. Same shape.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.renorm(cr.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
+    tensor([[0.6, 0.8],
+            [0.3, 0.4]], dtype=float32)
     """
     kept = normalize_axis(axis, x.ndim)
     rest = tuple([i for i in range(x.ndim) if i != kept])

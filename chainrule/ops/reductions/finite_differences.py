@@ -24,6 +24,9 @@ def gradient(
     `spacing` is the distance of samples, or for each axis the distance or the coordinates (one
     axis). Inside, differences of both neighbours (second order also where distances vary); at the
     ends of order `edge_order`.
+
+    >>> cr.gradient(cr.tensor([0.0, 1.0, 4.0, 9.0]))
+    (tensor([1., 2., 4., 5.], dtype=float32),)
     """
     if edge_order not in (1, 2):
         raise ConfigError(f"gradient: edge_order is 1 or 2, not {edge_order!r}")

@@ -316,6 +316,9 @@ def sum(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False)
     """The sum of elements over `axis`. Bools and small integers are summed as int64 or uint64.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.sum(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1)
+    tensor([4., 9.], dtype=float32)
     """
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
@@ -334,6 +337,9 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The arithmetic mean over `axis`; NaN over no elements. Integers give float64.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.mean(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=0)
+    tensor([3. , 3.5], dtype=float32)
     """
     return sum(floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
@@ -342,6 +348,9 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The largest element over `axis`, NaN if there is one. Ties share the gradient equally.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.max(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1)
+    tensor([3., 5.], dtype=float32)
     """
     return apply(Extremum(True, reduced_axes(axis, x.ndim), keepdims), x)
 
@@ -350,6 +359,9 @@ def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The smallest element over `axis`, NaN if there is one. Ties share the gradient equally.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.min(cr.tensor([3.0, 1.0, 2.0]))
+    tensor(1., dtype=float32)
     """
     return apply(Extremum(False, reduced_axes(axis, x.ndim), keepdims), x)
 
@@ -360,6 +372,9 @@ def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Pairs are multiplied, then pairs of pairs: no division by an element ever happens.
+
+    >>> cr.prod(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=0)
+    tensor([ 5., 12.], dtype=float32)
     """
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
@@ -390,6 +405,9 @@ def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Of complex numbers the squared absolute deviations, a real number. Where the correction is not
     below the count the sum is divided by 0, as in NumPy: infinity, or NaN if nothing deviates.
+
+    >>> cr.var(cr.tensor([1.0, 3.0])), cr.var(cr.tensor([1.0, 3.0]), correction=1)
+    (tensor(1., dtype=float32), tensor(2., dtype=float32))
     """
     far = x - mean(x, axis=axis, keepdims=True)
     return sum(squared_size(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
@@ -405,6 +423,9 @@ def std(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = 
     """The root of the variance over `axis`; its gradient where all elements are equal is 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.std(cr.tensor([1.0, 3.0]), correction=1)
+    tensor(1.4142135, dtype=float32)
     """
     centered = x - mean(x, axis=axis, keepdims=True)
     length = norm(centered, axis=axis, keepdims=keepdims)
@@ -416,6 +437,9 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.logsumexp(cr.tensor([1000.0, 1000.0]))
+    tensor(1000.6932, dtype=float32)
     """
     axes = reduced_axes(axis, x.ndim)
     _, total, shift = shift_by_max(floating(x), axis=axes)
@@ -442,6 +466,9 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
     """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.norm(cr.tensor([3.0, 4.0]))
+    tensor(5., dtype=float32)
     """
     axis = normalize_axes(axis, x.ndim)
     if ord == 2:
@@ -472,6 +499,9 @@ def any(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Whether any element over `axis` is nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.any(cr.tensor([[True, False], [False, False]]), axis=1)
+    tensor([ True, False], dtype=bool)
     """
     return apply(Found("any", reduced_axes(axis, x.ndim), keepdims), x)
 
@@ -480,6 +510,9 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Whether all elements over `axis` are nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.all(cr.tensor([[True, False], [True, True]]), axis=1)
+    tensor([False,  True], dtype=bool)
     """
     return apply(Found("all", reduced_axes(axis, x.ndim), keepdims), x)
 
@@ -488,6 +521,9 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """How many elements over `axis` are nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.count_nonzero(cr.tensor([0, 1, 2]))
+    tensor(2, dtype=int64)
     """
     return apply(Found("count_nonzero", reduced_axes(axis, x.ndim), keepdims), x)
 
@@ -496,6 +532,9 @@ def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Index (int64) of the first largest element along `axis`, of the flat array for None.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.argmax(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=1)
+    tensor([1, 0], dtype=int64)
     """
     return _arg("argmax", x, axis, keepdims)
 
@@ -504,6 +543,9 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Index (int64) of the first smallest element along `axis`, of the flat array for None.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.argmin(cr.tensor([3.0, 1.0, 2.0]))
+    tensor(1, dtype=int64)
     """
     return _arg("argmin", x, axis, keepdims)
 

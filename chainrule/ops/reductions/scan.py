@@ -268,6 +268,9 @@ def cumulative_sum(
         (*s) -> (*s).
     Same shape as `x`; with `include_initial` one longer along the axis, a 0 first. Bools and small
     integers are summed as int64 or uint64, unless a dtype is given.
+
+    >>> cr.cumulative_sum(cr.tensor([1.0, 2.0, 3.0]), include_initial=True)
+    tensor([0., 1., 3., 6.], dtype=float32)
     """
     x, axis = _prepare("cumulative_sum", x, axis, dtype)
     return _with_initial(apply(CumSum(axis, False), x), axis, 0, include_initial)
@@ -282,6 +285,9 @@ def cumulative_prod(
     Same shape as `x`; with `include_initial` one longer along the axis, a 1 first. Bools and small
     integers are multiplied as int64 or uint64, unless a dtype is given. Derivatives of every order
     are right at zeros: no division by an element happens.
+
+    >>> cr.cumulative_prod(cr.tensor([1.0, 2.0, 3.0]), include_initial=True)
+    tensor([1., 1., 2., 6.], dtype=float32)
     """
     x, axis = _prepare("cumulative_prod", x, axis, dtype)
     return _with_initial(apply(CumProd(axis), x), axis, 1, include_initial)
@@ -311,6 +317,9 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     """PyTorch's and NumPy's name for `cumulative_sum`; with axis None, of the flat array.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.cumsum(cr.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 3., 6.], dtype=float32)
     """
     return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
@@ -319,6 +328,9 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     """PyTorch's and NumPy's name for `cumulative_prod`; with axis None, of the flat array.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.cumprod(cr.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 2., 6.], dtype=float32)
     """
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
@@ -330,6 +342,9 @@ def logcumsumexp(x: Any, axis: int) -> Any:
     Shapes: (*s) -> (*s).
     Floats in, real or complex, the same shape and dtype out; -inf, with gradient 0, as long as all
     are -inf.
+
+    >>> cr.logcumsumexp(cr.tensor([0.0, 0.0]), 0)
+    tensor([0.       , 0.6931472], dtype=float32)
     """
     if x.dtype.kind not in INEXACT:
         raise DtypeError(f"logcumsumexp: needs floats, not {x.dtype}")
@@ -342,6 +357,9 @@ def cummax(x: Any, axis: int) -> tuple[Any, Any]:
     Shapes: (*s) -> (*s), (*s).
     Both have the shape of `x`. Of equal elements the first counts, and gets the gradient. From the
     first NaN on, the result is NaN.
+
+    >>> cr.cummax(cr.tensor([1.0, 3.0, 2.0]), 0)
+    (tensor([1., 3., 3.], dtype=float32), tensor([0, 1, 1], dtype=int64))
     """
     return _running(True, x, axis)
 
@@ -352,6 +370,9 @@ def cummin(x: Any, axis: int) -> tuple[Any, Any]:
     Shapes: (*s) -> (*s), (*s).
     Both have the shape of `x`. Of equal elements the first counts, and gets the gradient. From the
     first NaN on, the result is NaN.
+
+    >>> cr.cummin(cr.tensor([3.0, 1.0, 2.0]), 0)
+    (tensor([3., 1., 1.], dtype=float32), tensor([0, 1, 1], dtype=int64))
     """
     return _running(False, x, axis)
 

@@ -45,6 +45,9 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Any:
     """`length` elements of `x` along `axis`, from `start` on (which may count from the end).
 
     Shapes: (*s, axis: n) -> (*s, axis: length).
+
+    >>> cr.narrow(cr.arange(5.0), 0, 1, 3)
+    tensor([1., 2., 3.], dtype=float32)
     """
     n = x.shape[normalize_axis(axis, x.ndim)]
     first = start + n if start < 0 else start
@@ -57,6 +60,9 @@ def select(x: Any, axis: int, index: int) -> Any:
     """The slice of `x` at `index` along `axis`, without that axis.
 
     Shapes: (*s, axis: n) -> (*s).
+
+    >>> cr.select(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), 0, 1)
+    tensor([3., 4.], dtype=float32)
     """
     return _part(x, axis, index)
 
@@ -65,6 +71,9 @@ def chunk(x: Any, count: int, axis: int = 0) -> tuple[Any, ...]:
     """At most `count` pieces of `x` along `axis`, all of one size but for the last.
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
+
+    >>> [x.shape for x in cr.chunk(cr.ones((5, 2)), 2)]
+    [(3, 2), (2, 2)]
     """
     if count < 1:
         raise ShapeError(f"chunk: the number of pieces is at least 1, not {count}")
@@ -75,6 +84,9 @@ def tensor_split(x: Any, where: int | Sequence[int], axis: int = 0) -> tuple[Any
     """`x` cut along `axis` at the given places, or into that many pieces, the larger ones first.
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
+
+    >>> [x.shape for x in cr.tensor_split(cr.ones(5), [2, 3])]
+    [(2,), (1,), (2,)]
     """
     n = x.shape[normalize_axis(axis, x.ndim)]
     if isinstance(where, int):
@@ -93,6 +105,9 @@ def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
     """`x` with `axis` cut into several axes of the given sizes, one of which may be -1.
 
     Shapes: (*s, axis: n) -> (*u) with prod(u) == prod(s) * n and len(u) == len(s) + len(sizes).
+
+    >>> cr.unflatten(cr.ones((2, 12)), 1, (3, 4)).shape
+    (2, 3, 4)
     """
     place = normalize_axis(axis, x.ndim)
     n = x.shape[place]
@@ -125,6 +140,10 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """`x` turned k times by a right angle, from the first towards the second of `axes`.
 
     Shapes: (*s, axes: n) -> (*s, axes: n[::-1]) if k % 2; (*s) -> (*s).
+
+    >>> cr.rot90(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 4.],
+            [1., 3.]], dtype=float32)
     """
     a, b = axes
     if normalize_axis(a, x.ndim) == normalize_axis(b, x.ndim):
@@ -143,6 +162,9 @@ def atleast(x: Any, ndim: int) -> Any:
     """`x` with at least `ndim` (1, 2 or 3) axes, as NumPy adds them: (n,), (1, n), (1, n, 1).
 
     Shapes: (*s) -> (*t) with len(t) == max(len(s), ndim) and prod(t) == prod(s).
+
+    >>> cr.atleast(cr.tensor(5.0), 2).shape
+    (1, 1)
     """
     if ndim >= 1 and x.ndim == 0:
         x = reshape(x, (1,))
@@ -155,6 +177,9 @@ def hstack(xs: Sequence[Any]) -> Any:
     """Joined along the second axis, vectors along the first.
 
     Shapes: [(n_i)] -> (sum(n_i)); [(m, n_i, *s)] -> (m, sum(n_i), *s).
+
+    >>> cr.hstack([cr.tensor([1.0, 2.0]), cr.tensor([3.0])])
+    tensor([1., 2., 3.], dtype=float32)
     """
     full = [atleast(x, 1) for x in xs]
     return concat(full, axis=0 if full[0].ndim == 1 else 1)
@@ -164,6 +189,10 @@ def vstack(xs: Sequence[Any]) -> Any:
     """Joined along the first axis, vectors as rows.
 
     Shapes: [(n)] -> (len(xs), n); [(m_i, n, *s)] -> (sum(m_i), n, *s); [(*s_i)] -> (k, n).
+
+    >>> cr.vstack([cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0])])
+    tensor([[1., 2.],
+            [3., 4.]], dtype=float32)
     """
     return concat([atleast(x, 2) for x in xs], axis=0)
 
@@ -174,6 +203,9 @@ def dstack(xs: Sequence[Any]) -> Any:
     Shapes: [(n)] -> (1, n, len(xs));
         [(m, n)] -> (m, n, len(xs));
         [(m, n, k_i)] -> (m, n, sum(k_i)).
+
+    >>> cr.dstack([cr.ones((2, 3)), cr.ones((2, 3))]).shape
+    (2, 3, 2)
     """
     return concat([atleast(x, 3) for x in xs], axis=2)
 
@@ -183,6 +215,10 @@ def column_stack(xs: Sequence[Any]) -> Any:
 
     Shapes: [(m, n_i, *s)] -> (m, sum(n_i), *s);
         [(*s_i)] -> (m, sum([1, 1, *s][-1] if len(s) > 1 else 1 for s in s_i)).
+
+    >>> cr.column_stack([cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0])])
+    tensor([[1., 3.],
+            [2., 4.]], dtype=float32)
     """
     return hstack([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in xs])
 
@@ -192,6 +228,10 @@ def block_diag(*xs: Any) -> Any:
 
     Shapes: [(m_i, n_i)] -> (sum(m_i), sum(n_i));
         [(*s_i)] -> (sum([1, 1, *s][-2] for s in s_i), sum([1, 1, *s][-1] for s in s_i)).
+
+    >>> cr.block_diag(cr.ones((1, 2)), cr.tensor([[5.0]]))
+    tensor([[1., 1., 0.],
+            [0., 0., 5.]], dtype=float32)
     """
     full = [atleast(x, 2) for x in xs]
     if any(x.ndim != 2 for x in full):
@@ -209,6 +249,12 @@ def cartesian_prod(*xs: Any) -> Any:
     """All combinations of one element of each vector, the last changing fastest.
 
     Shapes: [(n)] -> (n) if len(xs) == 1; [(n_i)] -> (prod(n_i), len(xs)).
+
+    >>> cr.cartesian_prod(cr.tensor([1, 2]), cr.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]], dtype=int64)
     """
     if len(xs) == 1:
         return xs[0]
@@ -226,6 +272,10 @@ def diag(x: Any, offset: int = 0) -> Any:
 
     Shapes: (n) -> (n + abs(offset), n + abs(offset));
         (m, n) -> (max(0, min(m + min(offset, 0), n - max(offset, 0)))).
+
+    >>> cr.diag(cr.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]], dtype=float32)
     """
     if x.ndim not in (1, 2):
         raise ShapeError(f"diag: needs a vector or a matrix, not {x.shape}")
@@ -240,6 +290,10 @@ def addmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
 
     Shapes: a (..., m, k), b (..., k, n) -> (..., m, n).
     Where beta is 0 `x` is not read, so that its infinities and NaN do not spread.
+
+    >>> cr.addmm(cr.ones((2, 2)), cr.eye(2), cr.eye(2), alpha=3.0)
+    tensor([[4., 1.],
+            [1., 4.]], dtype=float32)
     """
     product = matmul(a, b) if alpha == 1 else alpha * matmul(a, b)
     return product + x * beta if beta else product
@@ -249,6 +303,9 @@ def inner(a: Any, b: Any) -> Any:
     """The sum of products along the last axes; numbers multiply.
 
     Shapes: (*s, n), (*t, n) -> (*(s + t)); (...), (...) -> (...).
+
+    >>> cr.inner(cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0]))
+    tensor(11., dtype=float32)
     """
     return a * b if 0 in (a.ndim, b.ndim) else tensordot(a, b, axes=([-1], [-1]))
 
@@ -258,6 +315,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along `axis` by the trapezoidal rule, at the points `x` or `dx` apart.
 
     Shapes: (*s, axis: n) -> (*s).
+
+    >>> cr.trapezoid(cr.tensor([0.0, 1.0, 2.0]), dx=0.5)
+    tensor(1., dtype=float32)
     """
     return red.sum(_trapezoids(y, x, dx, axis), axis=axis)
 
@@ -267,6 +327,9 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1
     """The integral up to each point but the first along `axis`; see `trapezoid`.
 
     Shapes: (*s, axis: n) -> (*s, axis: n - 1).
+
+    >>> cr.cumulative_trapezoid(cr.tensor([0.0, 1.0, 2.0]))
+    tensor([0.5, 2. ], dtype=float32)
     """
     return cumsum(_trapezoids(y, x, dx, axis), axis)
 
@@ -290,6 +353,9 @@ def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The sum over `axis` with NaN counted as 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.nansum(cr.tensor([1.0, float("nan"), 3.0]))
+    tensor(4., dtype=float32)
     """
     return red.sum(where(ew.isnan(x), 0, x), axis=axis, keepdims=keepdims)
 
@@ -299,6 +365,9 @@ def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The mean over `axis` of what is not NaN; NaN where there is nothing else.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+
+    >>> cr.nanmean(cr.tensor([1.0, float("nan"), 3.0]))
+    tensor(2., dtype=float32)
     """
     x = red.floating(x)  # 300 is no int8
     count = red.count_nonzero(x == x, axis=axis, keepdims=keepdims)
@@ -313,6 +382,10 @@ def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
     Of complex variables the Hermitian matrix of E[x_i conj(x_j)], as in NumPy.
     `weights` (observations,) says how much each observation counts. The sum of products is divided
     by the observations minus `correction`; weighted as in NumPy's `aweights`.
+
+    >>> cr.cov(cr.tensor([[1.0, 2.0, 3.0], [1.0, 3.0, 5.0]]))
+    tensor([[1., 2.],
+            [2., 4.]], dtype=float32)
     """
     x = atleast(x, 2)
     n = x.shape[1]
@@ -329,6 +402,10 @@ def corrcoef(x: Any) -> Any:
     """Correlations of the rows of `x` (variables, observations).
 
     Shapes: (n) -> (); (1, n) -> (); (m, n) -> (m, m).
+
+    >>> cr.corrcoef(cr.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]], dtype=float32)
     """
     c = cov(x)
     if c.ndim == 0:
@@ -342,6 +419,11 @@ def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> An
     """Powers of each element along a new last axis, 0 first (last if not `increasing`).
 
     Shapes: (*s, n) -> (*s, n, n) if columns is None; (*s) -> (*s, columns).
+
+    >>> cr.vander(cr.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 1., 1.],
+            [1., 2., 4.],
+            [1., 3., 9.]], dtype=float32)
     """
     if x.ndim == 0:
         raise ShapeError("vander: needs at least one axis, not a number")

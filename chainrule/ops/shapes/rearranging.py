@@ -13,6 +13,9 @@ def pixel_shuffle(x: Any, upscale_factor: int) -> Any:
 
     Shapes: (*s, C, H, W) -> (*s, C // upscale_factor**2, H * upscale_factor, W * upscale_factor).
     Shi et al. 2016, arXiv:1609.05158.
+
+    >>> nn.functional.pixel_shuffle(cr.ones((1, 8, 2, 3)), 2).shape
+    (1, 2, 4, 6)
     """
     r = upscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-3] % r**2:
@@ -31,6 +34,9 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Any:
 
     Shapes: (*s, C, H, W) ->
           (*s, C * downscale_factor**2, H // downscale_factor, W // downscale_factor).
+
+    >>> nn.functional.pixel_unshuffle(cr.ones((1, 2, 4, 6)), 2).shape
+    (1, 8, 2, 3)
     """
     r = downscale_factor
     if x.ndim < 3 or r < 1 or x.shape[-1] % r or x.shape[-2] % r:
@@ -50,6 +56,9 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 
     Shapes: (N, C, *s) -> (N, C, *s).
     Zhang et al. 2018, arXiv:1707.01083.
+
+    >>> nn.functional.channel_shuffle(cr.arange(4.0).reshape((1, 4, 1, 1)), 2).flatten()
+    tensor([0., 2., 1., 3.], dtype=float32)
     """
     if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
         raise ShapeError(f"channel_shuffle: {groups} groups of the channels (axis 1) of {x.shape}")

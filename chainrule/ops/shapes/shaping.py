@@ -139,6 +139,9 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     """`x` with its axes reordered: axis i of the result is axis `axes[i]` of `x`.
 
     Shapes: (*s) -> (*[s[a] for a in axes]).
+
+    >>> cr.permute_dims(cr.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
     """
     order = normalize_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
@@ -152,6 +155,9 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """`x` with two axes exchanged.
 
     Shapes: (*s, axis1: m, axis2: n) -> (*s, axis1: n, axis2: m).
+
+    >>> cr.swapaxes(cr.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
     """
     i, j = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
     axes = list(range(x.ndim))
@@ -163,6 +169,9 @@ def matrix_transpose(x: Any) -> Any:
     """`x` with its last two axes exchanged.
 
     Shapes: (..., m, n) -> (..., n, m).
+
+    >>> cr.matrix_transpose(cr.ones((5, 2, 3))).shape
+    (5, 3, 2)
     """
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose needs at least 2 axes, not shape {x.shape}")
@@ -173,6 +182,9 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
     """`x` with the axes `source` moved to the places `destination`, the others in their order.
 
     Shapes: (*s, source: n) -> (*s, destination: n).
+
+    >>> cr.moveaxis(cr.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
     """
     src, dst = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
     if len(src) != len(dst):
@@ -187,6 +199,9 @@ def expand_dims(x: Any, axis: int | tuple[int, ...] = 0) -> Any:
     """`x` with an axis of size 1 at place `axis` of the result's shape.
 
     Shapes: (*s) -> (*s, axis: 1).
+
+    >>> cr.expand_dims(cr.ones((2, 3)), axis=1).shape
+    (2, 1, 3)
     """
     axes = axis if isinstance(axis, tuple) else (axis,)
     shape = list(x.shape)
@@ -199,6 +214,9 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
     """`x` without the axes `axis`, which must have size 1.
 
     Shapes: (*s, axis: 1) -> (*s).
+
+    >>> cr.squeeze(cr.ones((2, 1, 3)), axis=1).shape
+    (2, 3)
     """
     if x.ndim == 0 and axis in (0, -1):  # as in NumPy
         return x
@@ -213,6 +231,9 @@ def flatten(x: Any) -> Any:
     """All elements of `x` along one axis.
 
     Shapes: (*s) -> (prod(s)).
+
+    >>> cr.flatten(cr.ones((2, 3))).shape
+    (6,)
     """
     return reshape(x, (-1,))
 
@@ -221,6 +242,9 @@ def broadcast_arrays(*xs: Any) -> tuple[Any, ...]:
     """All of `xs` repeated to the shape to which they broadcast.
 
     Shapes: [(...)] -> [(...)] with len(result) == len(xs).
+
+    >>> [x.shape for x in cr.broadcast_arrays(cr.ones((3, 1)), cr.ones(2))]
+    [(3, 2), (3, 2)]
     """
     try:
         shape = np.broadcast_shapes(*[x.shape for x in xs])
@@ -302,6 +326,9 @@ def flip(x: Any, axis: Axis = None) -> Any:
     """`x` with the order of elements reversed along `axis` (all axes for None).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.flip(cr.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 2., 1.], dtype=float32)
     """
     axes = normalize_axes(axis, x.ndim)
     back, whole = (None, None, -1), (None, None, None)
@@ -313,6 +340,9 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Any:
 
     Shapes: (*s) -> (*s).
     With axis None, the array is shifted as if it were flat.
+
+    >>> cr.roll(cr.tensor([1.0, 2.0, 3.0]), 1)
+    tensor([3., 1., 2.], dtype=float32)
     """
     if axis is None:
         return reshape(roll(flatten(x), shift, axis=0), x.shape)
@@ -376,6 +406,9 @@ def concat(xs: Sequence[Any], axis: int | None = 0) -> Any:
 
     Shapes: [(*s_i)] -> (sum(prod(s) for s in s_i)) if axis is None;
         [(*s, axis: n_i)] -> (*s, axis: sum(n_i)).
+
+    >>> cr.concat([cr.tensor([1.0, 2.0]), cr.tensor([3.0])])
+    tensor([1., 2., 3.], dtype=float32)
     """
     if not len(xs):
         raise ShapeError("concat needs at least one array")
@@ -388,6 +421,10 @@ def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """The arrays `xs`, all of one shape, joined along a new axis.
 
     Shapes: [(*s)] -> (*s, axis: len(xs)).
+
+    >>> cr.stack([cr.tensor([1.0, 2.0]), cr.tensor([3.0, 4.0])])
+    tensor([[1., 2.],
+            [3., 4.]], dtype=float32)
     """
     if not len(xs):
         raise ShapeError("stack needs at least one array")
@@ -404,6 +441,9 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices of `x` along `axis`, without that axis.
 
     Shapes: (*s, axis: n) -> [(*s)] with len(result) == n.
+
+    >>> cr.unstack(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    (tensor([1., 2.], dtype=float32), tensor([3., 4.], dtype=float32))
     """
     axis = normalize_axis(axis, x.ndim)
     if x.shape[axis] > 1 and may_join(x):
@@ -448,6 +488,9 @@ def split(x: Any, sizes: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
     smaller).
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
+
+    >>> [x.shape for x in cr.split(cr.ones((5, 2)), 2)]
+    [(2, 2), (2, 2), (1, 2)]
     """
     axis = normalize_axis(axis, x.ndim)
     n = x.shape[axis]
@@ -483,6 +526,10 @@ def tile(x: Any, repetitions: Sequence[int]) -> Any:
     """`x` laid out `repetitions[i]` times along axis i, new axes in front as needed.
 
     Shapes: (*s) -> (*t) with prod(t) == prod(s) * prod(repetitions).
+
+    >>> cr.tile(cr.tensor([1.0, 2.0]), (2, 2))
+    tensor([[1., 2., 1., 2.],
+            [1., 2., 1., 2.]], dtype=float32)
     """
     reps = tuple([int(n) for n in repetitions])
     ndim = max(len(reps), x.ndim)

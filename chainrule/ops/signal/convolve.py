@@ -25,6 +25,9 @@ def convolve(a: Any, b: Any, *, mode: Mode = "full") -> Any:
     "full" is all of it, "same" its middle, of the shape of a, "valid" what needs no zeros around
     the larger array, which is larger along every axis. The same holds for each of several axes.
     Real and complex floats, and integers.
+
+    >>> cr.convolve(cr.tensor([1.0, 2.0, 3.0]), cr.tensor([1.0, 1.0]))
+    tensor([1., 3., 5., 3.], dtype=float32)
     """
     cut = _part(a, b, mode)
     if mode == "valid" and any(n < m for n, m in zip(a.shape, b.shape, strict=True)):

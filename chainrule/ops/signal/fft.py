@@ -210,6 +210,9 @@ def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwar
     Shapes: (*s, axis: m) -> (*s, axis: n or m).
     Complex out: complex64 for float32 and complex64, otherwise complex128. `norm` says where the
     factor 1/n goes: "backward" into the inverse, "forward" into this one, "ortho" its root in both.
+
+    >>> cr.fft.fft(cr.tensor([1.0, 0.0, 0.0, 0.0]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     return _transform(x, _one(x, n, axis), norm, back=False)
 
@@ -218,6 +221,9 @@ def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     """The inverse of `fft`.
 
     Shapes: (*s, axis: m) -> (*s, axis: n or m).
+
+    >>> cr.fft.ifft(cr.fft.fft(cr.tensor([1.0, 2.0])))
+    tensor([1.+0.j, 2.+0.j], dtype=complex64)
     """
     return _transform(x, _one(x, n, axis), norm, back=True)
 
@@ -235,6 +241,10 @@ def fftn(
     Shapes: (*r, axes: m) -> (*r, axes: s or m) if axes is not None;
         (*r) -> (*r) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s)).
+
+    >>> cr.fft.fftn(cr.ones((2, 2)))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]], dtype=complex64)
     """
     return _transform(x, _axes(x, s, axes), norm, back=False)
 
@@ -252,6 +262,9 @@ def ifftn(
     Shapes: (*r, axes: m) -> (*r, axes: s or m) if axes is not None;
         (*r) -> (*r) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s)).
+
+    >>> cr.fft.ifftn(cr.fft.fftn(cr.tensor([[1.0, 2.0]])))
+    tensor([[1.+0.j, 2.+0.j]], dtype=complex64)
     """
     return _transform(x, _axes(x, s, axes), norm, back=True)
 
@@ -260,6 +273,9 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     """The first n // 2 + 1 terms of `fft` of real numbers; the others are their conjugates.
 
     Shapes: (*s, axis: m) -> (*s, axis: (n or m) // 2 + 1).
+
+    >>> cr.fft.rfft(cr.tensor([1.0, 0.0, 0.0, 0.0]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     ((a, length),) = _one(x, n, axis)
     return _to_half(_real("rfft", x), a, length, norm, back=False)
@@ -269,6 +285,9 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     """The inverse of `rfft`: real, of length `n` (by default 2 (m - 1) for m terms).
 
     Shapes: (*s, axis: m) -> (*s, axis: n or 2 * (m - 1)).
+
+    >>> cr.fft.irfft(cr.fft.rfft(cr.tensor([1.0, 2.0, 3.0, 4.0])))
+    tensor([1., 2., 3., 4.], dtype=float32)
     """
     ((a, m),) = _one(x, None, axis)
     return _from_half(x, a, 2 * (m - 1) if n is None else n, norm, back=True)
@@ -288,6 +307,9 @@ def rfftn(
           None;
         (*r, m) -> (*r, m // 2 + 1) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s[:-1], s[-1] // 2 + 1)).
+
+    >>> cr.fft.rfftn(cr.ones((4, 6))).shape
+    (4, 4)
     """
     *others, (last, n) = _axes(x, s, axes)
     y = _real("rfftn", x)
@@ -307,6 +329,9 @@ def irfftn(
     Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))) if axes is not None;
         (*r, m) -> (*r, 2 * (m - 1)) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s)).
+
+    >>> cr.fft.irfftn(cr.fft.rfftn(cr.ones((4, 6)))).shape
+    (4, 6)
     """
     *others, (last, m) = _axes(x, s, axes)
     n = 2 * (x.shape[last] - 1) if s is None else m
@@ -317,6 +342,9 @@ def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     """The real `fft` of a signal of which `x` is the first half, the rest its conjugates.
 
     Shapes: (*s, axis: m) -> (*s, axis: n or 2 * (m - 1)).
+
+    >>> cr.fft.hfft(cr.tensor([4.0, 0.0, 0.0]))
+    tensor([4., 4., 4., 4.], dtype=float32)
     """
     ((a, m),) = _one(x, None, axis)
     length = 2 * (m - 1) if n is None else n
@@ -327,6 +355,9 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     """The inverse of `hfft`: the first n // 2 + 1 terms.
 
     Shapes: (*s, axis: m) -> (*s, axis: (n or m) // 2 + 1).
+
+    >>> cr.fft.ihfft(cr.tensor([1.0, 1.0, 1.0, 1.0]))
+    tensor([1.-0.j, 0.-0.j, 0.-0.j], dtype=complex64)
     """
     ((a, length),) = _one(x, n, axis)
     return conj(_to_half(_real("ihfft", x), a, length, norm, back=True))
@@ -345,6 +376,9 @@ def hfftn(
     Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))) if axes is not None;
         (*r, m) -> (*r, 2 * (m - 1)) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s)).
+
+    >>> cr.fft.hfftn(cr.ones((3, 3))).shape
+    (3, 4)
     """
     *others, (last, m) = _axes(x, s, axes)
     n = 2 * (x.shape[last] - 1) if s is None else m
@@ -366,6 +400,9 @@ def ihfftn(
           None;
         (*r, m) -> (*r, m // 2 + 1) if s is None;
         (*r) -> (*(*r[:len(r) - len(s)], *s[:-1], s[-1] // 2 + 1)).
+
+    >>> cr.fft.ihfftn(cr.ones((4, 4))).shape
+    (4, 3)
     """
     *others, (last, n) = _axes(x, s, axes)
     half = conj(_to_half(_real("ihfftn", x), last, n, norm, back=True))

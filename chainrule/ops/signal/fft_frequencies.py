@@ -27,6 +27,9 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None)
     """The frequencies of the terms of `fft` for samples `d` apart: 0, 1, ..., -2, -1 over n d.
 
     Shapes: -> (n).
+
+    >>> cr.fft.fftfreq(4)
+    tensor([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
     """
     _device(device)
     return _frequencies(np.fft.fftfreq(max(n, 1), d), n, dtype)
@@ -36,6 +39,9 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
     """The frequencies of the terms of `rfft` for samples `d` apart: 0, 1, ..., n // 2 over n d.
 
     Shapes: -> (n // 2 + 1).
+
+    >>> cr.fft.rfftfreq(4)
+    tensor([0.  , 0.25, 0.5 ], dtype=float32)
     """
     _device(device)
     return _frequencies(np.fft.rfftfreq(max(n, 1), d), n, dtype)
@@ -51,6 +57,9 @@ def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
     """`x` with the term of frequency 0 moved to the middle of `axes` (all for None).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.fft.fftshift(cr.fft.fftfreq(4))
+    tensor([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
     """
     return _shift(x, axes, back=False)
 
@@ -59,5 +68,8 @@ def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
     """The inverse of `fftshift`.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.fft.ifftshift(cr.tensor([-2.0, -1.0, 0.0, 1.0]))
+    tensor([ 0.,  1., -2., -1.], dtype=float32)
     """
     return _shift(x, axes, back=True)

@@ -15,6 +15,10 @@ def fft2(
     """`fftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: s or m).
+
+    >>> cr.fft.fft2(cr.ones((2, 2)))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]], dtype=complex64)
     """
     return fftn(x, s=s, axes=axes, norm=norm)
 
@@ -26,6 +30,9 @@ def ifft2(
     """`ifftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: s or m).
+
+    >>> cr.fft.ifft2(cr.fft.fft2(cr.tensor([[1.0, 2.0]])))
+    tensor([[1.+0.j, 2.+0.j]], dtype=complex64)
     """
     return ifftn(x, s=s, axes=axes, norm=norm)
 
@@ -37,6 +44,9 @@ def rfft2(
     """`rfftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: (*(s or m)[:-1], (s or m)[-1] // 2 + 1)).
+
+    >>> cr.fft.rfft2(cr.ones((4, 6))).shape
+    (4, 4)
     """
     return rfftn(x, s=s, axes=axes, norm=norm)
 
@@ -48,6 +58,9 @@ def irfft2(
     """`irfftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))).
+
+    >>> cr.fft.irfft2(cr.fft.rfft2(cr.ones((4, 6)))).shape
+    (4, 6)
     """
     return irfftn(x, s=s, axes=axes, norm=norm)
 
@@ -59,6 +72,9 @@ def hfft2(
     """`hfftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))).
+
+    >>> cr.fft.hfft2(cr.ones((3, 3))).shape
+    (3, 4)
     """
     return hfftn(x, s=s, axes=axes, norm=norm)
 
@@ -70,5 +86,8 @@ def ihfft2(
     """`ihfftn` along two axes.
 
     Shapes: (*r, axes: m) -> (*r, axes: (*(s or m)[:-1], (s or m)[-1] // 2 + 1)).
+
+    >>> cr.fft.ihfft2(cr.ones((4, 4))).shape
+    (4, 3)
     """
     return ihfftn(x, s=s, axes=axes, norm=norm)

@@ -84,6 +84,9 @@ def stft(
     hop, and the signal is continued by `pad_mode` at both ends. `normalized` divides by the root of
     n_fft. Of a real signal and window the n_fft // 2 + 1 frequencies that are not repeated, unless
     `onesided` is False. With `return_complex` False real and imaginary parts lie along a new axis.
+
+    >>> cr.stft(cr.ones(16), 8, window=cr.hann_window(8), return_complex=True).shape
+    (5, 9)
     """
     frames = _Frames.of("stft", n_fft, hop_length, win_length)
     if x.ndim not in (1, 2):
@@ -121,6 +124,11 @@ def istft(
     Frames are multiplied with the window and added where they overlap. The result is divided by the
     sum of the squared windows, which must not be 0. Griffin & Lim 1984,
     doi:10.1109/TASSP.1984.1164317.
+
+    >>> x, w = cr.arange(16.0), cr.hann_window(8)
+    >>> y = cr.stft(x, 8, window=w, return_complex=True)
+    >>> cr.allclose(cr.istft(y, 8, window=w), x, atol=1e-4)
+    True
     """
     frames = _Frames.of("istft", n_fft, hop_length, win_length)
     half = n_fft // 2 + 1 == x.shape[-2] if onesided is None and x.ndim > 1 else bool(onesided)

@@ -33,6 +33,9 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None)
     """(1 - cos 2 pi t) / 2.
 
     Shapes: -> (window_length).
+
+    >>> cr.hann_window(4)
+    tensor([0. , 0.5, 1. , 0.5], dtype=float32)
     """
     return _window("hann_window", window_length, periodic, dtype, lambda t: np.sin(np.pi * t) ** 2)
 
@@ -48,6 +51,9 @@ def hamming_window(
     """alpha - beta cos 2 pi t.
 
     Shapes: -> (window_length).
+
+    >>> cr.hamming_window(3, periodic=False)
+    tensor([0.08, 1.  , 0.08], dtype=float32)
     """
 
     def f(t: Any) -> Any:
@@ -60,6 +66,9 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     """0.42 - 0.5 cos 2 pi t + 0.08 cos 4 pi t.
 
     Shapes: -> (window_length).
+
+    >>> cr.blackman_window(3, periodic=False).shape
+    (3,)
     """
 
     def f(t: Any) -> Any:
@@ -72,6 +81,9 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     """1 - |2 t - 1|: a triangle.
 
     Shapes: -> (window_length).
+
+    >>> cr.bartlett_window(4)
+    tensor([0. , 0.5, 1. , 0.5], dtype=float32)
     """
 
     def f(t: Any) -> Any:
@@ -86,6 +98,9 @@ def kaiser_window(
     """I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta), with the modified Bessel function I0.
 
     Shapes: -> (window_length).
+
+    >>> cr.kaiser_window(3, periodic=False, beta=0.0)
+    tensor([1., 1., 1.], dtype=float32)
     """
 
     def f(t: Any) -> Any:

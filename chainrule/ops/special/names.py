@@ -13,6 +13,9 @@ def expit(x: Any) -> Any:
     """SciPy's name for `sigmoid`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.expit(cr.tensor([0.0, 1.0]))
+    tensor([0.5      , 0.7310586], dtype=float32)
     """
     return ew.sigmoid(x)
 
@@ -21,6 +24,9 @@ def psi(x: Any) -> Any:
     """SciPy's and PyTorch's name for `digamma`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.psi(cr.tensor([1.0, 2.0]))
+    tensor([-0.5772157 ,  0.42278433], dtype=float32)
     """
     return special.digamma(x)
 
@@ -29,6 +35,9 @@ def gammaln(x: Any) -> Any:
     """SciPy's and PyTorch's name for `lgamma`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.gammaln(cr.tensor([1.0, 5.0]))
+    tensor([0.       , 3.1780539], dtype=float32)
     """
     return special.lgamma(x)
 
@@ -37,6 +46,9 @@ def modified_bessel_i0(x: Any) -> Any:
     """PyTorch's name for `i0`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.modified_bessel_i0(cr.tensor([0.0, 1.0]))
+    tensor([1.       , 1.2660658], dtype=float32)
     """
     return bessel.i0(x)
 
@@ -45,6 +57,9 @@ def modified_bessel_i1(x: Any) -> Any:
     """PyTorch's name for `i1`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.modified_bessel_i1(cr.tensor([0.0, 1.0]))
+    tensor([0.       , 0.5651591], dtype=float32)
     """
     return bessel.i1(x)
 
@@ -53,6 +68,9 @@ def spherical_bessel_j0(x: Any) -> Any:
     """sin(x) / x, 1 at 0. DLMF 10.49.3.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.spherical_bessel_j0(cr.tensor([0.0, 1.0]))
+    tensor([1.        , 0.84147096], dtype=float32)
     """
     return bessel.spherical_jn(0, x)
 
@@ -61,6 +79,9 @@ def bessel_j0(x: Any) -> Any:
     """PyTorch's name for `j0`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.bessel_j0(cr.tensor([0.0, 1.0]))
+    tensor([1.       , 0.7651977], dtype=float32)
     """
     return bessel.j0(x)
 
@@ -69,6 +90,9 @@ def bessel_j1(x: Any) -> Any:
     """PyTorch's name for `j1`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.bessel_j1(cr.tensor([0.0, 1.0]))
+    tensor([0.        , 0.44005057], dtype=float32)
     """
     return bessel.j1(x)
 
@@ -77,6 +101,9 @@ def bessel_y0(x: Any) -> Any:
     """PyTorch's name for `y0`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.bessel_y0(cr.tensor([1.0, 2.0]))
+    tensor([0.08825696, 0.5103757 ], dtype=float32)
     """
     return bessel.y0(x)
 
@@ -85,6 +112,9 @@ def bessel_y1(x: Any) -> Any:
     """PyTorch's name for `y1`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.bessel_y1(cr.tensor([1.0, 2.0]))
+    tensor([-0.7812128 , -0.10703243], dtype=float32)
     """
     return bessel.y1(x)
 
@@ -93,6 +123,9 @@ def modified_bessel_k0(x: Any) -> Any:
     """PyTorch's name for `k0`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.modified_bessel_k0(cr.tensor([1.0, 2.0]))
+    tensor([0.42102444, 0.11389387], dtype=float32)
     """
     return bessel.k0(x)
 
@@ -101,6 +134,9 @@ def modified_bessel_k1(x: Any) -> Any:
     """PyTorch's name for `k1`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.modified_bessel_k1(cr.tensor([1.0, 2.0]))
+    tensor([0.60190725, 0.13986588], dtype=float32)
     """
     return bessel.k1(x)
 
@@ -109,6 +145,9 @@ def scaled_modified_bessel_k0(x: Any) -> Any:
     """PyTorch's name for `k0e`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.scaled_modified_bessel_k0(cr.tensor([1.0, 2.0]))
+    tensor([1.1444631 , 0.84156823], dtype=float32)
     """
     return bessel.k0e(x)
 
@@ -117,5 +156,8 @@ def scaled_modified_bessel_k1(x: Any) -> Any:
     """PyTorch's name for `k1e`.
 
     Shapes: (...) -> (...).
+
+    >>> cr.special.scaled_modified_bessel_k1(cr.tensor([1.0, 2.0]))
+    tensor([1.6361535, 1.0334768], dtype=float32)
     """
     return bessel.k1e(x)

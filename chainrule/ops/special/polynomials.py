@@ -66,6 +66,9 @@ def chebyshev_polynomial_t(x: Any, n: int) -> Any:
     """T_n(x): cos(n acos x).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.chebyshev_polynomial_t(cr.tensor([0.5, 2.0]), 2)
+    tensor([-0.5,  7. ], dtype=float32)
     """
     return _T.of("chebyshev_polynomial_t", x, n)
 
@@ -74,6 +77,9 @@ def chebyshev_polynomial_u(x: Any, n: int) -> Any:
     """U_n(x), of the second kind.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.chebyshev_polynomial_u(cr.tensor([0.5, 2.0]), 2)
+    tensor([ 0., 15.], dtype=float32)
     """
     return _U.of("chebyshev_polynomial_u", x, n)
 
@@ -82,6 +88,9 @@ def chebyshev_polynomial_v(x: Any, n: int) -> Any:
     """V_n(x), of the third kind.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.chebyshev_polynomial_v(cr.tensor([0.5, 2.0]), 2)
+    tensor([-1., 11.], dtype=float32)
     """
     return _V.of("chebyshev_polynomial_v", x, n)
 
@@ -90,6 +99,9 @@ def chebyshev_polynomial_w(x: Any, n: int) -> Any:
     """W_n(x), of the fourth kind.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.chebyshev_polynomial_w(cr.tensor([0.5, 2.0]), 2)
+    tensor([ 1., 19.], dtype=float32)
     """
     return _W.of("chebyshev_polynomial_w", x, n)
 
@@ -98,6 +110,9 @@ def shifted_chebyshev_polynomial_t(x: Any, n: int) -> Any:
     """T_n(2 x - 1).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.shifted_chebyshev_polynomial_t(cr.tensor([0.5, 1.0]), 2)
+    tensor([-1.,  1.], dtype=float32)
     """
     return _SHIFTED_T.of("shifted_chebyshev_polynomial_t", x, n)
 
@@ -106,6 +121,9 @@ def shifted_chebyshev_polynomial_u(x: Any, n: int) -> Any:
     """U_n(2 x - 1).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.shifted_chebyshev_polynomial_u(cr.tensor([0.5, 1.0]), 2)
+    tensor([-1.,  3.], dtype=float32)
     """
     return _SHIFTED_U.of("shifted_chebyshev_polynomial_u", x, n)
 
@@ -114,6 +132,9 @@ def shifted_chebyshev_polynomial_v(x: Any, n: int) -> Any:
     """V_n(2 x - 1).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.shifted_chebyshev_polynomial_v(cr.tensor([0.5, 1.0]), 2)
+    tensor([-1.,  1.], dtype=float32)
     """
     return _SHIFTED_V.of("shifted_chebyshev_polynomial_v", x, n)
 
@@ -122,6 +143,9 @@ def shifted_chebyshev_polynomial_w(x: Any, n: int) -> Any:
     """W_n(2 x - 1).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.shifted_chebyshev_polynomial_w(cr.tensor([0.5, 1.0]), 2)
+    tensor([-1.,  5.], dtype=float32)
     """
     return _SHIFTED_W.of("shifted_chebyshev_polynomial_w", x, n)
 
@@ -130,6 +154,9 @@ def hermite_polynomial_h(x: Any, n: int) -> Any:
     """H_n(x), orthogonal by e^(-x^2).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.hermite_polynomial_h(cr.tensor([0.5, 2.0]), 2)
+    tensor([-1., 14.], dtype=float32)
     """
     return _H.of("hermite_polynomial_h", x, n)
 
@@ -138,6 +165,9 @@ def hermite_polynomial_he(x: Any, n: int) -> Any:
     """He_n(x), orthogonal by e^(-x^2 / 2).
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.hermite_polynomial_he(cr.tensor([0.5, 2.0]), 2)
+    tensor([-0.75,  3.  ], dtype=float32)
     """
     return _HE.of("hermite_polynomial_he", x, n)
 
@@ -146,6 +176,9 @@ def laguerre_polynomial_l(x: Any, n: int) -> Any:
     """L_n(x), orthogonal by e^-x from 0 on.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.laguerre_polynomial_l(cr.tensor([0.5, 2.0]), 2)
+    tensor([ 0.125, -1.   ], dtype=float32)
     """
     return _L.of("laguerre_polynomial_l", x, n)
 
@@ -154,5 +187,8 @@ def legendre_polynomial_p(x: Any, n: int) -> Any:
     """P_n(x), orthogonal between -1 and 1.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.special.legendre_polynomial_p(cr.tensor([0.5, 2.0]), 2)
+    tensor([-0.125,  5.5  ], dtype=float32)
     """
     return _P.of("legendre_polynomial_p", x, n)

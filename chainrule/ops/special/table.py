@@ -81,7 +81,7 @@ def sinc(x: Any) -> Any:
     Shapes: (*s) -> (*s).
 
     >>> import numpy as np
-    >>> sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
+    >>> cr.sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
     [1.0, 0.6366, 0.0]
     """
     return spherical_jn(0, x * math.pi)
@@ -96,6 +96,9 @@ def multigammaln(x: Any, p: int) -> Any:
 
     Shapes: (*s) -> (*s).
     DLMF 35.3.4: p (p - 1) / 4 log(pi) + the sum of lgamma(x - i / 2) over i < p.
+
+    >>> cr.multigammaln(cr.tensor([3.0]), 2)
+    tensor([1.550195], dtype=float32)
     """
     if not 1 <= p <= _MOST_TERMS:
         raise ConfigError(
@@ -109,6 +112,9 @@ def logaddexp2(a: Any, b: Any) -> Any:
     """log2(2**a + 2**b) without overflow; shapes broadcast.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.logaddexp2(cr.tensor([3.0]), cr.tensor([3.0]))
+    tensor([4.], dtype=float32)
     """
     return ew.logaddexp(a * ew.LN_2, b * ew.LN_2) / ew.LN_2
 
@@ -117,6 +123,9 @@ def ldexp(a: Any, b: Any) -> Any:
     """a times 2 to the power of b; shapes broadcast.
 
     Shapes: (...), (...) -> (...).
+
+    >>> cr.ldexp(cr.tensor([1.5]), cr.tensor([3]))
+    tensor([12.], dtype=float64)
     """
     return a * exp2(b)
 
@@ -125,6 +134,9 @@ def frac(x: Any) -> Any:
     """The part of `x` behind the point, with the sign of `x`; any shape.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.frac(cr.tensor([1.5, -1.5]))
+    tensor([ 0.5, -0.5], dtype=float32)
     """
     return x - ew.trunc(x)
 
@@ -133,6 +145,9 @@ def deg2rad(x: Any) -> Any:
     """Degrees as radians; any shape.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.deg2rad(cr.tensor([180.0]))
+    tensor([3.1415927], dtype=float32)
     """
     return x * (math.pi / 180)
 
@@ -141,6 +156,9 @@ def rad2deg(x: Any) -> Any:
     """Radians as degrees; any shape.
 
     Shapes: (*s) -> (*s).
+
+    >>> cr.rad2deg(cr.tensor([cr.pi]))
+    tensor([180.], dtype=float32)
     """
     return x * (180 / math.pi)
 
@@ -152,6 +170,9 @@ def nan_to_num(
 
     Shapes: (*s) -> (*s).
     Any shape. What is replaced has gradient 0.
+
+    >>> cr.nan_to_num(cr.tensor([1.0, float("nan")]), nan=0.0)
+    tensor([1., 0.], dtype=float32)
     """
     if x.dtype.kind == "c":  # each part by itself
         parts = [nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))]
@@ -166,6 +187,9 @@ def lerp(a: Any, b: Any, weight: Any) -> Any:
     """a + weight (b - a), exact at weight 0 and 1; shapes broadcast.
 
     Shapes: (...), (...), (...) -> (...).
+
+    >>> cr.lerp(cr.tensor([0.0]), cr.tensor([10.0]), 0.25)
+    tensor([2.5], dtype=float32)
     """
     gap = b - a
     return where(ew.abs(weight) < 0.5, a + weight * gap, b - gap * (1 - weight))

@@ -29,6 +29,9 @@ def _adaptive_avg_pool_of(ndim: int):
         """The means of x over a grid of `output_size` cells; None keeps an axis's own size.
 
         Shapes: (N, C, *s) -> (N, C, *[at(output_size or [0], i) or n for i, n in enumerate(s)]).
+
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2).shape
+        (1, 3, {2s})
         """
         return _means(x, _grid("adaptive_avg_pool", x, output_size, ndim))
 
@@ -54,6 +57,9 @@ def _adaptive_max_pool_of(ndim: int):
             (N, C, *s) -> (N, C, *[at(output_size or [0], i) or n for i, n in enumerate(s)]).
         The gradient goes to the first of equals. With `return_indices` there are also the places of
         the maxima in each flattened size, for `max_unpool`.
+
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2).shape
+        (1, 3, {2s})
         """
         grid = _grid("adaptive_max_pool", x, output_size, ndim)
         sizes = tuple(x.shape[2:])

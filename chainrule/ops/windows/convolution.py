@@ -96,6 +96,9 @@ def _conv_of(ndim: int):
         As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (needs stride 1;
         of an odd number one more after). Each group of channels out sees one group of channels in.
         A size is one number for all axes, or one for each.
+
+        >>> nn.functional.{name}(cr.ones((1, 2, {6s})), cr.ones((4, 2, {3s}))).shape
+        (1, 4, {4s})
         """
         return _conv(ndim, x, weight, bias, stride, padding, dilation, groups)
 
@@ -138,6 +141,9 @@ def _conv_transpose_of(ndim: int):
         Shapes: (N, C, *s), (C, O, *k), (O * groups) -> (N, O * groups, *[
               (n - 1) * at(stride, i) - 2 * at(padding, i) + at(dilation, i) * (k[i] - 1)
               + at(output_padding, i) + 1 for i, n in enumerate(s)]).
+
+        >>> nn.functional.{name}(cr.ones((1, 2, {4s})), cr.ones((2, 3, {3s}))).shape
+        (1, 3, {6s})
         """
         options = {"stride": stride, "padding": padding, "dilation": dilation}
         options["output_padding"] = output_padding
@@ -159,6 +165,9 @@ def unfold(
 
     Shapes: (N, C, *s) -> (N, C * prod(at(kernel, i) for i in range(len(s))), L).
     Kernel places within each channel, and the L places of the window, in row-major order.
+
+    >>> nn.functional.unfold(cr.ones((1, 2, 3, 3)), 2).shape
+    (1, 8, 4)
     """
     if x.ndim < 3:
         raise ShapeError(f"unfold: x is (N, C, ...) with at least 3 axes, not {tuple(x.shape)}")
@@ -179,6 +188,11 @@ def fold(
 
     Shapes: (N, K, L) -> (N, C, H, W).
     `output_size` (H, W) is the size of the image; K is C times the number of kernel places.
+
+    >>> nn.functional.fold(cr.ones((1, 4, 4)), (3, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]], dtype=float32)
     """
     size, k = sizes_of("fold", "output_size", output_size, 2), sizes_of("fold", "kernel", kernel, 2)
     image = Spec((1, 1, *size), np.dtype(np.float32))

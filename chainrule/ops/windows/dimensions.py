@@ -1,10 +1,12 @@
 """Functions and classes for one, two and three axes, written once: their number is a parameter.
 
-In a docstring `{n}` stands for the number, `{size}`, `{out}` and `{kernel}` for a letter per axis.
+In a docstring `{n}` stands for the number, `{size}`, `{out}` and `{kernel}` for a letter per axis,
+`{name}` for the function and `{6s}` for a 6 per axis (two for `ANY`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from inspect import cleandoc
 from types import FunctionType
@@ -27,7 +29,7 @@ def by_dimension(
 def _called(name: str, f: _F, n: int) -> _F:
     function = cast(FunctionType, f)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = spelled(function.__doc__ or "", n)
+    function.__doc__ = spelled(function.__doc__ or "", n).replace("{name}", name)
     # each has its code to itself: profilers tell functions apart by it
     function.__code__ = function.__code__.replace(co_name=name, co_qualname=name)
     return f
@@ -38,6 +40,7 @@ def spelled(doc: str, n: int) -> str:
     doc = cleandoc(doc)
     for word, letters in {"size": "DHW"[3 - n :], "out": "PQR"[:n], "kernel": "IJK"[:n]}.items():
         doc = doc.replace(f"{{{word}}}", ", ".join(letters) if n else f"*{word[0]}")
+    doc = re.sub(r"\{(\d+)s\}", lambda digits: ", ".join([digits[1]] * (n or 2)), doc)
     return doc.replace("{n}", str(n) if n else "any number of")
 
 

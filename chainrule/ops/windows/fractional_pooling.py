@@ -42,6 +42,10 @@ def _fractional_max_pool_of(ndim: int):
         in PyTorch (the last axis first, in 3 dimensions the first one first); they are drawn unless
         they are given. With `return_indices` there are also the places of the maxima in each
         flattened size, for `max_unpool`.
+
+        >>> g = cr.Generator(0)
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2, output_size=4, generator=g).shape
+        (1, 3, {4s})
         """
         what = f"fractional_max_pool{ndim}d"
         check_axes(what, x, ndim)

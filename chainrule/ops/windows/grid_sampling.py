@@ -44,6 +44,9 @@ def grid_sample(
     "nearest" takes one (a half goes to the even place; the grid has gradient 0), "bicubic" (2 axes)
     is a cubic through four of them along each axis. Beyond the edge lie zeros, the nearest element
     ("border"), or the image, reflected. Jaderberg et al. 2015, arXiv:1506.02025, section 3.3.
+
+    >>> nn.functional.grid_sample(cr.ones((1, 2, 4, 4)), cr.zeros((1, 3, 5, 2))).shape
+    (1, 2, 3, 5)
     """
     align_corners = bool(align_corners)
     k = x.ndim - 2
@@ -149,6 +152,10 @@ def affine_grid(theta: Any, size: Sequence[int], *, align_corners: bool | None =
     """For `grid_sample`: the places theta @ (coordinates, 1) of images (N, C, *s), as in PyTorch.
 
     Shapes: theta (N, k, k + 1) -> (*t, k) with len(t) == k + 1.
+
+    >>> theta = cr.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> nn.functional.affine_grid(theta, (1, 3, 4, 5)).shape
+    (1, 4, 5, 2)
     """
     sizes = [int(n) for n in size]
     k = len(sizes) - 2

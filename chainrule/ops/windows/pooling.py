@@ -211,6 +211,9 @@ def _max_pool_of(ndim: int):
         The gradient goes to the first maximum of a window, in row-major order. Padding is never the
         maximum; NaN is. With `ceil_mode` the last windows may end behind the array.
         `return_indices` adds where the maxima stand in each flattened size, for `max_unpool`.
+
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2).shape
+        (1, 3, {3s})
         """
         what = f"max_pool{ndim}d"
         windows = _windows(what, ndim, x, kernel, stride, padding, dilation, ceil_mode)
@@ -238,6 +241,9 @@ def _avg_pool_of(ndim: int):
         Zeros of the padding count as elements unless `count_include_pad` is False. With `ceil_mode`
         the last windows may end behind the padding, where nothing counts. `divisor_override` stands
         in place of their number.
+
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2).shape
+        (1, 3, {3s})
         """
         windows = _windows(f"avg_pool{ndim}d", ndim, x, kernel, stride, padding, 1, ceil_mode)
         return _avg_pool(x, windows, padding, count_include_pad, divisor_override)

@@ -43,6 +43,9 @@ def interpolate(
     i (n - 1) / (m - 1), so that first and last elements stay. "bicubic" (4 axes): a cubic through
     the four nearest elements. "area": means of cells, as `adaptive_avg_pool`. A scale factor stands
     for m / n. Real or complex floats, the same dtype out.
+
+    >>> nn.functional.interpolate(cr.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]], dtype=float32)
     """
     n = x.ndim - 2
     if mode not in _AXES or n < 1 or _AXES[mode] not in (None, n):

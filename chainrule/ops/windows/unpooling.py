@@ -39,6 +39,10 @@ def _max_unpool_of(ndim: int):
               for i, n in enumerate(t)]).
         The size is the smallest that pools to that of x, unless `output_size` says which. Zeiler &
         Fergus 2014, arXiv:1311.2901, section 2.1.
+
+        >>> x, at = nn.functional.adaptive_max_pool(cr.ones((1, 3, {6s})), 3, return_indices=True)
+        >>> nn.functional.{name}(x, at, 2).shape
+        (1, 3, {6s})
         """
         check_axes("max_unpool", x, ndim)
         if tuple(indices.shape) != tuple(x.shape) or indices.dtype.kind not in "iu":
@@ -101,6 +105,9 @@ def _lp_pool_of(ndim: int):
         As in PyTorch x itself is raised to the power, not its absolute value, so a negative sum
         gives NaN. The order inf gives the largest absolute value. Where the sum is 0 the gradient
         is 0.
+
+        >>> nn.functional.{name}(cr.ones((1, 3, {6s})), 2, 2).shape
+        (1, 3, {3s})
         """
         check_axes("lp_pool", x, ndim)
         n = x.ndim - 2

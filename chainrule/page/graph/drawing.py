@@ -22,6 +22,11 @@ class Drawing:
     """A picture, the direction in which its values flow, and whether edges show the gradient.
 
     Printing one shows its text; a notebook shows its SVG.
+
+    >>> a = cr.tensor(2.0, requires_grad=True)
+    >>> drawing = cr.show.graph(a * a)
+    >>> drawing.dot()[:7], drawing.svg()[:4]
+    ('digraph', '<svg')
     """
 
     picture: Picture

@@ -25,6 +25,10 @@ class Report:
         what: What was verified, as the user called it: "Attention", "train.py".
         findings: What was found, in order.
         ledger: What was looked at, and what was not.
+
+    >>> report = cr.verify.check(lambda x: x * x, np.ones(2))
+    >>> report.ok, report.findings
+    (True, ())
     """
 
     def __init__(self, what: str, findings: Sequence[Finding], ledger: Ledger) -> None:
