@@ -91,9 +91,6 @@ def _batched(ndim: int, f: Any) -> Any:
 
 def _conv(f: Any, *names: str) -> Any:
     def call(x: Any, weight: Any, bias: Any = None, *rest: Any, **options: Any) -> Any:
-        extra, stride = (np.atleast_1d(options.get(n, 1)) for n in ("output_padding", "stride"))
-        if "output_padding" in options and (extra >= stride).any():
-            raise Unlike("output_padding beyond the stride")
         return f(x, weight, bias, **dict(zip(names, rest, strict=False)), **options)
 
     return call

@@ -79,6 +79,8 @@ PAIRS = [
             {},
             {"stride": 2, "padding": 1, "output_padding": 1},
             {"dilation": 2, "groups": 2},
+            {"stride": 2, "dilation": 5, "padding": 2, "output_padding": 3},
+            {"dilation": 3, "output_padding": 2},
         )
     ],
     *map(_unfolded, [{}, {"stride": 2, "padding": 1, "dilation": (1, 2)}]),
@@ -163,8 +165,8 @@ def test_messages_name_the_shapes() -> None:
         conv.conv2d(x, generic(8, 4, 3, 2), stride=0)
     with pytest.raises(ShapeError, match=r"a bias has shape \(8,\), not \(3,\)"):
         conv.conv2d(x, generic(8, 4, 3, 2), generic(3))
-    with pytest.raises(ConfigError, match="output_padding"):
-        conv.conv_transpose2d(x, generic(4, 2, 3, 3), output_padding=1)
+    with pytest.raises(ConfigError, match=r"smaller than stride .* or dilation"):
+        conv.conv_transpose2d(x, generic(4, 2, 3, 3), dilation=(1, 3), output_padding=(1, 2))
 
 
 @pytest.mark.parametrize("examples", [1, 2, 5])

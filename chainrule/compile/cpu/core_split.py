@@ -89,16 +89,22 @@ def _parallelize(s: Stmt, around: int) -> Split | None:
     match s:
         case For() if s.upto is not None:
             return None
-        case For() if s.mode == "serial" and not is_transposed_copy(s):
-            return _parallelize_nest(s, around)
-        case For() if s.mode == "lanes" or is_transposed_copy(s):
+        case For() if s.mode == "lanes" or _in_squares(s):
             return _blocks(s, s.var, around)
+        case For() if s.mode == "serial":
+            return _parallelize_nest(s, around)
         case Product() if s.prefetch is None:
             return _blocks(s, max((s.i, s.j), key=lambda v: typical(v.extent)), around)
         case Gemm():
             return _gemm(s, around)
         case _:
             return None
+
+
+def _in_squares(s: For) -> bool:
+    """Whether it is a transposed copy whose rows are shared out in blocks. Of a size that is not
+    known each row is one."""
+    return is_transposed_copy(s) and isinstance(s.var.extent, int)
 
 
 def _parallelize_nest(s: For, around: int) -> Split | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.compile.loops.accesses import writes_of
-from chainrule.compile.loops.expressions import Buffer, Expr, operands_of, within
+from chainrule.compile.loops.expressions import Buffer, Expr, Var, operands_of, within
 from chainrule.compile.loops.statements import (
     For,
     Into,
@@ -46,6 +46,25 @@ def compute_invariants(e: Emitter, s: For | Product) -> None:
         for x in _invariant(e, value, bound, written, seen):
             if runs or all(map(_is_there, within(x))):
                 e.value(x)
+
+
+def indices_constant_along(e: Emitter, s: Product, ks: Sequence[Var]) -> list[Expr]:
+    """The indices that `s.left` takes from memory and that are the same for all values of `ks`.
+    Where there are no such values they are read nevertheless, so they must be there."""
+    written = {b for x in statements(s.body) for b in writes_of(x)}
+    sizes = {name for v in ks if not isinstance(v.extent, int) for name in v.extent.symbols}
+    found = _invariant(e, s.left, {*ks, s.j, s.acc}, written, set())
+    whole = [x for x in found if x.dtype.kind in "iu"]
+    return [x for x in whole if all(_is_there_without(y, sizes) for y in within(x))]
+
+
+def _is_there_without(x: Expr, symbols: set[str]) -> bool:
+    """Whether it can be read whatever these sizes are."""
+    if x.kind != "load":
+        return True
+    buffer, _, when = x.of
+    size = buffer.size
+    return when is None and (isinstance(size, int) or symbols.isdisjoint(size.symbols))
 
 
 def _values(body: Sequence[Stmt], runs: bool) -> Iterator[tuple[Expr, bool]]:

@@ -10,19 +10,30 @@ Notation: m n k as in (m, k) @ (k, n); MR NB W as above.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 from llvmlite import ir
 
 from chainrule.compile.graph.sizes import typical
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import prefetch
+from chainrule.compile.llvm.invariants import indices_constant_along
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops.accesses import accesses
-from chainrule.compile.loops.expressions import Var
+from chainrule.compile.loops.expressions import Expr, Var
 from chainrule.compile.loops.statements import Product
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The number of a row, and the indices that are read once for it."""
+
+    number: Value
+    indices: Sequence[tuple[Expr, Value]] = ()
 
 
 def product(e: Emitter, s: Product) -> None:
@@ -114,7 +125,7 @@ def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value])
     slots = [[e.slot(zero.type) for _ in panel] for _ in rows]
     for slot in [x for line in slots for x in line]:
         b.store(zero, slot)
-    _sums(e, s, panel, rows, slots)
+    _sums(e, s, panel, _rows(e, s, [Row(n) for n in rows], s.k), slots)
     for row, line in zip(rows, slots, strict=True):
         for lanes, slot in zip(panel, line, strict=True):
             with e.fresh():
@@ -125,11 +136,30 @@ def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value])
                 e.lanes = None
 
 
+def _rows(e: Emitter, s: Product, rows: Sequence[Row], ks: Sequence[Var]) -> list[Row]:
+    """The rows with the indices that are the same for all values of `ks`."""
+    found = indices_constant_along(e, s, ks)
+    return [replace(row, indices=_indices(e, s, row, found)) for row in rows] if found else [*rows]
+
+
+def _indices(e: Emitter, s: Product, row: Row, found: Sequence[Expr]) -> list[tuple[Expr, Value]]:
+    with e.fresh():
+        _begin_row(e, s, row)
+        return [*row.indices, *[(x, e.value(x)) for x in found]]
+
+
+def _begin_row(e: Emitter, s: Product, row: Row) -> None:
+    """What comes next is computed for that row."""
+    e.vars[s.i] = row.number
+    for x, value in row.indices:
+        e.known.keep(x, value)
+
+
 def _sums(
     e: Emitter,
     s: Product,
     panel: Sequence[Lanes],
-    rows: Sequence[Value],
+    rows: Sequence[Row],
     slots: Sequence[Sequence[Any]],
 ) -> None:
     """All terms; in steps, at whose beginnings memory is asked for, if there is any."""
@@ -142,7 +172,7 @@ def _sums(
     each, left = divmod(k.extent, steps)
     size = ir.Constant(I64, each)
     with e.counting(ir.Constant(I64, steps * each), each) as start:
-        prefetch.ask(e, s, panel, rows, (start, each))
+        prefetch.ask(e, s, panel, [row.number for row in rows], (start, each))
         with e.counting(size, 1) as term:
             e.vars[k] = e.b.add(start, term)
             _along_k(e, s, [], panel, rows, slots)
@@ -157,13 +187,14 @@ def _along_k(
     s: Product,
     ks: list[Var],
     panel: Sequence[Lanes],
-    rows: Sequence[Value],
+    rows: Sequence[Row],
     slots: Sequence[Sequence[Any]],
 ) -> None:
     if ks:
         with e.counting(e.extent(ks[0].extent), 1) as k:
             e.vars[ks[0]] = k
-            _along_k(e, s, ks[1:], panel, rows, slots)
+            here = _rows(e, s, rows, ks[1:]) if ks[1:] else rows
+            _along_k(e, s, ks[1:], panel, here, slots)
         return
     b = e.b
     right: list[Value] = []
@@ -174,7 +205,7 @@ def _along_k(
             e.lanes = None
     for row, line in zip(rows, slots, strict=True):
         with e.fresh():
-            e.vars[s.i] = row
+            _begin_row(e, s, row)
             left = e.derived.splat(e.value(s.left), panel[0].width)
         for r, slot in zip(right, line, strict=True):
             b.store(multiply_add(e, left, r, b.load(slot, typ=slot.allocated_type)), slot)

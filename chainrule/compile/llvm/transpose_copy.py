@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
 from chainrule.compile.loops.transposed_copy import SIDE
@@ -25,33 +25,57 @@ def transpose(e: Emitter, s: loops.For) -> None:
     inner: Any = s.body[0]
     store: Any = inner.body[0]
     i, j = cast(Any, s.var), inner.var
-    m, n = int(i.extent), int(j.extent)
-    rows, cols = m // SIDE * SIDE, n // SIDE * SIDE
-    pairs = rows - rows % (2 * SIDE)
-    for start, end, step in ((0, pairs, 2 * SIDE), (pairs, rows, SIDE)):
-        if start == end:
+    m, n, zero = e.extent(i.extent), e.extent(j.extent), ir.Constant(I64, 0)
+    rows, cols, pairs = _whole(e, m, SIDE), _whole(e, n, SIDE), _whole(e, m, 2 * SIDE)
+    for start, end, step in ((zero, pairs, 2 * SIDE), (pairs, rows, SIDE)):
+        if _is_empty(start, end):
             continue
         with (
-            e.counting(ir.Constant(I64, end - start), step, e.takes([inner]) * step) as a,
-            e.counting(ir.Constant(I64, cols), SIDE) as b,
+            e.counting(_less(e, end, start), step, e.takes([inner]) * step) as a,
+            e.counting(cols, SIDE) as b,
             e.counting(ir.Constant(I64, step), SIDE) as c,  # the same lines of memory
         ):
-            _square(e, store, (i, e.derived.plus(e.b.add(a, c), start)), (j, b))
-    _rest(e, inner.body, (i, 0, m), (j, cols, n))
-    _rest(e, inner.body, (i, rows, m), (j, 0, cols))
+            _square(e, store, (i, _plus(e, e.b.add(a, c), start)), (j, b))
+    _rest(e, inner.body, (i, zero, m), (j, cols, n))
+    _rest(e, inner.body, (i, rows, m), (j, zero, cols))
 
 
-def _rest(e: Emitter, body: Any, *ranges: tuple[Var, int, Any]) -> None:
+def _whole(e: Emitter, n: Value, step: int) -> Value:
+    """The largest multiple of a power of two that is not above `n`."""
+    if isinstance(n, ir.Constant):
+        return ir.Constant(I64, n.constant & -step)
+    return e.b.and_(n, ir.Constant(I64, -step))
+
+
+def _is_empty(start: Value, end: Value) -> bool:
+    """Whether there is known to be nothing in between."""
+    known = isinstance(start, ir.Constant) and isinstance(end, ir.Constant)
+    return start is end or (known and start.constant == end.constant)
+
+
+def _less(e: Emitter, end: Value, start: Value) -> Value:
+    if isinstance(start, ir.Constant) and isinstance(end, ir.Constant):
+        return ir.Constant(I64, end.constant - start.constant)
+    return e.b.sub(end, start, flags=("nsw",))
+
+
+def _plus(e: Emitter, n: Value, start: Value) -> Value:
+    if isinstance(start, ir.Constant):
+        return e.derived.plus(n, start.constant)
+    return e.b.add(n, start, flags=("nsw",))
+
+
+def _rest(e: Emitter, body: Any, *ranges: tuple[Var, Value, Value]) -> None:
     """What is left at the edges, number by number."""
     if not ranges:
         with e.fresh():
             e.run(body)
         return
     (var, start, end), *others = ranges
-    if start == end:
+    if _is_empty(start, end):
         return
-    with e.counting(ir.Constant(I64, end - start), 1) as n:
-        e.vars[var] = e.derived.plus(n, start)
+    with e.counting(_less(e, end, start), 1) as n:
+        e.vars[var] = _plus(e, n, start)
         _rest(e, body, *others)
 
 

@@ -6,6 +6,7 @@ Notation: N batch, C channels in, O channels out.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.ops.shapes.padding import pad
 from chainrule.ops.shapes.shaping import bias_like, reshape
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput, Unfold
 from chainrule.ops.windows.dimensions import by_dimension
@@ -113,15 +115,34 @@ def _conv_transpose(
     _check_channels(what, x, weight, groups, weight.shape[0], (x.shape[1], *weight.shape[1:]))
     s, d = [sizes_of(what, n, options[n], ndim) for n in ("stride", "dilation")]
     p, extra = [sizes_of(what, n, options[n], ndim, 0) for n in ("padding", "output_padding")]
-    if [1 for e, n in zip(extra, s, strict=True) if e >= n]:
-        raise ConfigError(f"{what}: output_padding {extra} must be smaller than stride {s}")
+    if [1 for e, n, m in zip(extra, s, d, strict=True) if e >= max(n, m)]:
+        raise ConfigError(
+            f"{what}: output_padding {extra} must be smaller than stride {s} or dilation {d}"
+        )
     kernel = tuple(weight.shape[2:])
     sizes = zip(x.shape[2:], kernel, s, p, d, extra, strict=True)
     size = tuple([(n - 1) * j - 2 * q + e * (k - 1) + o + 1 for n, k, j, q, e, o in sizes])
     if min(size) < 1:
         raise ShapeError(f"{what}: padding {p} leaves nothing of x {tuple(x.shape)}: {size}")
     windows = Windows(size, kernel, s, tuple([(n, n) for n in p]), d)
-    return _with_bias(what, apply(ConvolveInput(windows, groups), x, weight), bias)
+    if windows.out == tuple(x.shape[2:]):
+        y = apply(ConvolveInput(windows, groups), x, weight)
+    else:
+        y = _uncropped(x, weight, windows, groups)
+    return _with_bias(what, y, bias)
+
+
+def _uncropped(x: Any, weight: Any, windows: Windows, groups: int) -> Any:
+    """The part of the transpose that has the size of `windows`, which has room for more of them
+    than x has elements: output_padding is as large as the stride."""
+    axes = zip(x.shape[2:], windows.kernel, windows.stride, windows.dilation, strict=True)
+    size = tuple([(n - 1) * s + d * (k - 1) + 1 for n, k, s, d in axes])
+    whole = replace(windows, size=size, padding=((0, 0),) * len(size))
+    y = apply(ConvolveInput(whole, groups), x, weight)
+    ends = zip(windows.padding, windows.size, size, strict=True)
+    more = [(0, max(0, a + m - n)) for (a, _), m, n in ends]
+    firsts = zip(windows.padding, windows.size, strict=True)
+    return pad(y, [(0, 0), (0, 0), *more])[(..., *[slice(a, a + m) for (a, _), m in firsts])]
 
 
 def _conv_transpose_of(ndim: int):

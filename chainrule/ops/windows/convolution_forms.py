@@ -21,6 +21,8 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Spec
 from chainrule.ops.families import Linear, Multilinear
 from chainrule.ops.shapes.shaping import Shape
+from chainrule.ops.windows.convolution_choice import reads_in_place
+from chainrule.ops.windows.direct_convolution import convolved, transposed, weights
 from chainrule.ops.windows.products import Columns, columns_of
 from chainrule.ops.windows.windows import Windows
 
@@ -45,6 +47,24 @@ class Convolution(Multilinear):
     @abstractmethod
     def shape(self, *xs: Any) -> Shape:
         """The result's shape, from those of the inputs."""
+
+    @abstractmethod
+    def in_place(self, out: Array, xs: Sequence[Array]) -> Array:
+        """The value, in `out`, by kernels that read the windows where they are."""
+
+    @abstractmethod
+    def by_columns(self, out: Array, xs: Sequence[Array]) -> Array:
+        """The value, in `out`, by matrix products of BLAS with copies of what windows see."""
+
+    @rounded_once
+    def eval(self, *xs: Any) -> Any:
+        """In one of two ways: that which is to take less time, by shapes and dtypes alone."""
+        spec = self.spec(*xs)
+        out = np.empty(spec.shape, spec.dtype)
+        operands = {self.out: out, **dict(zip(self.ins, xs, strict=True))}
+        if reads_in_place(self.out, operands, self.windows, self.groups):
+            return self.in_place(out, xs)
+        return self.by_columns(out, xs)
 
     def spec(self, *xs: Any) -> Spec:
         """The shape, and the promoted dtype."""
@@ -92,12 +112,15 @@ class Convolve(Convolution):
         """`conv`."""
         return "conv"
 
-    @rounded_once
-    def eval(self, *xs: Any) -> Any:
+    def in_place(self, out: Array, xs: Sequence[Array]) -> Array:
+        """See `direct_convolution.py`."""
+        x, w = xs
+        return convolved(x, w, out, self.windows, self.groups)
+
+    def by_columns(self, out: Array, xs: Sequence[Array]) -> Array:
         """One matrix product for each example and group."""
         x, w = xs
-        y = np.empty(self.shape(x, w), result_type(x.dtype, w.dtype))
-        return _convolved(columns_of(self.windows, self.groups), x, self._matrix(w), y)
+        return _convolved(columns_of(self.windows, self.groups), x, self._matrix(w), out)
 
     def shape(self, *xs: Any) -> Shape:
         """(N, O, *out)."""
@@ -116,12 +139,15 @@ class ConvolveInput(Convolution):
         """`conv_transpose`."""
         return "conv_transpose"
 
-    @rounded_once
-    def eval(self, *xs: Any) -> Any:
+    def in_place(self, out: Array, xs: Sequence[Array]) -> Array:
+        """See `direct_convolution.py`."""
+        g, w = xs
+        return transposed(g, w, out, self.windows, self.groups)
+
+    def by_columns(self, out: Array, xs: Sequence[Array]) -> Array:
         """The convolution of g with the reversed kernel; or a matrix product gives the columns,
         which are added to where they came from."""
-        g, w = xs
-        x = np.empty(self.shape(g, w), result_type(g.dtype, w.dtype))
+        (g, w), x = xs, out
         back = self.windows.reversed()
         if back is not None and g.shape[1] <= 2 * x.shape[1]:
             return _convolved(columns_of(back, self.groups), g, self._reversed(w), x)
@@ -158,11 +184,15 @@ class ConvolveWeight(Convolution):
         """`conv_weight`."""
         return "conv_weight"
 
-    @rounded_once
-    def eval(self, *xs: Any) -> Any:
-        """A matrix product for each example, then their sum."""
+    def in_place(self, out: Array, xs: Sequence[Array]) -> Array:
+        """See `direct_convolution.py`."""
         x, g = xs
-        w = np.zeros(self.shape(x, g), result_type(x.dtype, g.dtype))
+        return weights(x, g, out, self.windows, self.groups)
+
+    def by_columns(self, out: Array, xs: Sequence[Array]) -> Array:
+        """A matrix product for each example, then their sum."""
+        (x, g), w = xs, out
+        w[...] = 0
         columns = columns_of(self.windows, self.groups)
         memory: Array | None = None
         for run, seen in columns.chunks(x):

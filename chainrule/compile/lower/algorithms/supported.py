@@ -11,8 +11,9 @@ from chainrule.ops.linalg.determinant import Det, SlogDet
 from chainrule.ops.linalg.factoring import Qr
 from chainrule.ops.linalg.singular import Eigh, Svd
 from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
+from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum
 
-IN_LOOPS = SearchSorted | Order
+IN_LOOPS = SearchSorted | Order | ShiftedProduct | ShiftedSum
 BY_LAPACK = Cholesky | Solve | Inv | SolveTriangular | Det | SlogDet | Qr | Eigh | Svd
 
 

@@ -1,0 +1,111 @@
+"""Arrays with their padding as runs of memory, in which all windows see the same, further on.
+
+A window that moves by one element along an axis sees the same elements of the run, so many places
+on, whichever window it is. So what a kernel place sees, over all windows, is one stretch of the
+run. Between images, rows and so on, the padding after one is the padding before the next. Where the
+stride s is above 1, the run consists of residues: every s-th element, for each remainder at which a
+window sees something.
+
+Notation: n examples, C channels, K kernel places; z an index into an axis with its padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from chainrule.engine.dtypes import Dtype
+from chainrule.engine.op import Array
+from chainrule.ops.shapes.shaping import Shape
+
+Shifts = Sequence[Sequence[int]]
+"""For each axis, where in z the first window sees something, one number for each kernel place."""
+
+
+@final
+class PaddedRuns:
+    """Where elements of arrays (n, C, *size) stand, for `counts` windows along each axis.
+
+    `padding` is that before and after each axis; `shifts` are all that are looked at. Memory is
+    (C, residues, block), and more at the end, for tiles that go beyond the last window: they read
+    anything.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        size: Shape,
+        padding: Sequence[tuple[int, int]],
+        stride: Shape,
+        counts: Shape,
+        shifts: Shifts,
+    ) -> None:
+        self._n, self._size, self.counts = n, size, counts
+        self._before, self._stride = [a for a, _ in padding], stride
+        axes = zip(size, padding, stride, counts, strict=True)
+        self._pitch = [max(-(-(m + max(pads)) // s), count) for m, pads, s, count in axes]
+        self._steps = [math.prod(self._pitch[i + 1 :]) for i in range(len(size))]
+        self.image = math.prod(self._pitch)
+        """Positions of an example, also of those where there is no window."""
+        pairs = [*zip(shifts, stride, strict=True)]
+        self._remainders = [sorted({z % s for z in zs}) for zs, s in pairs]
+        self.residues = tuple([len(r) for r in self._remainders])
+        """How many there are along each axis."""
+        self._residues = math.prod(self.residues)
+        far = [max(zs) // s * step for (zs, s), step in zip(pairs, self._steps, strict=True)]
+        self._block = n * self.image + sum(far)
+        last = [(c - 1) * step for c, step in zip(counts, self._steps, strict=True)]
+        self.length = (n - 1) * self.image + sum(last) + 1
+        """Positions from the first window to the last."""
+
+    def memory(self, channels: int, dtype: Dtype, more: int) -> Array:
+        """Zeros, with `more` of them at the end."""
+        return np.zeros(channels * self._residues * self._block + more, dtype)
+
+    def fill(self, memory: Array, x: Array) -> None:
+        """Puts x (n, C, *size) where it belongs."""
+        n, channels = x.shape[:2]
+        whole = memory[: channels * self._residues * self._block].reshape(
+            channels, self._residues, -1
+        )
+        moved = x.swapaxes(0, 1)
+        for residue, each in enumerate(product(*self._remainders)):
+            image = whole[:, residue, : n * self.image].reshape(channels, n, *self._pitch)
+            to: list[Any] = [slice(None), slice(None)]
+            of: list[Any] = [slice(None), slice(None)]
+            for r, a, s, m in zip(each, self._before, self._stride, self._size, strict=True):
+                first = (r - a) % s
+                start = (first + a) // s
+                to.append(slice(start, start + len(range(first, m, s))))
+                of.append(slice(first, None, s))
+            image[tuple(to)] = moved[tuple(of)]
+
+    def offsets(self, channels: int, shifts: Shifts) -> Array:
+        """(C, K): where the first window finds what each kernel place of each channel sees."""
+        total = np.zeros((), np.int64)
+        for axis, (zs, s) in enumerate(zip(shifts, self._stride, strict=True)):
+            known = self._remainders[axis]
+            residue = np.array([known.index(z % s) for z in zs], np.int64)
+            inner = math.prod(self.residues[axis + 1 :])
+            each = np.array(zs, np.int64) // s * self._steps[axis]
+            total = np.add.outer(total, each + residue * (inner * self._block))
+        channel = np.arange(channels, dtype=np.int64) * (self._residues * self._block)
+        return np.add.outer(channel, total.reshape(-1))
+
+    def starts(self) -> Array:
+        """(n * all counts but the last): where rows of windows begin."""
+        total = np.arange(self._n, dtype=np.int64) * self.image
+        for count, step in zip(self.counts[:-1], self._steps[:-1], strict=True):
+            total = np.add.outer(total, np.arange(count) * step)
+        return total.reshape(-1)
+
+    def windowed(self, y: Array) -> Array:
+        """(G, channels, positions) -> (n, G, channels, *counts): a view of what windows have."""
+        steps = [s * y.itemsize for s in (self.image, *self._steps)]
+        shape = (self._n, *y.shape[:2], *self.counts)
+        return as_strided(y, shape, (steps[0], *y.strides[:2], *steps[1:]))
