@@ -103,6 +103,12 @@ class HeldNumber:
     def __post_init__(self) -> None:
         self.read = self.entry.reader()
 
+    def words(self) -> list[int]:
+        """What `cpu/call_rows.py` reads of it: `SETTING`."""
+        e, truth = self.entry, self.truth
+        item = -1 if e.item is None else e.item
+        return [id(e.holder), id(e.key), item, -1 if truth is None else int(truth)]
+
     def fits(self, value: float) -> bool:
         """Take over another value than that of the latest call, if it fits."""
         self.check()

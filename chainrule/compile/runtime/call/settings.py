@@ -33,13 +33,13 @@ class Settings:
         # those that the function asked for their truth, by their place, must have it still
         self.truths = [(i, n.truth) for i, n in enumerate(self.numbers) if n.truth is not None]
 
-    def columns(self, found: Sequence[Any]) -> list[Any]:
+    def columns(self, found: Any) -> list[Any]:
         """For each setting its values, float64, one for each call, or one that is the same in all
-        of them; `found` is what those read, one after the other. Raises what the optimizer raises
-        for settings as they are now."""
+        of them; `found` (calls, settings) is what was read. Raises what the optimizer raises for
+        settings as they are now."""
         for check in self._checks:
             check()
-        return [_column(found[i :: len(self.numbers)]) for i in self._places]
+        return [_column(found[:, i]) for i in self._places]
 
 
 def _reader(entries: Sequence[Entry]) -> Read:
@@ -71,6 +71,6 @@ def _together(readers: Sequence[Read]) -> Read:
     return lambda: tuple(chain(*[read() for read in readers]))
 
 
-def _column(values: Sequence[Any]) -> Any:
-    first = values[0]
-    return np.array(first if values.count(first) == len(values) else values, np.float64)
+def _column(values: Any) -> Any:
+    bits = values.view(np.int64)
+    return np.array(values[0]) if (bits == bits[0]).all() else np.array(values)
