@@ -26,7 +26,6 @@ from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH, READY
 from chainrule.compile.llvm.numbers import I64
 
-
 _MATCHING = "matching"
 """The function that `again` gives the number of."""
 

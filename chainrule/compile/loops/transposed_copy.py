@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Var
 from chainrule.compile.loops.statements import For, Store
 
@@ -10,7 +11,8 @@ SIDE = 8
 
 
 def is_transposed_copy(s: For) -> bool:
-    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], sides at least a square."""
+    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], sides at least a square. The size of
+    j may be unknown if i runs over whole squares."""
     inner = s.body[0]
     if len(s.body) != 1 or not isinstance(inner, For) or inner.mode != "lanes":
         return False
@@ -23,8 +25,10 @@ def is_transposed_copy(s: For) -> bool:
     if x.kind != "load" or x.of[2] is not None or x.dtype.kind != "f":
         return False
     i, j, at = s.var, inner.var, x.of[1]
-    sizes = (i.extent, j.extent)
-    if not all(isinstance(n, int) and n >= SIDE for n in sizes) or x.dtype.itemsize > 4:
+    m, n = i.extent, j.extent
+    if not isinstance(m, int) or m < SIDE or typical(n) < SIDE or x.dtype.itemsize > 4:
+        return False
+    if m % SIDE and not isinstance(n, int):
         return False
     plain = all(isinstance(v, Var) for v, _ in (*at.terms, *store.at.terms))
     across = at.coefficient(i) == 1 and store.at.coefficient(j) == 1

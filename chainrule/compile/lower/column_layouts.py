@@ -18,29 +18,30 @@ from typing import final
 
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import strides_of
-from chainrule.compile.loops.views import source
+from chainrule.compile.loops.expressions import Buffer, strides_of
+from chainrule.compile.loops.views import View, source
 from chainrule.compile.lower.materialize import is_computed, is_product
 from chainrule.compile.lower.op_rules import is_map, reduction
 from chainrule.compile.target import Target
 
-FEWEST = 4
-"""Rows and columns of such a matrix, at least."""
+GAP = 16
+"""Elements between two columns: a line of a cache, or two."""
 VECTORS = 8
-"""A matrix of unknown size has, typically, fewer vectors in a row than that."""
+"""Such a matrix has, typically, fewer vectors in a row than that."""
 
 
 def by_columns(
     free: Collection[Term],
+    placed: Collection[Term],
     uses: Mapping[Term, Sequence[Term]],
     patterns: Collection[Term],
     is_suited: Callable[[Term], bool],
 ) -> set[Term]:
-    """Those of the terms `free`, which get memory and have no place yet, that are to be laid out by
-    columns. `uses` are the readers of each term, `patterns` the constants that have a formula;
-    `is_suited` says of a product whether it may be computed transposed."""
+    """Those of the terms `free` that are to be laid out by columns. They get memory, and have no
+    place yet; `placed` have one. `uses` are the readers of each term, `patterns` the constants that
+    have a formula; `is_suited` says of a product whether it may be computed transposed."""
     found: set[Term] = set()
-    others: set[Term] = set()
+    others = set(placed)
     for t in free:
         if is_product(t) and is_suited(t) and t not in found and t not in others:
             region = _Region(t, uses, patterns)
@@ -51,17 +52,25 @@ def by_columns(
 
 
 def is_small(t: Term, target: Target) -> bool:
-    """Whether rows and columns of `t` are short beside a vector."""
-    lanes = target.lanes(t.dtype.itemsize)
+    """Whether `t` has rows and columns of unknown length that are typically short. A row of known
+    length is in registers as it is (see `llvm/short_rows.py`)."""
+    most = VECTORS * target.lanes(t.dtype.itemsize)
     return len(t.shape) > 1 and all(
-        FEWEST <= n <= lanes if isinstance(n, int) else typical(n) < VECTORS * lanes
-        for n in t.shape[-2:]
+        not isinstance(n, int) and typical(n) < most for n in t.shape[-2:]
     )
 
 
-def column_strides(shape: Sequence[Extent]) -> tuple[Extent, ...]:
-    """Strides of a stack of matrices of which the columns are contiguous."""
-    return (*strides_of(shape)[:-2], 1, shape[-2])
+def column_memory(shape: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The shape of memory for a stack of matrices, column by column. There is a gap after each:
+    where the size is a power of two, neighbours in a row would be in the same part of a cache."""
+    *stack, rows, columns = shape
+    return (*stack, columns, rows + GAP)
+
+
+def by_column(b: Buffer) -> View:
+    """The stack that lies in such memory."""
+    *strides, step, _ = strides_of(b.shape)
+    return View(b, 0, (*strides, 1, step))
 
 
 @final
@@ -84,11 +93,15 @@ class _Region:
             t = waiting.pop()
             if t in others or not (is_product(t) or is_map(t)):
                 return False
-            near = [*self._readers(t), *([] if is_product(t) else self._arguments(t))]
-            if None in near:
-                return False
-            waiting += {x for x in near if x is not None} - self.terms
-            self.terms.update(waiting)
+            near: list[Term | None] = [*self._readers(t)]
+            if not is_product(t):
+                near += self._arguments(t)
+            for x in near:
+                if x is None:
+                    return False
+                if x not in self.terms:
+                    self.terms.add(x)
+                    waiting.append(x)
         return self._folded
 
     def _readers(self, t: Term) -> Iterator[Term | None]:

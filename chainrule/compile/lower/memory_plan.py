@@ -14,7 +14,7 @@ from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, full_view
 from chainrule.compile.lower import elements, materialize, ordering
-from chainrule.compile.lower.column_layouts import by_columns, column_strides
+from chainrule.compile.lower.column_layouts import by_column, by_columns, column_memory
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.engine.op import Pick
@@ -64,9 +64,12 @@ class _Draft:
         for r in roots:
             if r.updated_input is not None:
                 self.views[r.term] = View(self.views[r.updated_input].buffer, 0, r.strides)
-        self.columns = by_columns(self._free(), uses, self.patterns, is_small)
+        free = self._free()
+        self.columns = by_columns(free, self.realized - free, uses, self.patterns, is_small)
         wish = materialize.layouts(self.terms, self.realized)
-        wish |= {t: column_strides(t.shape) for t in self.columns}
+        for t in [t for t in self.terms if t in self.columns]:
+            b = self._buffer(t.dtype, column_memory(t.shape), t.name)
+            self.views[t] = by_column(b)
         for t in reversed(self.terms):
             if t in self.realized and not isinstance(t.op, Pick):
                 self._settle(t, wish.get(t))

@@ -97,7 +97,7 @@ class ManyArguments:
         for n in settings:
             words += n.words()
         self._plan = np.array(words, np.int64)
-        if gate is not None and all([n.entry.holder.__class__ is dict for n in settings]):
+        if gate is not None and all(n.entry.holder.__class__ is dict for n in settings):
             self.collect, self._method = builtin("collect", looks().collect, ONE, self._plan)
 
     def add(self, arrays: Sequence[Any], settings: Sequence[Any], number: int) -> None:

@@ -223,8 +223,9 @@ class Steady:
         blocks = [native.block(s) for s in self._every]
         given, found, sizes = calls.columns()
         keys, which = np.unique(sizes, return_inverse=True)
-        which = np.array([self._told[k] if k >= 0 else ~k for k in keys.tolist()])[which]
-        shapes = blocks[which[0]].shapes
+        numbers: list[int] = [self._told[k] if k >= 0 else ~k for k in keys.tolist()]
+        shapes = blocks[numbers[int(which[0])]].shapes
+        which = np.array(numbers)[which]
         outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
         settings = self._settings.columns(found)
         kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
