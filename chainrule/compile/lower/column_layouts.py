@@ -19,7 +19,7 @@ from typing import final
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Buffer, strides_of
-from chainrule.compile.loops.views import View, source
+from chainrule.compile.loops.views import View, is_view, source
 from chainrule.compile.lower.materialize import is_computed, is_product
 from chainrule.compile.lower.op_rules import is_map, reduction
 from chainrule.compile.target import Target
@@ -119,8 +119,10 @@ class _Region:
         """The arguments of the map `t` in the region; None for one that is a matrix of its own.
         What is alike in all rows or all columns, or a formula, may lie anywhere."""
         for a in t.args:
-            x = source(a)
+            x = a
+            while is_view(x) and x.shape == self.shape:  # broadcast
+                x = x.args[0]
             if x is a and is_computed(x) and x.shape == self.shape:
                 yield x
-            elif x not in self._patterns and 1 not in x.shape[-2:] and len(x.shape) > 1:
+            elif len(x.shape) > 1 and 1 not in x.shape[-2:] and source(x) not in self._patterns:
                 yield None
