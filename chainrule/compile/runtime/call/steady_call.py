@@ -222,10 +222,8 @@ class Steady:
         native = self._native
         blocks = [native.block(s) for s in self._every]
         given, found, sizes = calls.columns()
-        keys, which = np.unique(sizes, return_inverse=True)
-        numbers: list[int] = [self._told[k] if k >= 0 else ~k for k in keys.tolist()]
-        shapes = blocks[numbers[int(which[0])]].shapes
-        which = np.array(numbers)[which]
+        which = self._numbers_of(sizes)
+        shapes = blocks[which[0]].shapes
         outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
         settings = self._settings.columns(found)
         kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
@@ -238,6 +236,12 @@ class Steady:
             if flags:
                 refuse(flags, native.checks)
         return outs
+
+    def _numbers_of(self, words: Any) -> Any:
+        """The number of each call's sizes, of what `ManyArguments` says of them."""
+        known = {**self._told, **{~n: n for n in range(len(self._every))}}
+        keys = np.array(sorted(known))
+        return np.array([known[k] for k in keys.tolist()])[np.searchsorted(keys, words)]
 
 
 def _never(batch: Any) -> int:
