@@ -123,3 +123,38 @@ def test_calls_that_stop_being_alike():
 
     want = [k * k * (1.0 + k // 10) for k in range(60)]
     np.testing.assert_allclose(f.loop(batches()).numpy(), want)
+
+
+def test_which_settings_have_changed():
+    """Equal numbers are others if they are other objects; lists are always asked in Python."""
+    _, f = trained(lambda k, group: None, "calls")
+    settings = vars(f._latest)["_settings"]
+    names = [n.name for n in settings.numbers]
+    group: Any = settings.numbers[0].entry.holder
+
+    def found() -> set[str]:
+        bits = settings.changed(None)
+        return {name for k, name in enumerate(names) if bits >> k & 1}
+
+    assert found() == set()
+    group["lr"] = float("0.1")
+    assert found() == {"lr"}
+    assert settings.take_over(settings.changed(None)) and found() == set()
+    group["eps"], group["betas"] = 0.5, (0.5, group["betas"][1])
+    assert found() == {"eps", "betas 0"}
+    assert settings.take_over(settings.changed(None)) and found() == set()
+    assert [n.array.item() for n in settings.numbers] == list(settings.read())
+    group["betas"] = list(group["betas"])
+    assert found() == {"betas 0", "betas 1"} and settings.take_over(settings.changed(None))
+    assert found() == {"betas 0", "betas 1"}
+    group["weight_decay"] = 0.5  # which the trace was told is 0
+    assert not settings.take_over(settings.changed(None))
+
+
+def test_a_setting_of_a_variant_that_another_call_took_over():
+    """What changed is asked of the variant, not of what one of its short ways saw."""
+    _, f = trained(lambda k, group: None, "calls")
+    settings = vars(f._latest)["_settings"]
+    number = next(n for n in settings.numbers if n.name == "lr")
+    number.entry.holder["lr"] = other = float("0.3")
+    assert settings.changed(None) and number.fits(other) and not settings.changed(None)

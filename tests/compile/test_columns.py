@@ -14,7 +14,7 @@ from chainrule.compile.runtime.cache.surroundings import here
 from chainrule.ops.networks.composite import scaled_dot_product_attention as attention
 from tests.compile.test_jit import numbers
 
-ROWS = {x: (None, "T", None) for x in ("q", "k", "v")}
+ROWS = dict.fromkeys(("q", "k", "v"), (None, "T", None))
 SIZES = [1, 3, 7, 8, 9, 16, 17, 40, 130]
 WIDE = pytest.mark.skipif(here().vector < 64, reason="columns are for vectors of 64 bytes")
 

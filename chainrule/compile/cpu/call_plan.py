@@ -20,9 +20,10 @@ CALLS = (
     "gate", "kept", "memory", "rows", "filled", "width", "arrays", "settings",
     "tuple", "float", "int", "bool",
 )  # fmt: skip
-"""What `call_rows.py` reads: the plan of `again`; the list that keeps arrays; memory for rows, how
-many there are and how many are filled, and the words of one; how many arrays and settings are in
-one; the addresses of Python's classes."""
-SETTING = ("holder", "key", "item", "truth")
-"""A setting's dictionary and key; of a tuple there the item, otherwise -1; whether the number is to
-be 0 (0) or not (1), or either (-1)."""
+"""What `collect` of `call_rows.py` reads: the plan of `again`; the list that keeps arrays; memory
+for rows, how many there are and how many are filled, and the words of one; how many arrays and
+settings are in one; the addresses of Python's classes."""
+SETTING = ("holder", "key", "item", "tuple", "truth", "last")
+"""A setting's dictionary and key; of a tuple there the item, otherwise -1; the address of Python's
+class of tuples; whether the number is to be 0 (0) or not (1), or either (-1); the address of the
+word that says which object it was."""

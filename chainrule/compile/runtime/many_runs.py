@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -93,11 +94,10 @@ class ManyArguments:
         head |= {"arrays": arrays, "settings": len(settings), "memory": _address(self._rows)}
         head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
         head["gate"] = 0 if gate is None else _address(gate)
+        records = [n.words() for n in settings]
         words = [head.get(name, 0) for name in CALLS]
-        for n in settings:
-            words += n.words()
-        self._plan = np.array(words, np.int64)
-        if gate is not None and all(n.entry.holder.__class__ is dict for n in settings):
+        self._plan = np.array([*words, *chain(*filter(None, records))], np.int64)
+        if gate is not None and None not in records:
             self.collect, self._method = builtin("collect", looks().collect, ONE, self._plan)
 
     def add(self, arrays: Sequence[Any], settings: Sequence[Any], number: int) -> None:

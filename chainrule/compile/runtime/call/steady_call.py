@@ -97,10 +97,9 @@ class Steady:
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
-        settings = self._settings
-        for n, value in zip(settings.numbers, settings.read(), strict=False):
-            if value is not n.last and not n.fits(value):
-                return False
+        changed = self._settings.changed(None)
+        if changed and not self._settings.take_over(changed):
+            return False
         for guard in self._guards:
             if not guard():
                 return False
@@ -223,7 +222,7 @@ class Steady:
         blocks = [native.block(s) for s in self._every]
         given, found, sizes = calls.columns()
         which = self._numbers_of(sizes)
-        shapes = blocks[which[0]].shapes
+        shapes = blocks[int(which[0])].shapes
         outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
         settings = self._settings.columns(found)
         kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
