@@ -8,7 +8,8 @@ compiled step, so that a learning rate may change between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
+from operator import itemgetter
 from typing import Any, Protocol, cast, final
 
 import numpy as np
@@ -84,6 +85,7 @@ class Settings(Mapping[str, Any]):
         self._group = group
         self._check = check
         self._fixed: dict[str, Any] = {}
+        self._guard: Callable[[], bool] | None = None
 
     def __getitem__(self, key: str) -> Any:
         group = self._group
@@ -96,10 +98,14 @@ class Settings(Mapping[str, Any]):
 
     def fixed(self, key: str) -> Any:
         """A setting as it is: the trace holds only as long as it stays so."""
-        fixed, group = self._fixed, self._group
-        if not fixed:  # one guard for all, however often they are read: every call asks it
-            self._by.guards.append(lambda: fixed.items() <= group.items())
-        fixed[key] = group[key]
+        fixed, guards = self._fixed, self._by.guards
+        if key not in fixed:  # one guard for all of them, which every call asks
+            if self._guard in guards:
+                guards.remove(self._guard)
+            fixed[key] = self._group[key]
+            values = (*fixed.values(), fixed[key])  # one of them twice, so that it is a tuple
+            self._guard = partial(_has, self._group, itemgetter(*fixed, key), values)
+            guards.append(self._guard)
         return fixed[key]
 
     def _number(self, key: str, item: int | None = None) -> Vector:
@@ -110,6 +116,16 @@ class Settings(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._group)
+
+
+def _has(
+    group: Mapping[str, Any], get: Callable[[Mapping[str, Any]], Any], values: tuple[Any, ...]
+) -> bool:
+    """Whether what `get` takes out of the group are these settings."""
+    try:
+        return get(group) == values
+    except KeyError:
+        return False
 
 
 def fixed(group: Mapping[str, Any], key: str) -> Any:

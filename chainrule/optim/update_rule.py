@@ -42,7 +42,9 @@ class Check:
 
 def is_number(x: Any) -> bool:
     """Whether x is a number that is finite."""
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+    # the class first, which most have: a schedule's number is asked at each step
+    number = x.__class__ is float or (isinstance(x, int | float) and not isinstance(x, bool))
+    return number and math.isfinite(x)
 
 
 def numbers_such_that(holds: Callable[..., Any], words: str, count: int = 2) -> Check:
@@ -133,7 +135,8 @@ class UpdateRule(_Row):
                 continue
             if not check.holds(value):
                 raise ConfigError(f"{name} is {check.words}, not {value!r}")
-            if isinstance(value, float | int | tuple):  # what cannot change in place
+            # what cannot change in place
+            if value.__class__ is float or isinstance(value, float | int | tuple):
                 valid[name] = value
         self.agree(group)
 

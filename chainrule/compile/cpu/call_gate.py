@@ -26,16 +26,19 @@ from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH, READY
 from chainrule.compile.llvm.numbers import I64
 
+_MATCHING = "matching"
+"""The function that `again` gives the number of."""
+
 
 @final
 class _Plan:
-    """The plan that a function reads; `no` is where `again` goes when something is not as it is to
-    be."""
+    """The words of a plan that a function reads; `no` is where it goes when something is not as it
+    is to be."""
 
-    def __init__(self, s: FunctionWriter, plan: Any) -> None:
+    def __init__(self, s: FunctionWriter, words: Any) -> None:
         self.s, self.b = s, s.b
         self.no: Any = None
-        self.words = s.field(plan, ARRAY.data)
+        self.words = words
 
     def word(self, name: str) -> Any:
         """A word of the plan."""
@@ -74,9 +77,29 @@ class _Plan:
 
 def add_call_gate(module: Any) -> None:
     """Add the function to a module."""
+    _add_matching(module)
     s = FunctionWriter(module, "again", [PTR, PTR], PTR)
-    (plan, args), b = s.args, s.b
-    w = _Plan(s, plan)
+    plan, args = s.args
+    key = find_key(s, s.field(plan, ARRAY.data, I64), args)
+    s.return_(s.call("PyLong_FromLongLong", PTR, key))
+
+
+def find_key(s: FunctionWriter, words: Any, args: Any) -> Any:
+    """What `again` gives, as a word; `words` are where those of its plan are."""
+    return s.call(_MATCHING, I64, s.pointer(words), args)
+
+
+def argument_array(s: FunctionWriter, words: Any, args: Any, k: Any) -> tuple[Any, Any]:
+    """The array of argument `k`, and its place in the program's table."""
+    w = _Plan(s, s.pointer(words))
+    x, record = w.argument(args, k)
+    return w.array(x, record), s.load(record, ARGUMENT.index("place"))
+
+
+def _add_matching(module: Any) -> None:
+    s = FunctionWriter(module, _MATCHING, [PTR, PTR])
+    (words, args), b = s.args, s.b
+    w = _Plan(s, words)
     w.no = b.append_basic_block("no")
     count = w.word("arguments")
     w.go_on_if_equal(s.field(args, LENGTH, I64), count)
@@ -95,9 +118,9 @@ def add_call_gate(module: Any) -> None:
         n = s.load(found, symbol)
         w.go_on_if(b.icmp_signed("<", n, int64((1 << BITS) - 1)))
         key = b.or_(b.shl(key, int64(BITS)), b.add(n, int64(1)))
-    s.return_(s.call("PyLong_FromLongLong", PTR, key))
+    s.return_(key)
     b.position_at_end(w.no)
-    s.return_(s.call("PyLong_FromLongLong", PTR, int64(-1)))
+    s.return_(-1)
 
 
 def _argument(w: _Plan, x: Any, record: Any, found: Any) -> None:
@@ -136,7 +159,7 @@ def enter(run: Run, program: Any) -> None:
     s = FunctionWriter(run.module, "enter", [PTR, PTR, I64], PTR)
     (_, given, count), b = s.args, s.b
     plan, args = s.load(given, 0, PTR), s.load(given, 1, PTR)
-    w = _Plan(s, plan)
+    w = _Plan(s, s.field(plan, ARRAY.data))
     table = w.pointer("table")
     with s.count_up(w.word("arguments")) as k:
         x, record = w.argument(args, k)

@@ -16,3 +16,14 @@ sizes. A size -1 - s is that of symbol s."""
 SYMBOLS = 3
 BITS = 20
 """Sizes are told as one number, this many bits for each symbol."""
+CALLS = (
+    "gate", "kept", "memory", "rows", "filled", "width", "arrays", "settings",
+    "tuple", "float", "int", "bool",
+)  # fmt: skip
+"""What `collect` of `call_rows.py` reads: the plan of `again`; the list that keeps arrays; memory
+for rows, how many there are and how many are filled, and the words of one; how many arrays and
+settings are in one; the addresses of Python's classes."""
+SETTING = ("holder", "key", "item", "tuple", "truth", "last")
+"""A setting's dictionary and key; of a tuple there the item, otherwise -1; the address of Python's
+class of tuples; whether the number is to be 0 (0) or not (1), or either (-1); the address of the
+word that says which object it was."""

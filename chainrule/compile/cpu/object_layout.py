@@ -37,8 +37,9 @@ def word(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
-def _slot(thing: Any, held: Any) -> int | None:
-    """At which distance from its address `thing` keeps a reference to `held`."""
+def slot(thing: Any, held: Any) -> int | None:
+    """At which distance from its address `thing` keeps its only reference to `held`; None if that
+    is not to be seen."""
     found = [
         at for at in range(0, type(thing).__basicsize__, _WORD) if word(id(thing) + at) == id(held)
     ]
@@ -54,7 +55,7 @@ def slots() -> tuple[int, int, int] | None:
     tensor = variable(value, node)
     extra = Extra(retain=False)
     extra.grad = value
-    found = _slot(tensor, value), _slot(tensor, node), _slot(extra, value)
+    found = slot(tensor, value), slot(tensor, node), slot(extra, value)
     if None in found or not _counts():
         return None
     return found  # type: ignore[return-value]
@@ -126,7 +127,7 @@ def _defaults() -> tuple[int, int] | None:
     def f(x: int = 0, *, y: int = 0) -> int:
         return x + y
 
-    found = _slot(f, f.__defaults__), _slot(f, f.__kwdefaults__)
+    found = slot(f, f.__defaults__), slot(f, f.__kwdefaults__)
     return None if None in found else found  # type: ignore[return-value]
 
 

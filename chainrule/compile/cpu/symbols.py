@@ -17,9 +17,12 @@ LOOKUP = "PyDict_GetItem"
 """CPython's function that gives what a dictionary has under a key, or a null pointer."""
 ERROR = "PyErr_Occurred"
 """CPython's function that gives a null pointer where nothing was raised."""
+APPEND, AS_FLOAT = "PyList_Append", "PyFloat_AsDouble"
+"""CPython's functions that add to a list, and that give a number as a float."""
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
     "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
+    APPEND, AS_FLOAT,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__

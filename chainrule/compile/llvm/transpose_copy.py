@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.lanes import below
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
@@ -25,6 +26,9 @@ def transpose(e: Emitter, s: loops.For) -> None:
     inner: Any = s.body[0]
     store: Any = inner.body[0]
     i, j = cast(Any, s.var), inner.var
+    if not isinstance(j.extent, int) and isinstance(i.extent, int) and i.extent % SIDE == 0:
+        _whole_rows(e, store, i, j)
+        return
     m, n, zero = e.extent(i.extent), e.extent(j.extent), ir.Constant(I64, 0)
     rows, cols, pairs = _whole(e, m, SIDE), _whole(e, n, SIDE), _whole(e, m, 2 * SIDE)
     for start, end, step in ((zero, pairs, 2 * SIDE), (pairs, rows, SIDE)):
@@ -65,6 +69,18 @@ def _plus(e: Emitter, n: Value, start: Value) -> Value:
     return e.b.add(n, start, flags=("nsw",))
 
 
+def _whole_rows(e: Emitter, s: Any, i: Any, j: Any) -> None:
+    """A copy of whole squares along `i`, of which the number of columns is known when it runs: the
+    last squares store as many of them as there are."""
+    end = e.extent(j.extent)
+    last = e.b.sub(end, ir.Constant(I64, 1))
+    with (
+        e.counting(end, SIDE, e.takes([s]) * SIDE * i.extent) as b,
+        e.counting(ir.Constant(I64, i.extent), SIDE) as a,
+    ):
+        _square(e, s, (i, a), (j, b), last, below(e.b, end, b, SIDE))
+
+
 def _rest(e: Emitter, body: Any, *ranges: tuple[Var, Value, Value]) -> None:
     """What is left at the edges, number by number."""
     if not ranges:
@@ -79,8 +95,16 @@ def _rest(e: Emitter, body: Any, *ranges: tuple[Var, Value, Value]) -> None:
         _rest(e, body, *others)
 
 
-def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> None:
-    """One square: lines along i become lines along j."""
+def _square(
+    e: Emitter,
+    s: Any,
+    row: tuple[Any, Any],
+    col: tuple[Any, Any],
+    last: Value | None = None,
+    mask: Value | None = None,
+) -> None:
+    """One square: lines along i become lines along j. If there is a `last` line, it stands for
+    those after it, too, and of the others only those in `mask` are stored."""
     b, x = e.b, s.value
     source, at, _ = x.of
     kind = nums.in_memory(x.dtype, SIDE)
@@ -88,13 +112,19 @@ def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> N
     lines: list[Any] = []
     for n in range(SIDE):
         e.vars[col[0]] = e.derived.plus(col[1], n)
+        if last is not None:
+            e.vars[col[0]] = nums.intrinsic(b, "smin", e.vars[col[0]], last)
         lines.append(b.load(e.element_address(source, at), typ=kind, align=x.dtype.itemsize))
     for step in (1, 2, 4):
         lines = _exchange(b, lines, step)
     e.vars[col[0]] = col[1]
     for n, line in enumerate(lines):
         e.vars[row[0]] = e.derived.plus(row[1], n)
-        b.store(line, e.element_address(s.buffer, s.at), align=x.dtype.itemsize)
+        address = e.element_address(s.buffer, s.at)
+        if mask is None:
+            b.store(line, address, align=x.dtype.itemsize)
+        else:
+            nums.masked_store(b, line, address, mask, x.dtype.itemsize)
 
 
 def _exchange(b: Any, lines: list[Any], step: int) -> list[Any]:

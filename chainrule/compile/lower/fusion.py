@@ -137,6 +137,8 @@ class Fusion:
         m = replace(m, along=MappingProxyType({a: i for i, a in enumerate(axes[:common])}))
         if not self._reads_own_row(number, m, common) or not self._safe(number, g, m):
             return None
+        if self._waits_for_columns(number, m):
+            return None
         members = g.members
         if common < len(g.rows):
             members = tuple([_within(x, common) for x in members])
@@ -186,6 +188,14 @@ class Fusion:
             ):
                 return False
         return True
+
+    def _waits_for_columns(self, number: int, m: Member) -> bool:
+        """Whether `m` reads columns that its kernel has just written, and folded, for each row. It
+        would wait for each of them to be in the cache: it is another kernel's, which comes to them
+        when other columns have been written."""
+        mine = [x for x, _ in m.requests if self._find(number, x) is not None]
+        folded = {x for y in mine if self._members[y].reduces for x, _ in self._members[y].requests}
+        return any(x in self._memory.columns and x in folded for x in mine)
 
     def _safe(self, number: int, g: Group, m: Member) -> bool:
         """Whether `m` overwrites nothing that another member still reads elsewhere."""

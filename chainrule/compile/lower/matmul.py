@@ -26,19 +26,21 @@ def operand(builder: Builder, t: Term, transposed: bool, at: Index) -> Expr:
 def tile(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     """The tiled product and what is done with each of its elements."""
     t, op = g.term, g.term.op
-    a, b = t.args
-    _, n, k = sizes(t)
+    (a, b), (turn_a, turn_b) = t.args, (op.transpose_a, op.transpose_b)
     axes, at = builder.counters(t.shape)
-    i, j, c = axes[-2], axes[-1], builder.var(k)
+    row, column, (*_, k) = axes[-2], axes[-1], sizes(t)
+    if t in plan.memory.columns:  # the transpose of A B is that of B times that of A
+        row, column, a, b, turn_a, turn_b = column, row, b, a, not turn_b, not turn_a
+    i, j, n, c = *index_of([row, column]), column.extent, builder.var(k)
     ck = ZERO if k == 1 else Affine.of(c)
-    left = operand(builder, a, op.transpose_a, (*at[:-1], ck))
-    right_at = (*at[:-2], ck, at[-1])
-    right = operand(builder, b, op.transpose_b, right_at)
-    across = n != 1 and not _along(right, j)
+    left = operand(builder, a, turn_a, (*at[:-2], i, ck))
+    right_at = (*at[:-2], ck, j)
+    right = operand(builder, b, turn_b, right_at)
+    across = n != 1 and not _along(right, column)
     size = t.dtype.itemsize
     paneled = len(g.rows) == 2 and panels_pay(sizes(t), size, builder.target, across=across)
     if across and not paneled:
-        packed = pack(builder, b, op.transpose_b)
+        packed = pack(builder, b, turn_b)
         right = builder.exprs.load(
             packed.buffer, packed.at(views.broadcast_index(right_at, (*b.shape[:-2], k, n)))
         )
@@ -47,7 +49,7 @@ def tile(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     value = e.local(acc)
     body = _with_each(plan, builder, g, axes, value)
     left, right = e.cast(left, t.dtype), e.cast(right, t.dtype)
-    done = Product(i, j, (c,), left, right, acc, body)
+    done = Product(row, column, (c,), left, right, acc, body)
     if paneled:
         return panels.split_into_panels(builder, done)
     return builder.nest(axes[:-2], [done], "serial")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, final
 
@@ -14,6 +14,7 @@ from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, full_view
 from chainrule.compile.lower import elements, materialize, ordering
+from chainrule.compile.lower.column_layouts import by_column, by_columns, column_memory
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.engine.op import Pick
@@ -23,12 +24,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def plan_memory(program: Program) -> MemoryPlan:
+def plan_memory(program: Program, is_small: Callable[[Term], bool]) -> MemoryPlan:
     """The plan; copies are added to the program where something cannot be read, or written, as it
-    lies."""
+    lies. `is_small` says of a product whether it may be laid out by columns."""
     assembled: set[Term] = set()
     while True:
-        draft = _Draft(program, assembled)
+        draft = _Draft(program, assembled, is_small)
         reshapes = draft.impossible_reshapes()
         if reshapes:
             program = materialize.with_copies(program, reshapes)
@@ -44,7 +45,9 @@ class _Draft:
     """Memory for a program, in which the new values of the inputs `assembled`, concatenations, are
     put together elsewhere and then copied."""
 
-    def __init__(self, program: Program, assembled: set[Term]) -> None:
+    def __init__(
+        self, program: Program, assembled: set[Term], is_small: Callable[[Term], bool]
+    ) -> None:
         self.program = program
         self.buffers: list[Buffer] = []
         self.views: dict[Term, View] = {}
@@ -61,7 +64,12 @@ class _Draft:
         for r in roots:
             if r.updated_input is not None:
                 self.views[r.term] = View(self.views[r.updated_input].buffer, 0, r.strides)
+        free = self._free()
+        self.columns = by_columns(free, self.realized - free, uses, self.patterns, is_small)
         wish = materialize.layouts(self.terms, self.realized)
+        for t in [t for t in self.terms if t in self.columns]:
+            b = self._buffer(t.dtype, column_memory(t.shape), t.name)
+            self.views[t] = by_column(b)
         for t in reversed(self.terms):
             if t in self.realized and not isinstance(t.op, Pick):
                 self._settle(t, wish.get(t))
@@ -151,6 +159,7 @@ class _Draft:
             readers=_group([(x, t) for t, xs in reads.items() for x in xs]),
             reads_at=MappingProxyType({t: tuple(xs) for t, xs in reads_at.items()}),
             delayed_copies=tuple(copies),
+            columns=frozenset(self.columns),
         )
         parts = [view for t, view in copies if t not in self.roots]
         return plan, {given[view.buffer] for view in parts}

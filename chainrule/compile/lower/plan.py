@@ -50,6 +50,8 @@ class MemoryPlan:
     """Which memory of inputs a term reads."""
     delayed_copies: tuple[tuple[Term, View], ...]
     """What cannot be computed in place is copied there when all have read the old value."""
+    columns: Set[Term]
+    """Terms that are laid out by columns (see `column_layouts`)."""
 
 
 @final

@@ -18,6 +18,7 @@ from chainrule.compile.graph.rules.simplify import simplified_body
 from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import computable
 from chainrule.compile.lower.algorithms.supported import is_algorithm
+from chainrule.compile.lower.column_layouts import is_small
 from chainrule.compile.lower.fusion import Fusion
 from chainrule.compile.lower.matmul_choice import for_blas
 from chainrule.compile.lower.memory_plan import plan_memory
@@ -42,7 +43,7 @@ def plan(program: Program, target: Target, is_call: IsCall | None = None) -> Pla
         without_transposed_products, rematerialize, with_common_prefixes, with_scatters_in_place,
     ):  # fmt: skip
         program = rewritten(program)
-    memory = plan_memory(program)
+    memory = plan_memory(program, lambda t: is_small(t, target) and not is_call(t))
     bodies = {t: p for t in memory.order if (p := _body(t, target, is_call)) is not None}
 
     def kind(t: Term) -> Kind:

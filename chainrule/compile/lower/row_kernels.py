@@ -46,7 +46,16 @@ class Rows:
         self.rows = [builder.var(n) for n in g.rows]
         self.phases: list[Phase] = []
         self.at: dict[Term, int] = {}
-        self.lanes_inside = g.inside or not (g.across or self._flat())
+        self.by_columns = self._is_by_columns()
+        self.lanes_inside = not self.by_columns and (g.inside or not (g.across or self._flat()))
+
+    def _is_by_columns(self) -> bool:
+        """Whether what is read or written is laid out by columns: neighbouring rows lie side by
+        side."""
+        columns = self.plan.memory.columns
+        return any(
+            t in columns for m in self.g.members for t in (m.term, *[x for x, _ in m.requests])
+        )
 
     def _flat(self) -> bool:
         """Whether every member is computed once for each row: lanes may run along the rows."""
@@ -67,7 +76,10 @@ class Rows:
                 mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
                 inner = [For(v, tuple(inner), mode, independent=not folds)]
             out += [*inner, *p.after]
-        for n, v in enumerate(reversed(self.rows)):
+        rows = self.rows
+        if self.by_columns and self._flat():
+            rows = [*rows[:-2], *reversed(rows[-2:])]
+        for n, v in enumerate(reversed(rows)):
             mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
             out = [For(v, tuple(out), mode, independent=True)]
         return share_memory(self.plan, self.builder.exprs, self.g, out)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.compile.cpu.object_layout import holders
+from chainrule.compile.cpu.call_plan import CALLS
 from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.scratch import Block
+from chainrule.compile.runtime.steady_looks import looks
+from chainrule.compile.runtime.way_in import ONE, builtin
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.loaded_program import Loaded
+    from chainrule.compile.trace.held import HeldNumber
 
 
 @final
@@ -67,27 +71,63 @@ def _address(array: Any) -> int:
     return array.__array_interface__["data"][0]
 
 
+_ROWS = 1024
+_MEMORY, _FILLED = CALLS.index("memory"), CALLS.index("filled")
+
+
 @final
 class ManyArguments:
-    """The arguments of many calls, in lists that grow with each of them.
+    """The arguments of many calls, a row of words for each: addresses of arrays, settings of
+    optimizers, and what says the call's sizes.
 
-    `arrays` are those that a call is given, `count` for each; `sizes` the number of its sizes in a
-    list of all that there were; `settings` what it reads of optimizers. None of these is an object
-    that the garbage collector would count.
+    `collect(args)` is that of `cpu/call_rows.py`; it gives -1 where that cannot look.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self.arrays: list[Any] = []
-        self.sizes: list[int] = []
-        self.settings: list[Any] = []
+    def __init__(self, arrays: int, settings: Sequence[HeldNumber], gate: Any) -> None:
+        """A row has so many `arrays`; `gate` are the words that `again` looks at, None if there is
+        nothing that does."""
+        self.collect: Callable[[Any], int] = _never
+        self._arrays, self._kept, self._full = arrays, list[Any](), list[Any]()
+        self._rows = np.empty((_ROWS, arrays + len(settings) + 1), np.int64)
+        self._gate = gate
+        head = {"kept": id(self._kept), "rows": _ROWS, "width": self._rows.shape[1]}
+        head |= {"arrays": arrays, "settings": len(settings), "memory": _address(self._rows)}
+        head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
+        head["gate"] = 0 if gate is None else _address(gate)
+        records = [n.words() for n in settings]
+        words = [head.get(name, 0) for name in CALLS]
+        self._plan = np.array([*words, *chain(*filter(None, records))], np.int64)
+        if gate is not None and None not in records:
+            self.collect, self._method = builtin("collect", looks().collect, ONE, self._plan)
 
-    def addresses(self) -> list[Any]:
-        """For each argument its arrays' addresses, int64, one for each call."""
-        layout, count = holders(), len(self.arrays)
-        if layout is None or not count:
-            words = np.array([*map(id, self.arrays)], np.int64)
-        else:  # they are what the list holds
-            items = layout.word(id(self.arrays) + layout.items)
-            words = np.asarray((ctypes.c_int64 * count).from_address(items))
-        return list(words.reshape(len(self.sizes), self._count).T)
+    def add(self, arrays: Sequence[Any], settings: Sequence[Any], number: int) -> None:
+        """Note a call of the sizes of that number."""
+        if self._plan[_FILLED] == _ROWS:
+            self._full.append(self._rows)
+            self._rows = np.empty_like(self._rows)
+            self._plan[_MEMORY], self._plan[_FILLED] = _address(self._rows), 0
+        row = self._rows[self._plan[_FILLED]]
+        row[: self._arrays] = [*map(id, arrays)]
+        row[self._arrays : -1].view(np.float64)[:] = settings
+        row[-1] = ~number
+        self._kept += arrays
+        self._plan[_FILLED] += 1
+
+    def __len__(self) -> int:
+        return _ROWS * len(self._full) + int(self._plan[_FILLED])
+
+    def drop(self) -> None:
+        """Forget the latest call, which was noted."""
+        self._plan[_FILLED] -= 1
+
+    def columns(self) -> tuple[list[Any], Any, Any]:
+        """For each argument its arrays' addresses, int64, one for each call. The settings, float64
+        (calls, settings). What says the sizes: what `collect` gave, or ~number."""
+        rows = np.concatenate([*self._full, self._rows[: self._plan[_FILLED]]])
+        settings = np.ascontiguousarray(rows[:, self._arrays : -1]).view(np.float64)
+        return list(rows[:, : self._arrays].T), settings, rows[:, -1]
+
+
+def _never(args: Any) -> int:
+    """What `collect` gives where nothing can look."""
+    return -1

@@ -16,13 +16,15 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 @final
 class Looks:
-    """`unchanged` as a function (see `cpu/word_guards.py`), and the address of `again` (see
-    `cpu/call_gate.py`)."""
+    """`unchanged` as a function (see `cpu/word_guards.py`), and the addresses of `again` (see
+    `cpu/call_gate.py`), of `collect` and `changed` (see `cpu/call_rows.py`)."""
 
     def __init__(self) -> None:
         self._code = placed(kept_object("looks", _compiled))
         self.unchanged = Unchanged(self._code.address("unchanged"))
         self.again = self._code.address("again")
+        self.collect = self._code.address("collect")
+        self.changed = self._code.address("changed")
 
 
 @cache
@@ -33,10 +35,12 @@ def looks() -> Looks:
 
 def _compiled() -> bytes:
     from chainrule.compile.cpu.call_gate import add_call_gate
+    from chainrule.compile.cpu.call_rows import add_call_rows
     from chainrule.compile.cpu.word_guards import add_word_guard
     from chainrule.compile.llvm.host_target import TargetModule, host
 
     module = TargetModule("looks", host())
     add_word_guard(module)
     add_call_gate(module)
+    add_call_rows(module)
     return compile_object(str(module))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from sys import getrefcount
 from typing import Any, final
 from weakref import ref
 
 import numpy as np
 
-from chainrule.compile.cpu.object_layout import READY
+from chainrule.compile.cpu.object_layout import READY, slot
 from chainrule.compile.trace.captured import Entry
 from chainrule.engine.graph import variable
 from chainrule.engine.node import Node
@@ -103,6 +104,15 @@ class HeldNumber:
     def __post_init__(self) -> None:
         self.read = self.entry.reader()
 
+    def words(self) -> list[int] | None:
+        """What `cpu/call_rows.py` reads of it, `SETTING`; None if that cannot be seen there."""
+        e, at = self.entry, _place_of_last()
+        if at is None or e.holder.__class__ is not dict:
+            return None
+        item = -1 if e.item is None else e.item
+        truth = -1 if self.truth is None else int(self.truth)
+        return [id(e.holder), id(e.key), item, id(tuple), truth, id(self) + at]
+
     def fits(self, value: float) -> bool:
         """Take over another value than that of the latest call, if it fits."""
         self.check()
@@ -111,6 +121,14 @@ class HeldNumber:
         self.array[()] = value
         self.last = value
         return True
+
+
+@cache
+def _place_of_last() -> int | None:
+    """How many bytes from the start of a `HeldNumber` its latest value is."""
+    value: Any = object()
+    entry = Entry({"lr": 0.1}, "lr", None)
+    return slot(HeldNumber(entry, lambda: None, None, np.zeros(()), "lr", value), value)
 
 
 def is_writable(a: Array) -> bool:

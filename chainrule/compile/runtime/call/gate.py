@@ -20,15 +20,15 @@ class Gate:
     """The arguments that a steady call takes, as machine code compares them.
 
     `again(args)` is a number that says their sizes. It is -1 if they or the `rows` (see
-    `Steady.watch`) are not as they are to be.
+    `Steady.watch`) are not as they are to be. `words` are those that it looks at.
     """
 
     def __init__(self, code: Code, plan: list[int], rows: Sequence[int], words: Any) -> None:
         """`way` is the way into the program if they are."""
         words_of_plan = [*plan, *rows]
         self._guards = words
-        array = np.array(words_of_plan, np.int64)
-        self.again, self._again = builtin("again", looks().again, ONE, array)
+        self.words = np.array(words_of_plan, np.int64)
+        self.again, self._again = builtin("again", looks().again, ONE, self.words)
         self.way = WayIn(code, words_of_plan)
 
 

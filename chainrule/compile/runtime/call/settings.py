@@ -10,9 +10,13 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.runtime.steady_looks import looks
+from chainrule.compile.runtime.way_in import ONE, builtin
 from chainrule.compile.trace.captured import Entry
 from chainrule.compile.trace.held import HeldNumber
 
+_MOST = 62
+"""Settings of which machine code says in one word which have changed."""
 Read = Callable[[], tuple[Any, ...]]
 
 
@@ -32,14 +36,36 @@ class Settings:
         self._checks = list(dict.fromkeys([n.check for n in numbers]))
         # those that the function asked for their truth, by their place, must have it still
         self.truths = [(i, n.truth) for i, n in enumerate(self.numbers) if n.truth is not None]
+        self._all = (1 << len(numbers)) - 1
+        self.changed: Callable[[None], int] = lambda _: self._all
+        """A bit for each of `numbers` that may be another object than in the latest call."""
+        self._look()
 
-    def columns(self, found: Sequence[Any]) -> list[Any]:
+    def _look(self) -> None:
+        """Have machine code look at them, where it can."""
+        records = [n.words() for n in self.numbers]
+        if None not in records and len(records) <= _MOST:
+            self._plan = np.array([len(records), *chain(*filter(None, records))], np.int64)
+            self.changed, self._method = builtin("changed", looks().changed, ONE, self._plan)
+
+    def take_over(self, changed: int) -> bool:
+        """Whether those numbers fit, which are taken over."""
+        while changed:
+            first = changed & -changed
+            changed ^= first
+            n = self.numbers[first.bit_length() - 1]
+            value = n.read()
+            if value is not n.last and not n.fits(value):
+                return False
+        return True
+
+    def columns(self, found: Any) -> list[Any]:
         """For each setting its values, float64, one for each call, or one that is the same in all
-        of them; `found` is what those read, one after the other. Raises what the optimizer raises
-        for settings as they are now."""
+        of them; `found` (calls, settings) is what was read. Raises what the optimizer raises for
+        settings as they are now."""
         for check in self._checks:
             check()
-        return [_column(found[i :: len(self.numbers)]) for i in self._places]
+        return [_column(found[:, i]) for i in self._places]
 
 
 def _reader(entries: Sequence[Entry]) -> Read:
@@ -71,6 +97,6 @@ def _together(readers: Sequence[Read]) -> Read:
     return lambda: tuple(chain(*[read() for read in readers]))
 
 
-def _column(values: Sequence[Any]) -> Any:
-    first = values[0]
-    return np.array(first if values.count(first) == len(values) else values, np.float64)
+def _column(values: Any) -> Any:
+    bits = values.view(np.int64)
+    return np.array(values[0]) if (bits == bits[0]).all() else np.array(values)

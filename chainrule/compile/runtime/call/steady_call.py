@@ -97,10 +97,9 @@ class Steady:
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
-        settings = self._settings
-        for n, value in zip(settings.numbers, settings.read(), strict=False):
-            if value is not n.last and not n.fits(value):
-                return False
+        changed = self._settings.changed(None)
+        if changed and not self._settings.take_over(changed):
+            return False
         for guard in self._guards:
             if not guard():
                 return False
@@ -158,35 +157,40 @@ class Steady:
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
         """What calls with `batches` return, up to the first that is not like the one before. The
         results' arrays, stacked (None if there was not one call); and that batch, if there is."""
-        calls = ManyArguments(len(self.variant.args))
+        gate = None if self._gate is None else self._gate.words
+        calls = ManyArguments(len(self.variant.args), self._settings.numbers, gate)
         rest, recording = None, self._recording
-        read, truths = self._settings.read, self._settings.truths
         # Each line of this loop is a noticeable part of a small program's time.
-        keep, sized, numbered = calls.arrays.extend, calls.sizes.append, calls.settings.extend
-        again, told, arrays = self._again, self._told, self._arrays
-        asked = [*self._asked, *self._guards]
+        collect, told, asked = calls.collect, self._told, [*self._asked, *self._guards]
         for batch in batches:
-            key = again(batch) if batch.__class__ is tuple else -1
-            sizes = told.get(key)
-            if sizes is None or is_recording() is not recording:
-                sizes = self._sizes_of(batch, key)
-            found = read()
-            for ask in asked:
-                if not ask():
-                    sizes = None
-            for i, truth in truths:
-                if bool(found[i]) is not truth:
-                    sizes = None
-            if sizes is None:
+            key = collect(batch) if is_recording() is recording else -1
+            if key not in told and not self._note(calls, batch, key):
                 rest = batch
                 break
-            keep(arrays(batch))
-            sized(sizes)
-            numbered(found)
-        if not calls.sizes:
+            for ask in asked:
+                if not ask():
+                    rest = batch
+                    break
+            if rest is not None:
+                calls.drop()
+                break
+        if not len(calls):
             return None, rest
         self.variant.pause = self.variant.paused = 0
         return self._run_all(calls), rest
+
+    def _note(self, calls: ManyArguments, batch: Sequence[Any], key: int) -> bool:
+        """Note a call, whose `key` is as for `_sizes_of`, if it is like the one before."""
+        number = self._sizes_of(batch, key)
+        if key >= 0:  # it is noted
+            if number is None:
+                calls.drop()
+            return number is not None
+        found = self._settings.read()
+        if number is None or any(bool(found[i]) is not truth for i, truth in self._settings.truths):
+            return False
+        calls.add([*self._arrays(batch)], found, number)
+        return True
 
     def _sizes_of(self, batch: Sequence[Any], key: int) -> int | None:
         """The number of the sizes that a batch's dynamic axes have; None if it is not like the one
@@ -216,11 +220,11 @@ class Steady:
     def _run_all(self, calls: ManyArguments) -> list[Any]:
         native = self._native
         blocks = [native.block(s) for s in self._every]
-        which = np.array(calls.sizes)
-        shapes = blocks[calls.sizes[0]].shapes
+        given, found, sizes = calls.columns()
+        which = self._numbers_of(sizes)
+        shapes = blocks[int(which[0])].shapes
         outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
-        given = calls.addresses()
-        settings = self._settings.columns(calls.settings)
+        settings = self._settings.columns(found)
         kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
         stay = dict(enumerate(self.seen.arrays, len(given)))
         first = len(given) + len(stay)
@@ -231,6 +235,12 @@ class Steady:
             if flags:
                 refuse(flags, native.checks)
         return outs
+
+    def _numbers_of(self, words: Any) -> Any:
+        """The number of each call's sizes, of what `ManyArguments` says of them."""
+        known = {**self._told, **{~n: n for n in range(len(self._every))}}
+        keys = np.array(sorted(known))
+        return np.array([known[k] for k in keys.tolist()])[np.searchsorted(keys, words)]
 
 
 def _never(batch: Any) -> int:
