@@ -52,6 +52,11 @@ class EagerKernel:
         self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
         self._latest: EagerCall | None = None
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether its calls share scratch memory, which is the latest one's."""
+        return bool(self._loaded.layout.scratch)
+
     def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> EagerCall:
         """The kernel for arguments of these shapes, an axis for each letter; the shapes that
         results are to have."""
@@ -69,7 +74,7 @@ class EagerKernel:
         if self._way is not None:
             entered = Entered(prepared, self._way, call.sizes, call.results)
             call.write = entered.run_into
-            return entered.run
+            return entered.caller()
         args = self._args
 
         def run(arrays: tuple[Array, ...]) -> list[Array]:
@@ -91,6 +96,15 @@ class EagerCall:
         self._kernel, self.sizes, self.results = kernel, sizes, results
         self.run: Callable[[tuple[Array, ...]], list[Array]] | None = None
         self.write: Callable[[tuple[Array, ...], Sequence[Array]], None] | None = None
+
+    @property
+    def direct(self) -> Callable[[tuple[Array, ...]], list[Array]]:
+        """What a call runs, if it has no scratch memory that another call could take from it."""
+        if self._kernel.has_scratch:
+            return self
+        if self.run is None:
+            self.run = self._kernel.enter(self)
+        return self.run
 
     def into(self, arrays: tuple[Array, ...], results: Sequence[Array]) -> None:
         """Run it; the results go into arrays that are there, of the shapes that they are to have

@@ -10,9 +10,10 @@ import numpy as np
 
 from chainrule.engine import watch
 from chainrule.engine.derive import pullback_nodes
-from chainrule.engine.graph import order, quietly, tracer, variable
+from chainrule.engine.graph import order, tracer, variable
 from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Spec
+from chainrule.engine.quiet import quietly
 from chainrule.errors import GradientError, describe
 
 

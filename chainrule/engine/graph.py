@@ -6,26 +6,26 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from functools import wraps
 from itertools import count
 from operator import attrgetter
-from sys import modules
+from sys import _getframe, modules
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
 from chainrule.engine import arrays, watch
 from chainrule.engine.arguments import explain_arrays
-from chainrule.engine.arrays import is_fixed, kinds, operand
+from chainrule.engine.arrays import is_fixed, is_native, kinds, operand
 from chainrule.engine.border import wrong_arguments
 from chainrule.engine.dtypes import INEXACT, weakly
 from chainrule.engine.node import Extra, Node, Variable
 from chainrule.engine.op import Alias, Op, Pick, Spec, open_door
-from chainrule.engine.provenance import user_line
+from chainrule.engine.provenance import user_files, user_line
+from chainrule.engine.quiet import is_taken, run_alone, runner
 from chainrule.errors import ChainruleError, describe_all
 
 _P = ParamSpec("_P")
@@ -43,7 +43,6 @@ _ndarray: Any = np.ndarray
 _next = count().__next__
 _ALIAS = Alias()
 _variable: Any = Variable
-_native = arrays.native
 arrays.passing.add(Spec)
 
 
@@ -59,29 +58,12 @@ def bind(cls: type[Variable]) -> None:
     arrays.passing.add(cls)
 
 
-class _Quiet(threading.local):
-    """Runs array code in a context of its own where NumPy's floating-point warnings are off.
-
-    Entering a prepared context costs a tenth of `np.errstate`, and leaves the user's own setting
-    alone.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore", invalid="call")
-        context.run(np.seterrcall, watch.invalid.note)
-        self.run = context.run
-
-
-_quiet = _Quiet()
-
-
 def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
     """The one door: compute `op` on `xs`, and record it if one of them needs a gradient.
 
     Only arrays and numbers in: an array out. A variable among them: a variable out. A placeholder
     (a variable whose value is a `Spec`) among them: a placeholder out. A tuple of those where
-    `op.many`. This is the path of every op: it is written out flat, because each call counts.
+    `op.many`. Where arrays or numbers are few, `doors.py` has it written out.
     """
     if unknown or ((takes := op.takes) and takes != len(xs)):
         raise wrong_arguments(op, len(xs), unknown)
@@ -99,63 +81,78 @@ def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
             nodes.append(n)
             if n is not None:
                 mask |= bit
-                if value.__class__ is Spec:
-                    traced = True
+                traced = traced or value.__class__ is Spec
         else:
             plain = True
-            if x.__class__ is _ndarray:
-                if x.dtype not in _native:
-                    x = _admit(op, xs, x)
-            elif x.__class__ not in _FAST:
-                x = _admit(op, xs, x)
-            values.append(x)
+            values.append(x if x.__class__ in _FAST or is_native(x) else _admit(op, xs, x))
             nodes.append(None)
         bit += bit
     if traced:
-        if plain:
-            _copy_plain(xs, values, ())
-        return trace(op, values, nodes)
+        return trace(op, _copy_plain(xs, values, ()) if plain else values, nodes)
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
-    try:
-        if watch.watches:
-            y = watch.run(op, xs, values)
-        else:
-            y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
-    except Exception as cause:
-        y = _explain_failure(op, values, cause)
-    if plain and some and "ml_dtypes" in modules:  # else nothing is bfloat16
+    y = _value(op, xs, values)
+    if not some:
+        return y
+    if plain and "ml_dtypes" in modules:  # else nothing is bfloat16
         y = weakly(values, y)
-    if mask and _recording.get():
+    if mask and is_recording():
         need, keep_y, drop = op.plans.get(mask | bit) or op.plan(mask | bit)
         if need:
             if plain:
-                _copy_plain(xs, values, drop)
+                values = _copy_plain(xs, values, drop)
             for i in drop:
-                values[i] = nodes[i] or _spec_of(values[i])
-            node = _new(Node)
-            node.serial = _next()
-            node.op = op
-            node.inputs = nodes
-            node.xs = values
-            node.need = need
-            node.needs = True
-            node.extra = None
-            node.code, node.at = user_line()
-            if op.many:
-                return _picks(node, y)
-            if y.__class__ is not _ndarray:
-                y = np.asarray(y)
-            node.y = y if keep_y else None
-            node.shape = y.shape
-            node.dtype = dtype = y.dtype
-            v = _new(_variable)
-            v.value = y
-            v.node = node if dtype.kind in INEXACT else None
-            return v
-    if not some:
-        return y
+                values[i] = nodes[i] or spec_of(values[i])
+            return record(op, need, keep_y, nodes, values, y)
     return tuple([variable(v) for v in y]) if op.many else variable(y)
+
+
+def _value(op: Op, xs: Sequence[Any], values: Sequence[Any]) -> Any:
+    """What `op` computes of `values`, those of `xs`, and whoever watches is told."""
+    try:
+        if watch.watches:
+            return watch.run(op, xs, values)
+        run = runner.get()
+        return run(op.eval, *values) if run and op.quiet else op.eval(*values)
+    except Exception as cause:
+        if is_taken(cause):
+            return run_alone(op.eval, *values)
+        error = explain_arrays(op, values, cause)
+        if error is cause:
+            raise
+        raise error from cause
+
+
+def record(
+    op: Op, need: Need, keep_y: bool, inputs: Sequence[Node | None], xs: Sequence[Any], y: Any
+) -> Any:
+    """The variable of the value `y` with its node; `xs` are what the rules of `op` read of its
+    inputs. (A tuple of variables where `op.many`.)"""
+    node = _new(Node)
+    node.serial = _next()
+    node.op = op
+    node.inputs = inputs
+    node.xs = xs
+    node.need = need
+    node.needs = True
+    node.extra = None
+    frame = _getframe(2)
+    node.code = code = frame.f_code
+    if code.co_filename in user_files:  # nearly always
+        node.at = frame.f_lasti
+    else:
+        node.code, node.at = user_line(3)
+    if y.__class__ is not _ndarray:
+        if op.many:
+            return _picks(node, y)
+        y = np.asarray(y)
+    node.y = y if keep_y else None
+    node.shape = y.shape
+    node.dtype = dtype = y.dtype
+    v = _new(_variable)
+    v.value = y
+    v.node = node if dtype.kind in INEXACT else None
+    return v
 
 
 open_door(apply)
@@ -184,37 +181,34 @@ def _admit(op: Op, xs: Sequence[Any], x: Any) -> Any:
         ) from None
 
 
-def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
-    """Copy the caller's own arrays that are to be kept: he may change them."""
+def variable_class() -> type[Variable]:
+    """The final class of variables, as `bind` was told it."""
+    return _variable
+
+
+def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> list[Any]:
+    """`values`, with copies of the caller's own arrays that are to be kept: he may change them."""
     for i, x in enumerate(xs):
         if x.__class__ is not _variable and i not in drop:
             value = values[i]
             if value.__class__ is _ndarray and not is_fixed(value):
                 values[i] = value.copy()
-
-
-def _explain_failure(op: Op, values: Sequence[Any], cause: Exception) -> Any:
-    """Explain why `op` failed on `values`; or compute after all if it was only interrupted."""
-    if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
-        with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
-            return op.eval(*values)
-    error = explain_arrays(op, values, cause)
-    if error is cause:
-        raise cause
-    raise error from cause
+    return values
 
 
 def variable(value: Any, node: Node | None = None) -> Any:
     """A variable holding `value`; NumPy's scalars become arrays without axes."""
     v = _new(_variable)
-    v.value = np.asarray(value) if isinstance(value, np.generic) else value  # pyright: ignore
+    if value.__class__ is not _ndarray and isinstance(value, np.generic):
+        value = np.asarray(value)  # pyright: ignore
+    v.value = value
     v.node = node
     if tracers and (t := _tracer.get()) is not None:
         t.add_variable(v)
     return v
 
 
-def _spec_of(x: Any) -> Any:
+def spec_of(x: Any) -> Any:
     """The `Spec` of an array, a Python number itself."""
     return Spec(x.shape, x.dtype) if isinstance(x, _ndarray) else x
 
@@ -267,7 +261,7 @@ def pick(parent: Node, index: int, y: Any) -> Any:
 def trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     """Record without computing: shapes and dtypes only. Every input has a node here."""
     try:
-        y = op.spec(*[_spec_of(v) for v in values])
+        y = op.spec(*[spec_of(v) for v in values])
         if "ml_dtypes" in modules and not op.many:
             y = _weak_spec(values, y)
     except Exception as cause:
@@ -281,7 +275,7 @@ def trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     node.op = op
     node.inputs = inputs
     node.y, node.xs = y, values
-    on = _recording.get() and (op.many or y.dtype.kind in INEXACT)
+    on = is_recording() and (op.many or y.dtype.kind in INEXACT)
     node.need = tuple([on and n.needs and op.reads(i) is not None for i, n in enumerate(inputs)])
     node.needs = True in node.need
     node.code, node.at = user_line()
@@ -317,6 +311,8 @@ def placeholder(shape: tuple[int, ...], dtype: Any, *, needs: bool = False) -> A
     return variable(spec, leaf(spec.shape, spec.dtype, needs=needs))
 
 
+is_recording = _recording.get
+"""Whether ops are recorded here."""
 set_recording = _recording.set
 """Whether ops are recorded for the rest of this context; for a part of it there is `recording`."""
 
@@ -351,15 +347,6 @@ class recording:  # noqa: N801
         return within
 
 
-def quietly(f: Callable[..., Any], *args: Any) -> Any:
-    """f(*args), pure array code, without floating-point warnings."""
-    try:
-        return _quiet.run(f, *args)
-    except RuntimeError:  # a signal handler came in the middle of an op
-        with np.errstate(all="ignore"):
-            return f(*args)
-
-
 @contextmanager
 def intercept_ops(f: Callable[[Op, Sequence[Any]], Any]) -> Generator[None]:
     """Within it every op goes to `f(op, xs)`, whose answer is the op's.
@@ -382,9 +369,6 @@ def _through(outer: Any, op: Op, xs: Sequence[Any]) -> Any:
         around.reset(token)
 
 
-def is_recording() -> bool:
-    """Whether ops are recorded here."""
-    return _recording.get()
 
 
 def may_join(x: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from chainrule.engine.border import border
-from chainrule.engine.graph import apply
+from chainrule.engine.doors import door
 from chainrule.engine.op import Op
 from chainrule.errors import ForeignArrayError
 from chainrule.ops import elementwise as ew
@@ -62,8 +62,15 @@ COMPARISONS: dict[str, tuple[Op, str]] = {
 }
 """The same, with the method that the other operand is asked for."""
 
+UNARY: dict[str, Op] = {
+    **{"__neg__": ew.neg, "__pos__": ew.positive, "__abs__": ew.abs},
+    "__invert__": ew.bitwise_invert,
+    **{str(op): op for op in (ew.exp, ew.log, ew.sqrt, ew.tanh, ew.sigmoid, ew.relu)},
+}
+"""Methods without arguments: those of Python, and those that read better than functions."""
 
-def operators() -> Iterator[tuple[str, Operator]]:
+
+def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The methods of a tensor, by name."""
     for name, op in ARITHMETIC.items():
         yield _set_name(f"__{name}__", _operator(op, f"__r{name}__"))
@@ -71,24 +78,18 @@ def operators() -> Iterator[tuple[str, Operator]]:
         yield _set_name(f"__i{name}__", _in_place(getattr(operator, f"__{name}__"), SIGNS[name]))
     for name, (op, other) in COMPARISONS.items():
         yield _set_name(f"__{name}__", _operator(op, f"__{other}__"))
+    for name, op in UNARY.items():
+        yield _set_name(name, door(op), doc=op.__doc__)
 
 
-def _set_name(name: str, method: Operator) -> tuple[str, Operator]:
+def _set_name(name: str, method: Any, doc: str | None = None) -> tuple[str, Any]:
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = doc.partition("\n")[0] if doc else None
     return name, method
 
 
 def _operator(op: Op | Operator, reflected: str) -> Operator:
     """`a op b`, or what `b` makes of it. Every operator runs through here: it is kept short."""
-    if isinstance(op, Op):
-
-        def op_method(a: Any, b: Any) -> Any:
-            try:
-                return apply(op, a, b)
-            except ForeignArrayError as error:
-                return _delegate(error, a, b, reflected)
-
-        return op_method
 
     def method(a: Any, b: Any) -> Any:
         try:
@@ -96,7 +97,7 @@ def _operator(op: Op | Operator, reflected: str) -> Operator:
         except ForeignArrayError as error:
             return _delegate(error, a, b, reflected)
 
-    return method
+    return door(op, method) if isinstance(op, Op) else method
 
 
 def _in_place(two: Operator, sign: str) -> Operator:
@@ -106,9 +107,8 @@ def _in_place(two: Operator, sign: str) -> Operator:
 
 def _reflect(op: Op | Operator) -> Operator:
     """`a op b` as a method of `b`: Python has asked `a`."""
-    if isinstance(op, Op):
-        return lambda b, a: apply(op, a, b)
-    return lambda b, a: op(a, b)
+    two = door(op) if isinstance(op, Op) else op
+    return lambda b, a: two(a, b)
 
 
 def _delegate(error: ForeignArrayError, a: Any, b: Any, reflected: str) -> Any:

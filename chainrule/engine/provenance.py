@@ -18,18 +18,20 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
 HERE = (_PACKAGE + os.sep, os.path.dirname(np.__file__) + os.sep)  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
-_outside: set[str] = set()
+user_files: set[str] = set()
+"""Files outside it that were met so far."""
 
 
-def user_line() -> tuple[CodeType, int]:
+def user_line(depth: int = 2) -> tuple[CodeType, int]:
     """Code object and instruction offset of the innermost frame outside this package and NumPy.
 
-    If every frame is inside (a command of ours is running), it is the outermost one.
+    If every frame is inside (a command of ours is running), it is the outermost one. Of the frames
+    from here on the first `depth` are inside; to look at a frame makes an object of it.
     """
-    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while (file := (code := frame.f_code).co_filename) not in _outside:
+    frame = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
+    while (file := (code := frame.f_code).co_filename) not in user_files:
         if file not in _inside:
-            (_inside if file.startswith(HERE) else _outside).add(file)
+            (_inside if file.startswith(HERE) else user_files).add(file)
         elif (back := frame.f_back) is not None:
             frame = back
         else:

@@ -33,7 +33,6 @@ from chainrule.errors import (
     describe,
 )
 from chainrule.names.spellings import MissingName, put_elsewhere
-from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import selection
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.reductions import reduction
@@ -442,7 +441,7 @@ class Tensor(Variable, metaclass=_Shown):
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.value, None, self.requires_grad and self.is_leaf)
 
-    # --- operators: those of two operands are written from a table, see `operators`
+    # --- operators, and methods of one row: written from tables, see `operators`
 
     if TYPE_CHECKING:
         # fmt: off
@@ -478,15 +477,20 @@ class Tensor(Variable, metaclass=_Shown):
         def __rlshift__(self, a: Any) -> Tensor: ...
         def __rshift__(self, b: Any) -> Tensor: ...
         def __rrshift__(self, a: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def exp(self) -> Tensor: ...
+        def log(self) -> Tensor: ...
+        def sqrt(self) -> Tensor: ...
+        def tanh(self) -> Tensor: ...
+        def sigmoid(self) -> Tensor: ...
+        def relu(self) -> Tensor: ...
         # fmt: on
 
-    # fmt: off
-    def __neg__(self) -> Tensor: return apply(ew.neg, self)
-    def __pos__(self) -> Tensor: return apply(ew.positive, self)
-    def __abs__(self) -> Tensor: return apply(ew.abs, self)
-    def __invert__(self) -> Tensor: return apply(ew.bitwise_invert, self)
-    def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
-    # fmt: on
+    def __getitem__(self, key: Any) -> Tensor:
+        return selection.getitem(self, key)
 
     def _assign_result(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
@@ -653,38 +657,14 @@ class Tensor(Variable, metaclass=_Shown):
         """Whether all elements over `axis` are nonzero."""
         return reduction.all(self, axis=axis, keepdims=keepdims)
 
-    def exp(self) -> Tensor:
-        """e to the power of each element."""
-        return apply(ew.exp, self)
-
-    def log(self) -> Tensor:
-        """The natural logarithm of each element."""
-        return apply(ew.log, self)
-
-    def sqrt(self) -> Tensor:
-        """The square root of each element."""
-        return apply(ew.sqrt, self)
-
-    def tanh(self) -> Tensor:
-        """The hyperbolic tangent of each element."""
-        return apply(ew.tanh, self)
-
-    def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x)) of each element."""
-        return apply(ew.sigmoid, self)
-
-    def relu(self) -> Tensor:
-        """max(x, 0) of each element; the derivative at 0 is 0."""
-        return apply(ew.relu, self)
-
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
         """Each element limited to [min, max]."""
         return selection.clip(self, min, max)
 
 
+bind(Tensor)
 for _name, _method in operators():
     setattr(Tensor, _name, _method)
-bind(Tensor)
 _UNHELD = references_of_unheld()
 _ALIAS = Alias()
 

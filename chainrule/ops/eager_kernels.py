@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
@@ -30,6 +30,7 @@ a seventh of its time op by op. Loading the kernels pays after about a hundred s
 examples, as one types them, load and compile nothing."""
 
 Shape = tuple[int, ...]
+Direct = Callable[[tuple[Array, ...]], list[Array]]
 
 
 class Run(Protocol):
@@ -37,6 +38,11 @@ class Run(Protocol):
 
     def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
         """New arrays."""
+        ...
+
+    @property
+    def direct(self) -> Direct:
+        """The same, with as little as possible between the call and the compiled function."""
         ...
 
     def into(self, arrays: tuple[Array, ...], results: Sequence[Array]) -> None:
@@ -93,12 +99,47 @@ def row_kernel(label: str, dtype: Dtype) -> Kernel:
     return maker()(f"row {label}", lambda xs: row(xs[0]), ["N"], (dtype,))
 
 
-def row_value(label: str, x: Array) -> Array:
-    """The value of a row at an array in C's order, by its kernel."""
-    (y,) = _row_call(label, x.dtype, x.shape)((x,))
-    return y
+@cache
+def product_kernel(label: str, dtype: Dtype) -> Kernel:
+    """The cotangent of the argument of a row: the one that came, times the row's slope."""
+    row: Any = rows[label]
+    need = (True,)
+    return maker()(
+        f"cotangent of row {label}",
+        lambda xs: row.vjp(need, xs[0], None, xs[1:])[0],
+        ["N", "N"],
+        (dtype, dtype),
+    )
 
 
-@lru_cache(maxsize=4096)
-def _row_call(label: str, dtype: Dtype, shape: Shape) -> Run:
-    return row_kernel(label, dtype).at([(prod(shape),)], [shape])
+@final
+class Calls(dict[tuple[Shape, Dtype], Direct]):
+    """By shape and dtype of an array in C's order what runs a kernel on it, and on others like it:
+    made when it is first asked for."""
+
+    def __init__(self, kernel: Callable[[Dtype], Kernel], count: int) -> None:
+        super().__init__()
+        self._kernel, self._count = kernel, count
+        _calls.append(self)
+
+    def __missing__(self, key: tuple[Shape, Dtype]) -> Direct:
+        """Make it."""
+        if len(self) >= _MOST:
+            self.clear()
+        shape, dtype = key
+        flat = [(prod(shape),)] * self._count
+        found = self[key] = self._kernel(dtype).at(flat, [shape]).direct
+        return found
+
+
+_MOST = 4096
+"""Kinds of calls of a row that are remembered."""
+_calls: list[Calls] = []
+
+
+def forget_kernels() -> None:
+    """Let go of all kernels of rows."""
+    row_kernel.cache_clear()
+    product_kernel.cache_clear()
+    for calls in _calls:
+        calls.clear()

@@ -35,7 +35,7 @@ from chainrule.engine.graph import (
 )
 from chainrule.engine.op import Array, Need, Op
 from chainrule.ops import eager_kernels
-from chainrule.ops.eager_kernels import Kernel, Run, has_kernels, is_on, maker
+from chainrule.ops.eager_kernels import Direct, Kernel, has_kernels, is_on, maker
 from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -312,21 +312,21 @@ def _result_shapes(op: Fused, kinds: Kinds) -> list[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=4096)
-def _value_call(op: Fused, kinds: Kinds) -> Run:
+def _value_call(op: Fused, kinds: Kinds) -> Direct:
     shapes, dtypes = zip(*kinds, strict=True)
     flat = [flat_shape(s, names) for s, names in zip(shapes, op.letters, strict=True)]
-    return value_kernel(op, dtypes).at(flat, _result_shapes(op, kinds))
+    return value_kernel(op, dtypes).at(flat, _result_shapes(op, kinds)).direct
 
 
 @lru_cache(maxsize=4096)
-def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Run:
+def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Direct:
     """What pulls back; the last of `kinds` are those of the cotangents."""
     shapes, dtypes = zip(*kinds, strict=True)
     dtypes = dtypes[: len(need)]
     letters = [*op.letters, *result_letters(op, dtypes)]
     flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
     bars = [shape for shape, n in zip(shapes, need, strict=False) if n]
-    return pull_kernel(op, dtypes, need).at(flat, bars)
+    return pull_kernel(op, dtypes, need).at(flat, bars).direct
 
 
 def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:

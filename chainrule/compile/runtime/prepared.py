@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -81,7 +81,23 @@ class Entered:
         self._results = program.lender.maker(made)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._undoes = bool(program.code.undo)
-        self._kept = prepared, way, block
+        self._kept = prepared, way, block, program
+
+    def caller(self) -> Callable[[tuple[Any, ...]], list[Any]]:
+        """`run`, without what this program does not want: it has neither threads nor ops in Python
+        nor flags, and undoes nothing."""
+        program, enter, plan, make = self._program, self._enter, self._plan, self._results
+        if program.pool is not None or program.hosts or self._flags or self._undoes:
+            return self.run
+        lock, kept = program.lock, self._kept
+
+        def run(args: tuple[Any, ...], _: Any = kept) -> list[Any]:
+            results = make()
+            with lock:
+                enter(plan, args, *results)
+            return results
+
+        return run
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
         """Run it."""

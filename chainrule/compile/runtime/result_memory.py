@@ -61,6 +61,9 @@ class Lender:
         plan = [(shape, dtype, _is_lent(shape, dtype)) for shape, dtype in shapes]
         if any(lent for *_, lent in plan):
             return lambda: self._allocate(plan)
+        if len(shapes) == 1:
+            ((shape, dtype),) = shapes
+            return lambda: [_empty(shape, dtype)]
         return lambda: [_empty(shape, dtype) for shape, dtype in shapes]
 
     def _allocate(self, plan: _Plan) -> list[Array]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,14 @@ def floating(fn: Fn) -> Fn:
     computed by a kernel, or where there is none in blocks."""
     several = rounded_once(lambda *xs: _alike(fn, xs))
     label = fn.__name__
+    calls = eager_kernels.Calls(partial(eager_kernels.row_kernel, label), 1)
+    known = calls.get
 
     @wraps(fn)
     def wrapper(*xs: Any) -> Any:
         x = xs[0]
+        if len(xs) == 1 and x.__class__ is np.ndarray and (run := known((x.shape, x.dtype))):
+            return run((x if x.flags.c_contiguous else np.ascontiguousarray(x),))[0]
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
         if not plain:
             return several(*xs)
@@ -44,7 +48,7 @@ def floating(fn: Fn) -> Fn:
             return fn(x)
         x = np.ascontiguousarray(x)
         if eager_kernels.has_kernels():
-            return eager_kernels.row_value(label, x)
+            return calls[x.shape, x.dtype]((x,))[0]
         return _in_blocks(fn, x)
 
     return wrapper

@@ -1,0 +1,104 @@
+"""`apply` for one op, written out for what a step mostly does: one or two variables, nobody watching.
+
+A door is made of an op once, with what `apply` looks up at each call: the value function, the plan.
+What it does not know at a glance goes through `apply`: placeholders, arrays, watches, interception,
+and what fails, so that there is one place that explains it. The rest of the op's life is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from sys import modules
+from typing import Any
+
+import numpy as np
+
+from chainrule.engine import watch
+from chainrule.engine.graph import (
+    apply,
+    around,
+    is_recording,
+    record,
+    spec_of,
+    variable,
+    variable_class,
+)
+from chainrule.engine.op import Op
+from chainrule.engine.quiet import runner
+
+Door = Callable[..., Any]
+_ndarray: Any = np.ndarray
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def door(op: Op, other: Door | None = None) -> Door:
+    """`apply(op, ...)` of one or two arguments, of which one is a variable; `other` is what is
+    called where that is not enough, with the same arguments."""
+    other = other or partial(apply, op)
+    if not op.quiet or op.many or op.takes not in (1, 2):
+        return other
+    return _unary(op, other) if op.takes == 1 else _binary(op, other)
+
+
+def _unary(op: Op, other: Door) -> Door:
+    fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
+
+    def unary(a: Any, /) -> Any:
+        if a.__class__ is not cls or watch.watches or around.get() is not None:
+            return other(a)
+        x, m = a.value, a.node
+        if x.__class__ is not _ndarray:
+            return other(a)
+        run = runner.get()
+        try:
+            y = run(fn, x) if run else fn(x)
+        except Exception:
+            return other(a)
+        if m is None or not is_recording():
+            return variable(y)
+        need, keep_y, drop = plans.get(3) or plan(3)
+        if not need:
+            return variable(y)
+        return record(op, need, keep_y, (m,), (m if drop else x,), y)
+
+    return unary
+
+
+def _binary(op: Op, other: Door) -> Door:
+    fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
+
+    def binary(a: Any, b: Any, /) -> Any:
+        if watch.watches or around.get() is not None:
+            return other(a, b)
+        if a.__class__ is cls:
+            x, m = a.value, a.node
+        elif a.__class__ in _NUMBERS and "ml_dtypes" not in modules:
+            x, m = a, None
+        else:
+            return other(a, b)
+        if b.__class__ is cls:
+            z, n = b.value, b.node
+        elif b.__class__ in _NUMBERS and "ml_dtypes" not in modules:
+            z, n = b, None
+        else:
+            return other(a, b)
+        if x.__class__ is not _ndarray and z.__class__ is not _ndarray:
+            return other(a, b)
+        run = runner.get()
+        try:
+            y = run(fn, x, z) if run else fn(x, z)
+        except Exception:
+            return other(a, b)
+        mask = 4 + (m is not None) + 2 * (n is not None)
+        if mask == 4 or not is_recording():
+            return variable(y)
+        need, keep_y, drop = plans.get(mask) or plan(mask)
+        if not need:
+            return variable(y)
+        if drop:
+            x = (m or spec_of(x)) if 0 in drop else x
+            z = (n or spec_of(z)) if 1 in drop else z
+        return record(op, need, keep_y, (m, n), (x, z), y)
+
+    return binary
