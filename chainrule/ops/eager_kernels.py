@@ -18,6 +18,8 @@ from importlib import import_module
 from math import prod
 from typing import Any, Protocol, final
 
+import numpy as np
+
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 from chainrule.ops.rows import rows
@@ -92,6 +94,20 @@ def maker() -> Maker:
     return import_module("chainrule.compile.eager").kernel
 
 
+def is_large(x: Array) -> bool:
+    """Whether rows that have a kernel run it on `x`."""
+    return x.size >= LEAST and x.ndim > 0 and x.dtype.char in "fd" and has_kernels()
+
+
+def in_order(x: Array) -> Array:
+    """`x` in C's order."""
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+by_kernels: set[Any] = set()
+"""Functions of one array that kernels compute: the values of rows."""
+
+
 @cache
 def row_kernel(label: str, dtype: Dtype) -> Kernel:
     """The value of a row of one argument."""
@@ -124,15 +140,19 @@ class Calls(dict[tuple[Shape, Dtype], Direct]):
 
     def __missing__(self, key: tuple[Shape, Dtype]) -> Direct:
         """Make it."""
-        if len(self) >= _MOST:
+        if len(self) >= MOST_CALLS:
             self.clear()
         shape, dtype = key
         flat = [(prod(shape),)] * self._count
         found = self[key] = self._kernel(dtype).at(flat, [shape]).direct
         return found
 
+    def of(self, x: Array) -> Direct:
+        """What runs it on `x`."""
+        return self[x.shape, x.dtype]
 
-_MOST = 4096
+
+MOST_CALLS = 4096
 """Kinds of calls of a row that are remembered."""
 _calls: list[Calls] = []
 

@@ -16,14 +16,18 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
+from functools import partial as curry
 from types import MethodType
 from typing import Any, ClassVar
 
 import numpy as np
 
+from chainrule.engine import watch
 from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec, derived
+from chainrule.ops.eager_kernels import Calls, by_kernels, in_order, is_large, product_kernel
 from chainrule.ops.rows import Elementwise as Elementwise
 from chainrule.ops.rows import LazyFunction, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial
@@ -72,15 +76,10 @@ def zeros_like(x: Any) -> Any:
     return np.zeros(x.shape, x.dtype)
 
 
-def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
+def _vjp_of(row: Elementwise, rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
     """`g * d` for each input that needs it, summed over the axes along which that was repeated."""
     if len(rules) == 1:
-        (only,) = rules
-
-        def one(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-            return (only(g, y, xs),)
-
-        return one
+        return _vjp_of_one(row, *rules)
     if len(rules) == 2:  # written out: the general form costs as much as the arithmetic
         left, right = rules
 
@@ -106,6 +105,37 @@ def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
         ]
 
     return several
+
+
+def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
+    """`g * d`; of many elements by one kernel, where `d` is a row that has one."""
+
+    def one(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        return (rule(g, y, xs),)
+
+    (partial,) = row.partials
+    if partial.singular or partial.reads != (1,):
+        return one
+    calls = Calls(curry(product_kernel, row.label), 2)
+    has_kernel = cache(curry(_slope_has_kernel, partial))
+
+    def by_kernel(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        x = xs[0]
+        if x.__class__ is np.ndarray and g.__class__ is np.ndarray and has_kernel():
+            run = calls.get((x.shape, x.dtype)) or (calls.of(x) if is_large(x) else None)
+            alike = run and g.dtype is x.dtype and g.shape == x.shape
+            if run and alike and not watch.watches:  # who watches wants to hear of NaNs
+                return run((in_order(g), in_order(x)))
+        return (rule(g, y, xs),)
+
+    return by_kernel
+
+
+def _slope_has_kernel(partial: Partial) -> bool:
+    """Whether a partial is made of a row whose value a kernel computes."""
+    formula: Any = inspect.unwrap(partial.formula)
+    made_of = [formula.__globals__.get(name) for name in formula.__code__.co_names]
+    return any(isinstance(row, Elementwise) and row.fn in by_kernels for row in made_of)
 
 
 def _spec(row: Elementwise, *xs: Any) -> Spec:
@@ -154,7 +184,7 @@ def _equip(row: Elementwise) -> None:
         "takes": _arity(fn, len(rules)),
         "eval": fn,  # one call less on the way to the value
         "spec": MethodType(_spec, row),
-        "vjp": _vjp_of(rules),
+        "vjp": _vjp_of(row, rules),
         "strong_vjp": _strong_vjp_of(row, rules),
         "jvp": _jvp_of(row.forward or rules),
     }

@@ -36,8 +36,7 @@ def sample(label: str, dtype: Any) -> Any:
 @pytest.fixture(autouse=True)
 def forgotten():
     """Kernels of other tests count for nothing."""
-    row_kernel.cache_clear()
-    eager_kernels._row_call.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    eager_kernels.forget_kernels()
 
 
 def test_there_are_such_rows():

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.engine.dtypes import check_real, float64, rounded_once
 from chainrule.ops import eager_kernels
+from chainrule.ops.eager_kernels import in_order
 
 _COMPLEX = {
     *("sigmoid", "logistic_density", "sech_square", "exp_product"),
@@ -38,7 +39,7 @@ def floating(fn: Fn) -> Fn:
     def wrapper(*xs: Any) -> Any:
         x = xs[0]
         if len(xs) == 1 and x.__class__ is np.ndarray and (run := known((x.shape, x.dtype))):
-            return run((x if x.flags.c_contiguous else np.ascontiguousarray(x),))[0]
+            return run((in_order(x),))[0]
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
         if not plain:
             return several(*xs)
@@ -48,9 +49,10 @@ def floating(fn: Fn) -> Fn:
             return fn(x)
         x = np.ascontiguousarray(x)
         if eager_kernels.has_kernels():
-            return calls[x.shape, x.dtype]((x,))[0]
+            return calls.of(x)((x,))[0]
         return _in_blocks(fn, x)
 
+    eager_kernels.by_kernels.add(wrapper)
     return wrapper
 
 
