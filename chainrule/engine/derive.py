@@ -79,74 +79,80 @@ def _carry_back(
     """Fills `arrived`."""
     active = None if wrt is None else _leading_to(walk, wrt)
     freed = Freed() if free else None
-    cotangents: dict[Node, Any] = {}
-    wrap = record
-    for node, g in seeds.items():
-        cotangents[node] = conj(g)
-        wrap = wrap or isinstance(g, Variable)
+    cotangents = {node: conj(g) for node, g in seeds.items()}
+    wrap = record or any([isinstance(g, Variable) for g in seeds.values()])
+    rule = _Rules(wrap, tracer() is not None).bars
     take, get = cotangents.pop, cotangents.get
-    traced = tracer() is not None
-    seen = watch.invalid.seen
-    seen.clear()
+    watch.invalid.seen.clear()
     for node in walk:
         g = take(node, None)
         if g is None:
             continue
-        op = node.op
+        op, need = node.op, node.need
         if g.__class__ is list:  # of the outputs of an op
             g = tuple(g)
-        if (extra := node.extra) is not None:
-            if extra.hooks:
-                g = _visit(node, g)
-            if extra.retain:
-                arrived[node] = g
+        if node.extra is not None:
+            g = _visit(node, g, arrived)
         if op is None:
             arrived[node] = g
             continue
-        need = node.need
         if active is not None:
             if wrt is not None and node in wrt:
                 arrived[node] = g
             need = _towards(active, node)
             if True not in need:
                 continue
-        xs = node.xs
-        if xs.__class__ is Freed:
+        if node.xs.__class__ is Freed:
             raise _used_twice(node)
         if op.__class__ is Pick and not watch.watches:
             _put(cotangents, node, op, g)
-            if freed is not None:
-                node.y, node.xs = None, freed
-            continue
-        y, xs = _as_variables(node) if wrap else (node.y, xs)
-        if traced and isinstance(op, Elementwise):
+        else:
+            i, bars = 0, rule(op, node, need, g)
+            for n in node.inputs:
+                bar = bars[i]
+                i += 1
+                if bar is None or n is None:
+                    continue
+                if bar.__class__ is tuple:
+                    cotangents[n] = _merge(get(n), bar)
+                    continue
+                if bar.dtype is not n.dtype and bar.dtype != n.dtype:
+                    bar = astype(bar, n.dtype)
+                before = get(n)
+                cotangents[n] = bar if before is None else before + bar
+        if freed is not None:
+            node.y, node.xs = None, freed
+
+
+class _Rules:
+    """How the rules of ops run in one sweep: on variables (`wrap`), or on values that may not be
+    known yet (`traced`)."""
+
+    __slots__ = ("_seen", "_traced", "_wrap")
+
+    def __init__(self, wrap: bool, traced: bool) -> None:
+        self._wrap, self._traced = wrap, traced
+        self._seen = watch.invalid.seen
+
+    def bars(self, op: Op, node: Node, need: tuple[bool, ...], g: Any) -> Sequence[Any]:
+        """The cotangents of the inputs of `node`, from that of its output."""
+        y, xs = node.y, node.xs
+        if self._wrap:
+            y, xs = _as_variables(node)
+        if self._traced and isinstance(op, Elementwise):
             bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
         elif op.states_vjp:
             bars = op.vjp(need, g, y, xs)
         else:
             bars = _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
-        if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
-            seen.clear()
+        if self._seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
+            self._seen.clear()
             if isinstance(op, Elementwise):
                 bars = op.strong_vjp(need, g, y, xs)
-                seen.clear()
+                self._seen.clear()
         if watch.watches:
             watch.on_vjp(node, g, bars)
-        i = 0
-        for n in node.inputs:
-            bar = bars[i]
-            i += 1
-            if bar is None or n is None:
-                continue
-            if bar.__class__ is tuple:
-                cotangents[n] = _merge(get(n), bar)
-                continue
-            if bar.dtype is not n.dtype and bar.dtype != n.dtype:
-                bar = astype(bar, n.dtype)
-            before = get(n)
-            cotangents[n] = bar if before is None else before + bar
-        if freed is not None:
-            node.y, node.xs = None, freed
+        return bars
 
 
 def _put(cotangents: dict[Node, Any], node: Node, op: Any, g: Any) -> None:
@@ -195,7 +201,7 @@ def _merge(before: tuple[Any, ...] | None, bars: tuple[Any, ...]) -> tuple[Any, 
     )
 
 
-def _visit(node: Node, g: Any) -> Any:
+def _visit(node: Node, g: Any, arrived: dict[Node, Any]) -> Any:
     """Let hooks see and replace a cotangent, and keep it where that was asked for."""
     extra = node.extra
     assert extra is not None
@@ -209,6 +215,8 @@ def _visit(node: Node, g: Any) -> Any:
                 f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"
             )
         g = astype(conj(seen if isinstance(g, Variable) else value), node.dtype)
+    if extra.retain:
+        arrived[node] = g
     return g
 
 

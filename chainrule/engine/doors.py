@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.engine import watch
+from chainrule.engine.dtypes import beside
 from chainrule.engine.graph import (
     apply,
     around,
@@ -24,7 +25,7 @@ from chainrule.engine.graph import (
     variable,
     variable_class,
 )
-from chainrule.engine.op import Op
+from chainrule.engine.op import Op, Spec
 from chainrule.engine.quiet import runner
 
 Door = Callable[..., Any]
@@ -73,21 +74,25 @@ def _binary(op: Op, other: Door) -> Door:
             return other(a, b)
         if a.__class__ is cls:
             x, m = a.value, a.node
-        elif a.__class__ in _NUMBERS and "ml_dtypes" not in modules:
-            x, m = a, None
-        else:
-            return other(a, b)
-        if b.__class__ is cls:
+            if b.__class__ is cls:
+                z, n = b.value, b.node
+                p, q = x, z
+            elif b.__class__ in _NUMBERS and x.__class__ is _ndarray and "ml_dtypes" not in modules:
+                z, n = b, None
+                p, q = x, beside(b, x.dtype) if b else b
+            else:
+                return other(a, b)
+        elif a.__class__ in _NUMBERS and b.__class__ is cls and "ml_dtypes" not in modules:
             z, n = b.value, b.node
-        elif b.__class__ in _NUMBERS and "ml_dtypes" not in modules:
-            z, n = b, None
+            x, m = a, None
+            p, q = beside(a, z.dtype) if a else a, z
         else:
             return other(a, b)
-        if x.__class__ is not _ndarray and z.__class__ is not _ndarray:
+        if x.__class__ is Spec or z.__class__ is Spec:
             return other(a, b)
         run = runner.get()
         try:
-            y = run(fn, x, z) if run else fn(x, z)
+            y = run(fn, p, q) if run else fn(p, q)
         except Exception:
             return other(a, b)
         mask = 4 + (m is not None) + 2 * (n is not None)

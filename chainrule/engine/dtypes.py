@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from typing import Any, cast
 
 import numpy as np
@@ -254,3 +254,19 @@ def weakly(values: Sequence[Any], y: Any) -> Any:
     want = result_type(*[v.dtype for v in typed], *plain)
     wider = getattr(y, "dtype", None) in (float32, float64)
     return y.astype(want) if wider and want.kind == "V" else y
+
+
+@lru_cache(maxsize=4096, typed=True)
+def beside(number: float, dtype: Dtype) -> Any:
+    """What NumPy makes of a Python number, which is not 0, beside an array of `dtype`: of float32
+    and float64 an array without axes, which it computes with twice as fast. (0 is left out, for
+    -0.0 is equal to it.)"""
+    if number.__class__ not in (int, float) or dtype.char not in "fd" or not -_FAR < number < _FAR:
+        return number
+    x = np.asarray(number, dtype)
+    x.flags.writeable = False
+    return x
+
+
+_FAR = 1e38
+"""Below it numbers of float32 do not overflow."""

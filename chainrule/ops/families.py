@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chainrule.engine import watch
-from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
+from chainrule.engine.dtypes import NARROW, beside, float32, number_of, weakly
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec, derived
 from chainrule.ops.eager_kernels import Calls, by_kernels, in_order, is_large, product_kernel
@@ -46,12 +46,27 @@ def _rule_of(partial: Partial) -> Rule:
         return _constant_rule(d())
     if partial.singular:
         return lambda g, y, xs: _strong(g, d(*[xs[i - 1] if i else y for i in at]))
-    if at == (0,):
-        return lambda g, y, xs: g * d(y)
     if len(at) == 1:
-        i = at[0] - 1
-        return lambda g, y, xs: g * d(xs[i])
+        return _product_rule(d, at[0] - 1)
     return lambda g, y, xs: g * d(*[xs[i - 1] if i else y for i in at])
+
+
+def _product_rule(d: Any, i: int) -> Rule:
+    """`g * d` where d reads input i, or y where that is -1."""
+    if d.__code__.co_code == _itself.__code__.co_code:
+        return (lambda g, y, xs: g * y) if i < 0 else (lambda g, y, xs: times(g, xs[i]))
+    return (lambda g, y, xs: g * d(y)) if i < 0 else (lambda g, y, xs: g * d(xs[i]))
+
+
+def times(g: Any, d: Any) -> Any:
+    """`g * d`, where d may be a Python number."""
+    if d.__class__ is float and d and g.__class__ is np.ndarray:
+        return g * beside(d, g.dtype)
+    return g * d
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _constant_rule(d: float) -> Rule:
