@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
+
+from chainrule.compile.cpu.call_plan import AXES
 from chainrule.compile.cpu.object_layout import arrays_are_known
 from chainrule.compile.runtime.cache import kernels
 from chainrule.compile.runtime.cache.kernels import KernelEntry
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.prepared import Entered
-from chainrule.compile.runtime.way_in import WayIn
+from chainrule.compile.runtime.way_in import Kinds, WayIn
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 
 Shape = tuple[int, ...]
+Direct = Callable[[tuple[Array, ...]], list[Array] | None]
+"""Runs a kernel; None if the arrays are not those that it is for."""
 
 
 def kernel(
@@ -52,53 +57,69 @@ class EagerKernel:
         self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
         self._latest: EagerCall | None = None
 
-    @property
-    def has_scratch(self) -> bool:
-        """Whether its calls share scratch memory, which is the latest one's."""
-        return bool(self._loaded.layout.scratch)
-
-    def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> EagerCall:
+    def at(self, shapes: Sequence[Shape], results: Sequence[Shape], given: Kinds = ()) -> EagerCall:
         """The kernel for arguments of these shapes, an axis for each letter; the shapes that
-        results are to have."""
+        results are to have. It is for arrays of the kinds that are `given` only, if these are."""
         sizes = tuple([shapes[self._args[i]][a] for i, a in self._places])
-        return EagerCall(self, sizes, results)
+        return EagerCall(self, sizes, results, given)
 
-    def enter(self, call: EagerCall) -> Callable[[tuple[Array, ...]], list[Array]]:
+    def enter(self, call: EagerCall) -> Direct:
         """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
-        loaded, before = self._loaded, self._latest
+        loaded, before, given = self._loaded, self._latest, call.given
         if loaded.layout.scratch and before is not None:
             before.run = before.write = None
             loaded.forget()
         self._latest = call
         prepared = loaded.prepared(len(self._args), ())
-        if self._way is not None:
-            entered = Entered(prepared, self._way, call.sizes, call.results)
+        seen = all([len(shape) <= AXES for shape, _ in given])
+        if self._way is not None and seen:
+            entered = Entered(prepared, self._way, call.sizes, call.results, given)
             call.write = entered.run_into
             return entered.caller()
         args = self._args
 
-        def run(arrays: tuple[Array, ...]) -> list[Array]:
+        def run(arrays: tuple[Array, ...]) -> list[Array] | None:
+            if given and not _are(given, arrays):
+                return None
             made = prepared([arrays[i] for i in args], call.sizes)
             return [y.reshape(s) for y, s in zip(made, call.results, strict=True)]
 
         return run
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether its calls share scratch memory, which is the latest one's."""
+        return bool(self._loaded.layout.scratch)
+
+
+def _are(given: Kinds, arrays: Sequence[Any]) -> bool:
+    """Whether these are arrays of the kinds that are given, in C's order."""
+    return all(
+        x.__class__ is np.ndarray and x.flags.c_contiguous and (x.shape, x.dtype) == kind
+        for x, kind in zip(arrays, given, strict=True)
+    )
+
 
 @final
 class EagerCall:
-    """A kernel at certain sizes: `call(arrays)` takes arrays in C's order, returns new ones."""
+    """A kernel at certain sizes: `call(arrays)` takes arrays in C's order, returns new ones. It
+    returns None for others than are `given`."""
 
-    __slots__ = ("_kernel", "results", "run", "sizes", "write")
+    __slots__ = ("_kernel", "given", "results", "run", "sizes", "write")
 
     def __init__(
-        self, kernel: EagerKernel, sizes: tuple[int, ...], results: Sequence[Shape]
+        self,
+        kernel: EagerKernel,
+        sizes: tuple[int, ...],
+        results: Sequence[Shape],
+        given: Kinds,
     ) -> None:
-        self._kernel, self.sizes, self.results = kernel, sizes, results
-        self.run: Callable[[tuple[Array, ...]], list[Array]] | None = None
-        self.write: Callable[[tuple[Array, ...], Sequence[Array]], None] | None = None
+        self._kernel, self.sizes, self.results, self.given = kernel, sizes, results, given
+        self.run: Direct | None = None
+        self.write: Callable[[tuple[Array, ...], Sequence[Array]], Any] | None = None
 
     @property
-    def direct(self) -> Callable[[tuple[Array, ...]], list[Array]]:
+    def direct(self) -> Direct:
         """What a call runs, if it has no scratch memory that another call could take from it."""
         if self._kernel.has_scratch:
             return self
@@ -114,10 +135,10 @@ class EagerCall:
         if self.write is not None:
             self.write(arrays, results)
             return
-        for place, y in zip(results, self.run(arrays), strict=True):
+        for place, y in zip(results, self(arrays) or (), strict=True):
             place[...] = y
 
-    def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
+    def __call__(self, arrays: tuple[Array, ...]) -> list[Array] | None:
         """Run it."""
         run = self.run
         if run is None:

@@ -76,23 +76,20 @@ def _binary(op: Op, other: Door) -> Door:
             x, m = a.value, a.node
             if b.__class__ is cls:
                 z, n = b.value, b.node
-                p, q = x, z
             elif b.__class__ in _NUMBERS and x.__class__ is _ndarray and "ml_dtypes" not in modules:
-                z, n = b, None
-                p, q = x, beside(b, x.dtype) if b else b
+                z, n = beside(b, x.dtype) if b else b, None
             else:
                 return other(a, b)
         elif a.__class__ in _NUMBERS and b.__class__ is cls and "ml_dtypes" not in modules:
             z, n = b.value, b.node
-            x, m = a, None
-            p, q = beside(a, z.dtype) if a else a, z
+            x, m = beside(a, z.dtype) if a else a, None
         else:
             return other(a, b)
         if x.__class__ is Spec or z.__class__ is Spec:
             return other(a, b)
         run = runner.get()
         try:
-            y = run(fn, p, q) if run else fn(p, q)
+            y = run(fn, x, z) if run else fn(x, z)
         except Exception:
             return other(a, b)
         mask = 4 + (m is not None) + 2 * (n is not None)

@@ -32,13 +32,16 @@ a seventh of its time op by op. Loading the kernels pays after about a hundred s
 examples, as one types them, load and compile nothing."""
 
 Shape = tuple[int, ...]
-Direct = Callable[[tuple[Array, ...]], list[Array]]
+Kinds = Sequence[tuple[Shape, Dtype]]
+"""Shape and dtype of each of some arrays."""
+Direct = Callable[[tuple[Array, ...]], list[Array] | None]
+"""Runs a kernel on arrays; None if these are not of the kinds that it is for, in C's order."""
 
 
 class Run(Protocol):
     """Runs a function of arrays, compiled, at certain sizes; arrays are in C's order."""
 
-    def __call__(self, arrays: tuple[Array, ...]) -> list[Array]:
+    def __call__(self, arrays: tuple[Array, ...]) -> list[Array] | None:
         """New arrays."""
         ...
 
@@ -55,9 +58,9 @@ class Run(Protocol):
 class Kernel(Protocol):
     """A compiled function of arrays of all sizes."""
 
-    def at(self, shapes: Sequence[Shape], results: Sequence[Shape]) -> Run:
+    def at(self, shapes: Sequence[Shape], results: Sequence[Shape], given: Kinds = ()) -> Run:
         """What runs it on arrays of as many elements as these shapes say, an axis for each letter;
-        the shapes that results are to have."""
+        the shapes that results are to have. It refuses arrays of other kinds than are `given`."""
         ...
 
 
@@ -99,9 +102,9 @@ def is_large(x: Array) -> bool:
     return x.size >= LEAST and x.ndim > 0 and x.dtype.char in "fd" and has_kernels()
 
 
-def in_order(x: Array) -> Array:
-    """`x` in C's order."""
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+def are_alike(g: Any, x: Array) -> bool:
+    """Whether g is an array, of the shape and dtype of x."""
+    return g.__class__ is np.ndarray and g.dtype == x.dtype and g.shape == x.shape
 
 
 by_kernels: set[Any] = set()
@@ -129,27 +132,36 @@ def product_kernel(label: str, dtype: Dtype) -> Kernel:
 
 
 @final
-class Calls(dict[tuple[Shape, Dtype], Direct]):
-    """By shape and dtype of an array in C's order what runs a kernel on it, and on others like it:
-    made when it is first asked for."""
+class Calls:
+    """A kernel of arrays that are alike. `latest` has by shape what runs it on arrays of that shape
+    in C's order, of the dtype that was met last."""
 
     def __init__(self, kernel: Callable[[Dtype], Kernel], count: int) -> None:
-        super().__init__()
         self._kernel, self._count = kernel, count
+        self._known: dict[tuple[Shape, Dtype], Direct] = {}
+        self.latest: dict[Shape, Direct] = {}
         _calls.append(self)
 
-    def __missing__(self, key: tuple[Shape, Dtype]) -> Direct:
-        """Make it."""
-        if len(self) >= MOST_CALLS:
-            self.clear()
-        shape, dtype = key
-        flat = [(prod(shape),)] * self._count
-        found = self[key] = self._kernel(dtype).at(flat, [shape]).direct
-        return found
+    def run(self, arrays: tuple[Array, ...]) -> Array:
+        """Run it on arrays in any order."""
+        x = arrays[0]
+        key = shape, dtype = x.shape, x.dtype
+        run = self._known.get(key)
+        if run is None:
+            if len(self._known) >= MOST_CALLS:
+                self.clear()
+            flat = [(prod(shape),)] * self._count
+            kernel = self._kernel(dtype)
+            run = self._known[key] = kernel.at(flat, [shape], [key] * self._count).direct
+        self.latest[shape] = run
+        made = run(tuple([np.ascontiguousarray(x) for x in arrays]))
+        assert made is not None, f"arrays that are not alike: {arrays}"
+        return made[0]
 
-    def of(self, x: Array) -> Direct:
-        """What runs it on `x`."""
-        return self[x.shape, x.dtype]
+    def clear(self) -> None:
+        """Forget what is known."""
+        self._known.clear()
+        self.latest.clear()
 
 
 MOST_CALLS = 4096

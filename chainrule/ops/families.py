@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chainrule.engine import watch
-from chainrule.engine.dtypes import NARROW, beside, float32, number_of, weakly
+from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec, derived
-from chainrule.ops.eager_kernels import Calls, by_kernels, in_order, is_large, product_kernel
+from chainrule.ops.eager_kernels import Calls, are_alike, by_kernels, is_large, product_kernel
 from chainrule.ops.rows import Elementwise as Elementwise
 from chainrule.ops.rows import LazyFunction, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial
@@ -54,15 +54,8 @@ def _rule_of(partial: Partial) -> Rule:
 def _product_rule(d: Any, i: int) -> Rule:
     """`g * d` where d reads input i, or y where that is -1."""
     if d.__code__.co_code == _itself.__code__.co_code:
-        return (lambda g, y, xs: g * y) if i < 0 else (lambda g, y, xs: times(g, xs[i]))
+        return (lambda g, y, xs: g * y) if i < 0 else (lambda g, y, xs: g * xs[i])
     return (lambda g, y, xs: g * d(y)) if i < 0 else (lambda g, y, xs: g * d(xs[i]))
-
-
-def times(g: Any, d: Any) -> Any:
-    """`g * d`, where d may be a Python number."""
-    if d.__class__ is float and d and g.__class__ is np.ndarray:
-        return g * beside(d, g.dtype)
-    return g * d
 
 
 def _itself(x: Any) -> Any:
@@ -132,15 +125,17 @@ def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
     if partial.singular or partial.reads != (1,):
         return one
     calls = Calls(curry(product_kernel, row.label), 2)
+    latest = calls.latest.get
     has_kernel = cache(curry(_slope_has_kernel, partial))
 
     def by_kernel(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         x = xs[0]
-        if x.__class__ is np.ndarray and g.__class__ is np.ndarray and has_kernel():
-            run = calls.get((x.shape, x.dtype)) or (calls.of(x) if is_large(x) else None)
-            alike = run and g.dtype is x.dtype and g.shape == x.shape
-            if run and alike and not watch.watches:  # who watches wants to hear of NaNs
-                return run((in_order(g), in_order(x)))
+        if x.__class__ is np.ndarray and not watch.watches:  # who watches wants to hear of NaNs
+            run = latest(x.shape)
+            if run and (made := run((g, x))):
+                return made
+            if has_kernel() and is_large(x) and are_alike(g, x):
+                return (calls.run((g, x)),)
         return (rule(g, y, xs),)
 
     return by_kernel

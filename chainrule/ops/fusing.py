@@ -33,7 +33,7 @@ from chainrule.engine.graph import (
     recording,
     variable,
 )
-from chainrule.engine.op import Array, Need, Op
+from chainrule.engine.op import Array, Need, Op, derived
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Direct, Kernel, has_kernels, is_on, maker
 from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
@@ -187,6 +187,8 @@ class Fused(Op):
     """The names of its inputs."""
     static: tuple[tuple[str, Any], ...]
     """Its other arguments."""
+    latest: dict[Any, Direct] = derived()
+    """By the shape of the first input, and with need for cotangents, what ran its kernel last."""
     quiet: ClassVar[bool] = False
     fresh: ClassVar[bool] = True
 
@@ -195,13 +197,27 @@ class Fused(Op):
         """The composite's."""
         return self.composite
 
+    @final
+    def prepare(self) -> None:
+        """Nothing has run."""
+        object.__setattr__(self, "latest", {})
+
     def plain(self, xs: Sequence[Any]) -> Any:
         """The composite, op by op."""
         return self.known.f(**dict(zip(self.given, xs, strict=True)), **dict(self.static))
 
     def eval(self, *xs: Any) -> Any:
         """The kernel's value."""
-        return _value_call(self, tuple(map(_kind, xs)))(_in_order(xs))[0]
+        return self._values(xs)[0]
+
+    def _values(self, xs: tuple[Any, ...]) -> list[Any]:
+        """The kernel's values."""
+        key = xs[0].shape
+        run = self.latest.get(key)
+        if run and (ys := run(xs)):  # it knows its arrays faster than we do
+            return ys
+        run = self.latest[key] = _value_call(self, tuple(map(_kind, xs)))
+        return _ran(run, xs)
 
     def spec(self, *xs: Any) -> Any:
         """That of the composite."""
@@ -218,10 +234,14 @@ class Fused(Op):
     def _bars(self, need: Need, xs: Sequence[Any], gs: tuple[Any, ...]) -> Sequence[Any]:
         """The cotangents of the inputs, from those of all results."""
         given = (*xs, *gs)
-        if _has_variable(given):
+        key = need, xs[0].shape
+        run = self.latest.get(key)
+        bars = run(given) if run else None
+        if bars is None and _has_variable(given):
             bars = pull_back(self.results, need, xs, gs)
-        else:
-            bars = _pull_call(self, tuple(map(_kind, given)), need)(_in_order(given))
+        elif bars is None:
+            run = self.latest[key] = _pull_call(self, tuple(map(_kind, given)), need)
+            bars = _ran(run, given)
         if False not in need:
             return bars
         left = iter(bars)
@@ -258,7 +278,7 @@ class FusedSeveral(Fused):
 
     def eval(self, *xs: Any) -> Any:
         """The kernel's values."""
-        return tuple(_value_call(self, tuple(map(_kind, xs)))(_in_order(xs)))
+        return tuple(self._values(xs))
 
     def spec(self, *xs: Any) -> Any:
         """Those of the composite."""
@@ -283,12 +303,12 @@ class FusedSeveral(Fused):
         return list(self.plain(xs))
 
 
-def _in_order(xs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """These as arrays in C's order: a cotangent without axes may be a NumPy number."""
-    for x in xs:
-        if x.__class__ is not np.ndarray or not x.flags.c_contiguous:
-            return tuple([np.asarray(x, order="C") for x in xs])
-    return xs
+def _ran(run: Direct, xs: tuple[Array, ...]) -> list[Array]:
+    """What a kernel for these arrays gives, whatever their order in memory; a cotangent without
+    axes may be a NumPy number."""
+    ys = run(tuple([np.asarray(x, order="C") for x in xs]))
+    assert ys is not None, f"a kernel for other arrays than {xs}"
+    return ys
 
 
 _kind = attrgetter("shape", "dtype")
@@ -315,7 +335,7 @@ def _result_shapes(op: Fused, kinds: Kinds) -> list[tuple[int, ...]]:
 def _value_call(op: Fused, kinds: Kinds) -> Direct:
     shapes, dtypes = zip(*kinds, strict=True)
     flat = [flat_shape(s, names) for s, names in zip(shapes, op.letters, strict=True)]
-    return value_kernel(op, dtypes).at(flat, _result_shapes(op, kinds)).direct
+    return value_kernel(op, dtypes).at(flat, _result_shapes(op, kinds), kinds).direct
 
 
 @lru_cache(maxsize=4096)
@@ -326,7 +346,7 @@ def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Direct:
     letters = [*op.letters, *result_letters(op, dtypes)]
     flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
     bars = [shape for shape, n in zip(shapes, need, strict=False) if n]
-    return pull_kernel(op, dtypes, need).at(flat, bars).direct
+    return pull_kernel(op, dtypes, need).at(flat, bars, kinds).direct
 
 
 def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:

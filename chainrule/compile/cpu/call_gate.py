@@ -6,7 +6,8 @@
 `again` tells whether all is as it has to be: the arguments, a tuple; the words of the plan's rows;
 the dictionaries that were read (see `dict_guards.py`). It gives a number that says the sizes, or
 -1. `enter` puts arguments and results into the program's table and runs it, without the
-interpreter's lock. `plan` is an array of int64. First come the words that `PLAN` names, then a
+interpreter's lock. Where the plan wants it checked, it gives 0 and does nothing if the arguments
+are not those that the plan is for. `plan` is an array of int64. First come the words that `PLAN` names, then a
 record for each argument (`ARGUMENT`), then the rows: an address and the word that is to be there.
 
 Where objects hold what is looked at here is CPython's and NumPy's layout; `object_layout.py` makes
@@ -160,6 +161,14 @@ def enter(run: Run, program: Any) -> None:
     (_, given, count), b = s.args, s.b
     plan, args = s.load(given, 0, PTR), s.load(given, 1, PTR)
     w = _Plan(s, s.field(plan, ARRAY.data))
+    w.no = b.append_basic_block("no")
+    found = b.alloca(I64, SYMBOLS)
+    with (
+        b.if_then(b.icmp_signed("!=", w.word("checked"), int64(0))),
+        s.count_up(w.word("arguments")) as k,
+    ):
+        w.go_on_if_equal(s.field(args, LENGTH, I64), w.word("arguments"))
+        _argument(w, *w.argument(args, k), found)
     table = w.pointer("table")
     with s.count_up(w.word("arguments")) as k:
         x, record = w.argument(args, k)
@@ -177,3 +186,5 @@ def enter(run: Run, program: Any) -> None:
     none = w.pointer("none")
     s.call("Py_IncRef", VOID, none)
     s.return_(none)
+    b.position_at_end(w.no)
+    s.return_(s.call("PyLong_FromLongLong", PTR, int64(0)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 PLAN = (
     "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
+    "checked",
 )  # fmt: skip
 """How many arguments and rows there are; what the program is given; the place in the table of the
-first result; the addresses of None, of NumPy's class, and of the words for `guarded`."""
+first result; the addresses of None, of NumPy's class, and of the words for `guarded`; whether
+`enter` compares the arguments with their records."""
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])

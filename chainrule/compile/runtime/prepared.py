@@ -12,7 +12,7 @@ from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.loaded_program import Loaded
-    from chainrule.compile.runtime.way_in import WayIn
+    from chainrule.compile.runtime.way_in import Kinds, WayIn
 
 
 @final
@@ -68,13 +68,18 @@ class Entered:
     returns the results, of other `shapes` if these are given."""
 
     def __init__(
-        self, prepared: Prepared, way: WayIn, sizes: tuple[int, ...], shapes: Any = None
+        self,
+        prepared: Prepared,
+        way: WayIn,
+        sizes: tuple[int, ...],
+        shapes: Any = None,
+        given: Kinds = (),
     ) -> None:
         program, table, first = prepared.parts
         self._program, self._enter = program, way.enter
         block = program.block(sizes)
         self._now = table, block
-        self._plan = way.plan(ctypes.addressof(table), block, program.number, first)
+        self._plan = way.plan(ctypes.addressof(table), block, program.number, first, given)
         made = block.shapes[:-1] if program.checks else block.shapes
         if shapes is not None:
             made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
@@ -83,21 +88,28 @@ class Entered:
         self._undoes = bool(program.code.undo)
         self._kept = prepared, way, block, program
 
-    def caller(self) -> Callable[[tuple[Any, ...]], list[Any]]:
+    def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
         """`run`, without what this program does not want: it has neither threads nor ops in Python
-        nor flags, and undoes nothing."""
+        nor flags, and undoes nothing. None if the arguments are not those that it was made for."""
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
         if program.pool is not None or program.hosts or self._flags or self._undoes:
-            return self.run
-        lock, kept = program.lock, self._kept
+            return self._run_checked
+        acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
 
-        def run(args: tuple[Any, ...], _: Any = kept) -> list[Any]:
+        def run(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
             results = make()
-            with lock:
-                enter(plan, args, *results)
-            return results
+            acquire()
+            try:
+                refused = enter(plan, args, *results)
+            finally:
+                release()
+            return results if refused is None else None
 
         return run
+
+    def _run_checked(self, args: tuple[Any, ...]) -> list[Any] | None:
+        results = self._results()
+        return results if self.run_into(args, results) else None
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
         """Run it."""
@@ -105,8 +117,8 @@ class Entered:
         self.run_into(args, results)
         return results
 
-    def run_into(self, args: tuple[Any, ...], results: Sequence[Any]) -> None:
-        """Run it; the results go into these arrays, which are in C's order."""
+    def run_into(self, args: tuple[Any, ...], results: Sequence[Any]) -> bool:
+        """Run it; the results go into these arrays, which are in C's order. Whether it ran."""
         program, flags = self._program, self._flags
         if program.pool is not None:
             program.pool.run()
@@ -114,12 +126,13 @@ class Entered:
             program.now = self._now
             if self._undoes:
                 with program.undoing(self._now[0]):
-                    self._enter(self._plan, args, *results, *flags)
+                    refused = self._enter(self._plan, args, *results, *flags)
             else:
-                self._enter(self._plan, args, *results, *flags)
+                refused = self._enter(self._plan, args, *results, *flags)
             bad = flags[0].item() if flags else 0
         if bad:
             _refuse(bad, program.checks)
+        return refused is None
 
 
 def _refuse(flags: int, words: list[str]) -> None:

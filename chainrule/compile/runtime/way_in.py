@@ -11,6 +11,8 @@ import numpy as np
 from chainrule.compile.cpu.call_plan import ARGUMENT, PLAN
 from chainrule.compile.runtime.machine_code import Code
 
+Kinds = Sequence[tuple[tuple[int, ...], Any]]
+"""Shape and dtype of each of some arrays."""
 ONE, MANY = 0x8, 0x80
 """How a built-in function is called: with one argument, with an array of them."""
 
@@ -47,18 +49,25 @@ class WayIn:
     @staticmethod
     def of_arrays(code: Code, args: Sequence[int], count: int) -> WayIn:
         """Of `count` arrays; `args` are those that the program reads, in its order."""
-        head = {"arguments": count, "none": id(None)}
+        head = {"arguments": count, "none": id(None), "ndarray": id(np.ndarray)}
         words = [head.get(name, 0) for name in PLAN]
         for i in range(count):
             place = args.index(i) if i in args else -1
             words += [place if name == "place" else 0 for name in ARGUMENT]
         return WayIn(code, words)
 
-    def plan(self, table: int, block: Any, host: int, first: int) -> Any:
-        """What `enter(plan, args, *results)` is given for certain sizes."""
+    def plan(self, table: int, block: Any, host: int, first: int, given: Kinds = ()) -> Any:
+        """What `enter(plan, args, *results)` is given for certain sizes; it takes arrays of the
+        kinds that are `given` only, if these are."""
         named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
         named |= {"host": host, "first": first}
         words = np.array(self._words, np.int64)
         for name, value in named.items():
             words[PLAN.index(name)] = value
+        for i, (shape, dtype) in enumerate(given):
+            at = len(PLAN) + i * len(ARGUMENT)
+            place = words[at + ARGUMENT.index("place")]
+            record = [id(np.ndarray), 0, 0, id(dtype), len(shape), place, *shape]
+            words[at : at + len(record)] = record
+        words[PLAN.index("checked")] = bool(given)
         return words
