@@ -21,13 +21,11 @@ def _is_finite(value: Any) -> bool:
     # of one number, as a loss is, Python knows it sooner; of many the sum of squares tells at once
     if not value.ndim:
         return cmath.isfinite(complex(value))
-    if value.dtype.char in "fd" and math.isfinite(quietly(_square_sum, value.ravel())):
-        return True
+    if value.dtype.char in "fd":
+        flat = value.ravel()
+        if math.isfinite(quietly(flat.dot, flat)):
+            return True
     return bool(np.isfinite(value).all())
-
-
-def _square_sum(x: Any) -> Any:
-    return x.dot(x)
 
 
 def only_reads(node: Node | None) -> bool:

@@ -78,9 +78,12 @@ def _carry_back(
 ) -> None:
     """Fills `arrived`."""
     active = None if wrt is None else _leading_to(walk, wrt)
-    freed = Freed() if free else None
-    cotangents = {node: conj(g) for node, g in seeds.items()}
-    wrap = record or any([isinstance(g, Variable) for g in seeds.values()])
+    freed = Freed(5) if free else None
+    cotangents: dict[Node, Any] = {}
+    wrap = record
+    for node, g in seeds.items():
+        cotangents[node] = conj(g)
+        wrap = wrap or isinstance(g, Variable)
     rule = _Rules(wrap, tracer() is not None).bars
     take, get = cotangents.pop, cotangents.get
     watch.invalid.seen.clear()

@@ -37,13 +37,14 @@ def door(op: Op, other: Door | None = None) -> Door:
     """`apply(op, ...)` of one or two arguments, of which one is a variable; `other` is what is
     called where that is not enough, with the same arguments."""
     other = other or partial(apply, op)
-    if not op.quiet or op.many or op.takes not in (1, 2):
+    if op.many or op.takes not in (1, 2):
         return other
     return _unary(op, other) if op.takes == 1 else _binary(op, other)
 
 
 def _unary(op: Op, other: Door) -> Door:
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
+    quiet = op.quiet
 
     def unary(a: Any, /) -> Any:
         if a.__class__ is not cls or watch.watches or around.get() is not None:
@@ -51,7 +52,7 @@ def _unary(op: Op, other: Door) -> Door:
         x, m = a.value, a.node
         if x.__class__ is not _ndarray:
             return other(a)
-        run = runner.get()
+        run = runner.get() if quiet else None
         try:
             y = run(fn, x) if run else fn(x)
         except Exception:
@@ -68,6 +69,7 @@ def _unary(op: Op, other: Door) -> Door:
 
 def _binary(op: Op, other: Door) -> Door:
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
+    quiet = op.quiet
 
     def binary(a: Any, b: Any, /) -> Any:
         if watch.watches or around.get() is not None:
@@ -87,7 +89,7 @@ def _binary(op: Op, other: Door) -> Door:
             return other(a, b)
         if x.__class__ is Spec or z.__class__ is Spec:
             return other(a, b)
-        run = runner.get()
+        run = runner.get() if quiet else None
         try:
             y = run(fn, x, z) if run else fn(x, z)
         except Exception:

@@ -422,10 +422,8 @@ def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
     walk does not go beyond the nodes in `stop`, nor into what needs no gradient; it is iterative,
     and the same in every run.
     """
-    found = list(dict.fromkeys(roots))
-    seen = set(found)
-    stopped = set(stop)
-    stack = [root for root in found if root not in stopped] if stopped else found.copy()
+    seen, stopped = set(roots), set(stop)
+    found, stack = [*seen], [*(seen - stopped)]
     pop, push = stack.pop, stack.append
     while stack:
         for n in pop().inputs:

@@ -87,8 +87,9 @@ class Freed:
 
     __slots__ = ("at", "code")
 
-    def __init__(self) -> None:
-        self.code, self.at = user_line()
+    def __init__(self, depth: int = 2) -> None:
+        """`depth`: see `user_line`."""
+        self.code, self.at = user_line(depth)
 
     @property
     def where(self) -> str:

@@ -87,6 +87,7 @@ def fusing(on: bool) -> Generator[None]:
         _on.reset(token)
 
 
+@cache
 def has_kernels() -> bool:
     """Whether eager calls on many elements may run as kernels at all."""
     return _ALLOWED and is_installed("llvmlite", "scipy")

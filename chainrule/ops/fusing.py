@@ -21,11 +21,11 @@ from typing import Any, ClassVar, TypeVar, cast, final
 import numpy as np
 
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
+from chainrule.engine.doors import Door, door
 from chainrule.engine.dtypes import Dtype, float32, float64
 from chainrule.engine.graph import (
     Variable,
     alias,
-    apply,
     around,
     is_recording,
     order,
@@ -73,12 +73,13 @@ class Composite:
     axes: Mapping[str, str]
     to: str | tuple[str, ...]
     parameters: Signature
-    known: dict[Any, tuple[Op | None, Sequence[int]]] = field(default_factory=dict[Any, Any])
+    known: dict[Any, tuple[Door | None, Sequence[int]]] = field(default_factory=dict[Any, Any])
     """By what is known of a call without its numbers: the op, and which arguments its inputs are.
     """
 
-    def op(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[Any]]:
-        """The op that stands for a call, and its inputs; None if the call is to run op by op."""
+    def op(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Door | None, list[Any]]:
+        """What applies the op that stands for a call, and its inputs; None if the call is to run op
+        by op."""
         whole = [*args, *kwargs.values()] if kwargs else args
         key: list[Any] = [len(args), *kwargs] if kwargs else [len(args)]
         for x in whole:
@@ -89,18 +90,19 @@ class Composite:
                 key += value.__class__, value
         call = tuple(key)
         try:
-            op, places = self.known[call]
+            run, places = self.known[call]
         except KeyError:
             op, given = self._bound(args, kwargs)
+            run = None if op is None else door(op)
             named = [*list(self.parameters.parameters)[: len(args)], *kwargs]
             # by name: two arguments may be one object here, and two the next time
             places = [named.index(name) for name in given]
             if len(self.known) >= _MOST:
                 self.known.clear()
-            self.known[call] = op, places
+            self.known[call] = run, places
         except TypeError:  # an argument that is no plain value
             return None, []
-        return op, [whole[i] for i in places]
+        return run, [whole[i] for i in places]
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[str]]:
         """The op that stands for a call, and the names of its inputs."""
@@ -147,7 +149,7 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
             if value.__class__ is np.ndarray and value.size >= eager_kernels.LEAST and fuses():
                 op, xs = composite.op(args, kwargs)
                 if op is not None:
-                    return apply(op, *xs)
+                    return op(*xs)
             return f(*args, **kwargs)
 
         return cast(_F, run)
@@ -199,7 +201,8 @@ class Fused(Op):
 
     @final
     def prepare(self) -> None:
-        """Nothing has run."""
+        """It takes as many arrays as it is given, and has not run."""
+        object.__setattr__(self, "takes", len(self.given))
         object.__setattr__(self, "latest", {})
 
     def plain(self, xs: Sequence[Any]) -> Any:

@@ -89,15 +89,18 @@ class Entered:
         self._kept = prepared, way, block, program
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
-        """`run`, without what this program does not want: it has neither threads nor ops in Python
-        nor flags, and undoes nothing. None if the arguments are not those that it was made for."""
+        """`run`, without what this program does not want: it has no ops in Python and no flags,
+        and undoes nothing. None if the arguments are not those that it was made for."""
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
-        if program.pool is not None or program.hosts or self._flags or self._undoes:
+        if program.hosts or self._flags or self._undoes:
             return self._run_checked
+        pool = program.pool
         acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
 
         def run(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
             results = make()
+            if pool is not None:
+                pool.run()
             acquire()
             try:
                 refused = enter(plan, args, *results)
