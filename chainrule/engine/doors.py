@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.engine import watch
+from chainrule.engine.arrays import is_fixed, native
 from chainrule.engine.dtypes import beside
 from chainrule.engine.graph import (
     apply,
@@ -67,6 +68,23 @@ def _unary(op: Op, other: Door) -> Door:
     return unary
 
 
+def _beside(x: Any, b: Any) -> Any:
+    """What an op computes with in place of `b`, which is no variable, beside the value x of one;
+    None if only `apply` can tell."""
+    if x.__class__ is not _ndarray or "ml_dtypes" in modules:
+        return None
+    if b.__class__ is _ndarray:
+        return b if b.dtype in native else None
+    if b.__class__ in _NUMBERS:
+        return beside(b, x.dtype) if b else b
+    return None
+
+
+def _kept(x: Any, given: Any) -> Any:
+    """`x` as a node keeps it: a copy of the caller's own array, which he may change."""
+    return x.copy() if x is given and x.__class__ is _ndarray and not is_fixed(x) else x
+
+
 def _binary(op: Op, other: Door) -> Door:
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
     quiet = op.quiet
@@ -76,18 +94,13 @@ def _binary(op: Op, other: Door) -> Door:
             return other(a, b)
         if a.__class__ is cls:
             x, m = a.value, a.node
-            if b.__class__ is cls:
-                z, n = b.value, b.node
-            elif b.__class__ in _NUMBERS and x.__class__ is _ndarray and "ml_dtypes" not in modules:
-                z, n = beside(b, x.dtype) if b else b, None
-            else:
-                return other(a, b)
-        elif a.__class__ in _NUMBERS and b.__class__ is cls and "ml_dtypes" not in modules:
+            z, n = (b.value, b.node) if b.__class__ is cls else (_beside(x, b), None)
+        elif b.__class__ is cls:
             z, n = b.value, b.node
-            x, m = beside(a, z.dtype) if a else a, None
+            x, m = _beside(z, a), None
         else:
             return other(a, b)
-        if x.__class__ is Spec or z.__class__ is Spec:
+        if x is None or z is None or x.__class__ is Spec or z.__class__ is Spec:
             return other(a, b)
         run = runner.get() if quiet else None
         try:
@@ -100,6 +113,8 @@ def _binary(op: Op, other: Door) -> Door:
         need, keep_y, drop = plans.get(mask) or plan(mask)
         if not need:
             return variable(y)
+        if mask != 7:
+            x, z = (x, _kept(z, b)) if n is None else (_kept(x, a), z)
         if drop:
             x = (m or spec_of(x)) if 0 in drop else x
             z = (n or spec_of(z)) if 1 in drop else z

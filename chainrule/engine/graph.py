@@ -19,7 +19,7 @@ import numpy as np
 
 from chainrule.engine import arrays, watch
 from chainrule.engine.arguments import explain_arrays
-from chainrule.engine.arrays import is_fixed, is_native, kinds, operand
+from chainrule.engine.arrays import is_fixed, kinds, native, operand
 from chainrule.engine.border import wrong_arguments
 from chainrule.engine.dtypes import INEXACT, weakly
 from chainrule.engine.node import Extra, Node, Variable
@@ -72,7 +72,7 @@ def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
     values: list[Any] = []
     nodes: list[Node | None] = []
     mask, bit = 0, 1
-    some = plain = traced = False
+    some = plain = odd = traced = False
     for x in xs:
         if x.__class__ is _variable:
             some = True
@@ -84,12 +84,14 @@ def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
                 traced = traced or value.__class__ is Spec
         else:
             plain = True
-            values.append(x if x.__class__ in _FAST or is_native(x) else _admit(op, xs, x))
+            if not (x.dtype in native if x.__class__ is _ndarray else x.__class__ in _FAST):
+                odd, x = True, _admit(op, xs, x)
+            values.append(x)
             nodes.append(None)
         bit += bit
     if traced:
         return trace(op, _copy_plain(xs, values, ()) if plain else values, nodes)
-    if not some and (handler := _handler(xs)) is not None:
+    if odd and not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
     y = _value(op, xs, values)
     if not some:
