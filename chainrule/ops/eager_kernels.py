@@ -25,7 +25,7 @@ from chainrule.engine.op import Array
 from chainrule.ops.rows import rows
 from chainrule.optional import is_installed
 
-LEAST = 1 << 6
+LEAST = 1 << 5
 """The fewest elements of a first argument for which composites are kernels, and so are single rows
 of the table that NumPy computes in several passes. A step forward and back then takes as little as
 a seventh of its time op by op. Loading the kernels pays after about a hundred steps. Smaller

@@ -89,11 +89,12 @@ class Entered:
         self._kept = prepared, way, block, program
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
-        """`run`, without what this program does not want: it has no ops in Python and no flags,
-        and undoes nothing. None if the arguments are not those that it was made for."""
+        """`run`, without what this program does not want: it has no ops in Python, and undoes
+        nothing. None if the arguments are not those that it was made for."""
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
-        if program.hosts or self._flags or self._undoes:
+        if program.hosts or self._undoes:
             return self._run_checked
+        flags, checks = self._flags, program.checks
         pool = program.pool
         acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
 
@@ -103,9 +104,12 @@ class Entered:
                 pool.run()
             acquire()
             try:
-                refused = enter(plan, args, *results)
+                refused = enter(plan, args, *results, *flags)
+                bad = flags[0].item() if flags and refused is None else 0
             finally:
                 release()
+            if bad:
+                _refuse(bad, checks)
             return results if refused is None else None
 
         return run
@@ -132,7 +136,7 @@ class Entered:
                     refused = self._enter(self._plan, args, *results, *flags)
             else:
                 refused = self._enter(self._plan, args, *results, *flags)
-            bad = flags[0].item() if flags else 0
+            bad = flags[0].item() if flags and refused is None else 0
         if bad:
             _refuse(bad, program.checks)
         return refused is None
