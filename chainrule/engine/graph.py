@@ -21,7 +21,7 @@ from chainrule.engine import arrays, watch
 from chainrule.engine.arguments import explain_arrays
 from chainrule.engine.arrays import is_fixed, kinds, native, operand
 from chainrule.engine.border import wrong_arguments
-from chainrule.engine.dtypes import INEXACT, weakly
+from chainrule.engine.dtypes import INEXACT, float32, weakly
 from chainrule.engine.node import Extra, Node, Variable
 from chainrule.engine.op import Alias, Op, Pick, Spec, open_door
 from chainrule.engine.provenance import user_files, user_line
@@ -130,7 +130,7 @@ def record(
 ) -> Any:
     """The variable of the value `y` with its node; `xs` are what the rules of `op` read of its
     inputs. (A tuple of variables where `op.many`.)"""
-    node = _new(Node)
+    node = Node()
     node.serial = _next()
     node.op = op
     node.inputs = inputs
@@ -153,7 +153,7 @@ def record(
     node.dtype = dtype = y.dtype
     v = _new(_variable)
     v.value = y
-    v.node = node if dtype.kind in INEXACT else None
+    v.node = node if dtype is float32 or dtype.kind in INEXACT else None
     return v
 
 

@@ -94,14 +94,15 @@ def _vjp_of(row: Elementwise, rules: Sequence[Rule]) -> Callable[..., Sequence[A
         def both(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
             a_bar = b_bar = None
             shape = g.shape
-            if need[0]:
+            for_a, for_b = need
+            if for_a:
                 a_bar = left(g, y, xs)
-                if xs[0].shape != shape:
-                    a_bar = sum_to(a_bar, xs[0].shape)
-            if need[1]:
+                if (size := xs[0].shape) != shape:
+                    a_bar = sum_to(a_bar, size)
+            if for_b:
                 b_bar = right(g, y, xs)
-                if xs[1].shape != shape:
-                    b_bar = sum_to(b_bar, xs[1].shape)
+                if (size := xs[1].shape) != shape:
+                    b_bar = sum_to(b_bar, size)
             return a_bar, b_bar
 
         return both

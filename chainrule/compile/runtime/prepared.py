@@ -83,7 +83,7 @@ class Entered:
         made = block.shapes[:-1] if program.checks else block.shapes
         if shapes is not None:
             made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
-        self._results = program.lender.maker(made)
+        self._results, self._count = program.lender.maker(made), len(made)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._undoes = bool(program.code.undo)
         self._kept = prepared, way, block, program
@@ -94,9 +94,20 @@ class Entered:
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
         if program.hosts or self._undoes:
             return self._run_checked
-        flags, checks = self._flags, program.checks
-        pool = program.pool
+        flags, checks, pool = self._flags, program.checks, program.pool
         acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
+        if pool is None and not flags and self._count == 1:  # as most: rows of small arrays
+
+            def run_one(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
+                results = make()
+                acquire()
+                try:
+                    refused = enter(plan, args, results[0])
+                finally:
+                    release()
+                return results if refused is None else None
+
+            return run_one
 
         def run(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
             results = make()
