@@ -77,85 +77,105 @@ def _carry_back(
     arrived: dict[Node, Any],
 ) -> None:
     """Fills `arrived`."""
-    active = None if wrt is None else _leading_to(walk, wrt)
+    sweep = _Sweep(walk, seeds, wrt, record, arrived)
     freed = Freed(5) if free else None
-    cotangents: dict[Node, Any] = {}
-    wrap = record
-    for node, g in seeds.items():
-        cotangents[node] = conj(g)
-        wrap = wrap or isinstance(g, Variable)
-    rule = _Rules(wrap, tracer() is not None).bars
+    plain, cotangents, seen = sweep.plain, sweep.cotangents, watch.invalid.seen
     take, get = cotangents.pop, cotangents.get
-    watch.invalid.seen.clear()
+    seen.clear()
     for node in walk:
         g = take(node, None)
         if g is None:
             continue
-        op, need = node.op, node.need
-        if g.__class__ is list:  # of the outputs of an op
-            g = tuple(g)
-        if node.extra is not None:
-            g = _visit(node, g, arrived)
-        if op is None:
-            arrived[node] = g
+        op, need, xs = node.op, node.need, node.xs
+        if op is None or node.extra is not None or wrt is not None or g.__class__ is list:
+            g, need = sweep.visit(node, g)
+        if True not in need or op is None:
             continue
-        if active is not None:
-            if wrt is not None and node in wrt:
-                arrived[node] = g
-            need = _towards(active, node)
-            if True not in need:
-                continue
-        if node.xs.__class__ is Freed:
-            raise _used_twice(node)
-        if op.__class__ is Pick and not watch.watches:
-            _put(cotangents, node, op, g)
+        usual = plain and op.states_vjp and op.__class__ is not Pick
+        if usual and xs.__class__ is not Freed:
+            bars = op.vjp(need, g, node.y, xs)
         else:
-            i, bars = 0, rule(op, node, need, g)
-            for n in node.inputs:
-                bar = bars[i]
-                i += 1
-                if bar is None or n is None:
-                    continue
-                if bar.__class__ is tuple:
-                    cotangents[n] = _merge(get(n), bar)
-                    continue
-                if bar.dtype is not n.dtype and bar.dtype != n.dtype:
-                    bar = astype(bar, n.dtype)
-                before = get(n)
-                cotangents[n] = bar if before is None else before + bar
+            bars = sweep.bars(op, node, need, g)
+        if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
+            bars = sweep.strong_bars(op, node, need, g, bars)
+        if watch.watches:
+            watch.on_vjp(node, g, bars)
+        i = 0
+        for n in node.inputs:
+            bar = bars[i]
+            i += 1
+            if bar is None or n is None:
+                continue
+            before = get(n)
+            if bar.__class__ is tuple:
+                cotangents[n] = _merge(before, bar)
+                continue
+            if bar.dtype is not n.dtype and bar.dtype != n.dtype:
+                bar = astype(bar, n.dtype)
+            cotangents[n] = bar if before is None else before + bar
         if freed is not None:
             node.y, node.xs = None, freed
 
 
-class _Rules:
-    """How the rules of ops run in one sweep: on variables (`wrap`), or on values that may not be
-    known yet (`traced`)."""
+class _Sweep:
+    """What is particular in one sweep, and rare: `plain` says that cotangents are arrays."""
 
-    __slots__ = ("_seen", "_traced", "_wrap")
+    def __init__(
+        self,
+        walk: Sequence[Node],
+        seeds: dict[Node, Any],
+        wrt: set[Node] | None,
+        record: bool,
+        arrived: dict[Node, Any],
+    ) -> None:
+        self._wrt, self._arrived = wrt, arrived
+        self._active = None if wrt is None else _leading_to(walk, wrt)
+        self.cotangents: dict[Node, Any] = {}
+        self._wrap, self._traced = record, tracer() is not None
+        for node, g in seeds.items():
+            self.cotangents[node] = conj(g)
+            self._wrap = self._wrap or isinstance(g, Variable)
+        self.plain = not (self._wrap or self._traced)
 
-    def __init__(self, wrap: bool, traced: bool) -> None:
-        self._wrap, self._traced = wrap, traced
-        self._seen = watch.invalid.seen
+    def visit(self, node: Node, g: Any) -> tuple[Any, tuple[bool, ...]]:
+        """The cotangent that arrives at a node, when its hooks have seen it, and the inputs to
+        which it goes on. The cotangent of one output of several goes on at once."""
+        if g.__class__ is list:  # of the outputs of an op
+            g = tuple(g)
+        if node.extra is not None:
+            g = _visit(node, g)
+            if node.extra.retain:
+                self._arrived[node] = g
+        if node.op is None or (self._wrt is not None and node in self._wrt):
+            self._arrived[node] = g
+        return g, node.need if self._active is None else _towards(self._active, node)
 
     def bars(self, op: Op, node: Node, need: tuple[bool, ...], g: Any) -> Sequence[Any]:
         """The cotangents of the inputs of `node`, from that of its output."""
-        y, xs = node.y, node.xs
-        if self._wrap:
-            y, xs = _as_variables(node)
+        if node.xs.__class__ is Freed:
+            raise _used_twice(node)
+        if op.__class__ is Pick and not watch.watches:
+            _put(self.cotangents, node, op, g)
+            return (None,)
+        y, xs = self._kept(node)
         if self._traced and isinstance(op, Elementwise):
-            bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
-        elif op.states_vjp:
-            bars = op.vjp(need, g, y, xs)
-        else:
-            bars = _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
-        if self._seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
-            self._seen.clear()
-            if isinstance(op, Elementwise):
-                bars = op.strong_vjp(need, g, y, xs)
-                self._seen.clear()
-        if watch.watches:
-            watch.on_vjp(node, g, bars)
+            return op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
+        if op.states_vjp:
+            return op.vjp(need, g, y, xs)
+        return _transposed_jvp(op, need, g, _value_or_spec(y, node), xs)
+
+    def strong_bars(
+        self, op: Op, node: Node, need: tuple[bool, ...], g: Any, bars: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The same, where a cotangent of 0 wins over an infinity."""
+        if isinstance(op, Elementwise):
+            bars = op.strong_vjp(need, g, *self._kept(node))
+        watch.invalid.seen.clear()
         return bars
+
+    def _kept(self, node: Node) -> tuple[Any, Any]:
+        """What the rules of `node` read."""
+        return _as_variables(node) if self._wrap else (node.y, node.xs)
 
 
 def _put(cotangents: dict[Node, Any], node: Node, op: Any, g: Any) -> None:
@@ -204,8 +224,8 @@ def _merge(before: tuple[Any, ...] | None, bars: tuple[Any, ...]) -> tuple[Any, 
     )
 
 
-def _visit(node: Node, g: Any, arrived: dict[Node, Any]) -> Any:
-    """Let hooks see and replace a cotangent, and keep it where that was asked for."""
+def _visit(node: Node, g: Any) -> Any:
+    """Let hooks see and replace a cotangent."""
     extra = node.extra
     assert extra is not None
     for hook in list(extra.hooks.values()):
@@ -218,8 +238,6 @@ def _visit(node: Node, g: Any, arrived: dict[Node, Any]) -> Any:
                 f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"
             )
         g = astype(conj(seen if isinstance(g, Variable) else value), node.dtype)
-    if extra.retain:
-        arrived[node] = g
     return g
 
 
