@@ -71,7 +71,7 @@ class EagerKernel:
             loaded.forget()
         self._latest = call
         prepared = loaded.prepared(len(self._args), ())
-        seen = all([len(shape) <= AXES for shape, _ in given])
+        seen = all(len(shape) <= AXES for shape, _ in given)
         if self._way is not None and seen:
             entered = Entered(prepared, self._way, call.sizes, call.results, given)
             call.write = entered.run_into

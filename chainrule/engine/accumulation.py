@@ -65,8 +65,7 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             elif create_graph or traced or type(before.value) is Spec:
                 n.extra.grad = before + new
             else:
-                with np.errstate(all="ignore"):
-                    n.extra.grad = variable(before.value + new.value)
+                n.extra.grad = variable(quietly(np.add, before.value, new.value))
             if n.extra.after:
                 for hook in list(n.extra.after.values()):
                     hook()

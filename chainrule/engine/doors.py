@@ -1,8 +1,8 @@
-"""`apply` for one op, written out for what a step mostly does: one or two variables, nobody watching.
+"""`apply` for one op, written out for what a step mostly does: one or two operands, unwatched.
 
 A door is made of an op once, with what `apply` looks up at each call: the value function, the plan.
-What it does not know at a glance goes through `apply`: placeholders, arrays, watches, interception,
-and what fails, so that there is one place that explains it. The rest of the op's life is the same.
+What it does not know at a glance goes through `apply`: placeholders, watches, interception, arrays
+of other kinds, and what fails, so that one place explains it. Nodes are made by `graph.record`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from chainrule.engine.quiet import runner
 
 Door = Callable[..., Any]
 _ndarray: Any = np.ndarray
+_BOTH = (0, 1)
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -63,7 +64,8 @@ def _unary(op: Op, other: Door) -> Door:
         need, keep_y, drop = plans.get(3) or plan(3)
         if not need:
             return variable(y)
-        return record(op, need, keep_y, (m,), (m if drop else x,), y)
+        inputs = (m,)
+        return record(op, need, keep_y, inputs, inputs if drop else (x,), y)
 
     return unary
 
@@ -78,6 +80,11 @@ def _beside(x: Any, b: Any) -> Any:
     if b.__class__ in _NUMBERS:
         return beside(b, x.dtype) if b else b
     return None
+
+
+def _described(x: Any, given: Any) -> Any:
+    """What tells the shape of `x`, in place of its values."""
+    return given if given.__class__ in _NUMBERS else spec_of(x)
 
 
 def _kept(x: Any, given: Any) -> Any:
@@ -113,11 +120,12 @@ def _binary(op: Op, other: Door) -> Door:
         need, keep_y, drop = plans.get(mask) or plan(mask)
         if not need:
             return variable(y)
-        if mask != 7:
-            x, z = (x, _kept(z, b)) if n is None else (_kept(x, a), z)
-        if drop:
-            x = (m or spec_of(x)) if 0 in drop else x
-            z = (n or spec_of(z)) if 1 in drop else z
-        return record(op, need, keep_y, (m, n), (x, z), y)
+        inputs = (m, n)
+        if mask == 7 and drop == _BOTH:
+            return record(op, need, keep_y, inputs, inputs, y)
+        if drop or mask != 7:
+            x = (m or _described(x, a)) if 0 in drop else _kept(x, a)
+            z = (n or _described(z, b)) if 1 in drop else _kept(z, b)
+        return record(op, need, keep_y, inputs, (x, z), y)
 
     return binary

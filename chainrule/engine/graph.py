@@ -12,7 +12,7 @@ from contextvars import Token
 from functools import wraps
 from itertools import count
 from operator import attrgetter
-from sys import _getframe, modules
+from sys import modules
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
@@ -23,8 +23,8 @@ from chainrule.engine.arrays import is_fixed, kinds, native, operand
 from chainrule.engine.border import wrong_arguments
 from chainrule.engine.dtypes import INEXACT, float32, weakly
 from chainrule.engine.node import Extra, Node, Variable
-from chainrule.engine.op import Alias, Op, Pick, Spec, open_door
-from chainrule.engine.provenance import user_files, user_line
+from chainrule.engine.op import Alias, Need, Op, Pick, Spec, open_door
+from chainrule.engine.provenance import frame_at, user_files, user_line
 from chainrule.engine.quiet import is_taken, run_alone, runner
 from chainrule.errors import ChainruleError, describe_all
 
@@ -138,7 +138,7 @@ def record(
     node.need = need
     node.needs = True
     node.extra = None
-    frame = _getframe(2)
+    frame = frame_at(2)
     node.code = code = frame.f_code
     if code.co_filename in user_files:  # nearly always
         node.at = frame.f_lasti
@@ -371,8 +371,6 @@ def _through(outer: Any, op: Op, xs: Sequence[Any]) -> Any:
         around.reset(token)
 
 
-
-
 def may_join(x: Any) -> bool:
     """Whether one op may stand for several on `x`: its value is known, and nobody is handed ops."""
     value = x.value if isinstance(x, Variable) else x
@@ -425,7 +423,8 @@ def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
     and the same in every run.
     """
     seen, stopped = set(roots), set(stop)
-    found, stack = [*seen], [*(seen - stopped)]
+    found = [*seen]
+    stack = [*(seen - stopped)] if stopped else [*seen]
     pop, push = stack.pop, stack.append
     while stack:
         for n in pop().inputs:

@@ -63,7 +63,9 @@ COMPARISONS: dict[str, tuple[Op, str]] = {
 """The same, with the method that the other operand is asked for."""
 
 UNARY: dict[str, Op] = {
-    **{"__neg__": ew.neg, "__pos__": ew.positive, "__abs__": ew.abs},
+    "__neg__": ew.neg,
+    "__pos__": ew.positive,
+    "__abs__": ew.abs,
     "__invert__": ew.bitwise_invert,
     **{str(op): op for op in (ew.exp, ew.log, ew.sqrt, ew.tanh, ew.sigmoid, ew.relu)},
 }

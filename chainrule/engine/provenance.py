@@ -17,6 +17,8 @@ from chainrule.engine.source_text import display_line, source_line
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
 HERE = (_PACKAGE + os.sep, os.path.dirname(np.__file__) + os.sep)  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
+frame_at = sys._getframe  # pyright: ignore[reportPrivateUsage]
+"""The frame so many calls up."""
 _inside: set[str] = set()
 user_files: set[str] = set()
 """Files outside it that were met so far."""
@@ -28,7 +30,7 @@ def user_line(depth: int = 2) -> tuple[CodeType, int]:
     If every frame is inside (a command of ours is running), it is the outermost one. Of the frames
     from here on the first `depth` are inside; to look at a frame makes an object of it.
     """
-    frame = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
+    frame = frame_at(depth)
     while (file := (code := frame.f_code).co_filename) not in user_files:
         if file not in _inside:
             (_inside if file.startswith(HERE) else user_files).add(file)

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import Any
 
-import numpy as np
-
 from chainrule.engine import watch
 
 Run = Callable[..., Any]
@@ -32,7 +30,7 @@ runner: ContextVar[Run | None] = ContextVar("runner", default=run_alone)
 
 
 def be_quiet() -> None:
-    """For the rest of this context, array code gives no warnings; `watch.invalid` is told of NaNs."""
+    """For the rest of this context, array code gives no warnings; `watch.invalid` hears of NaNs."""
     watch.ignore_errors()
     runner.set(None)
 

@@ -245,12 +245,14 @@ class Tensor(Variable, metaclass=_Shown):
         differentiated.
         """
         if gradient is None:
-            if self.size != 1:
+            shape = self.value.shape
+            if shape and self.size != 1:
                 raise ShapeError(
-                    f"backward: this tensor has shape {self.shape}, not one number: sum it, or "
+                    f"backward: this tensor has shape {shape}, not one number: sum it, or "
                     "give the cotangent as `gradient`"
                 )
-            g: Any = _one(self.dtype).reshape(self.shape).copy()
+            one = _one(self.value.dtype)
+            g: Any = one.reshape(shape).copy() if shape else one.copy()
         elif gradient.__class__ is np.ndarray and _alike(gradient, self.value):
             lent = not create_graph and accumulation.only_reads(self.node)
             g = gradient if lent else gradient.copy()
@@ -481,13 +483,30 @@ class Tensor(Variable, metaclass=_Shown):
         def __pos__(self) -> Tensor: ...
         def __abs__(self) -> Tensor: ...
         def __invert__(self) -> Tensor: ...
-        def exp(self) -> Tensor: ...
-        def log(self) -> Tensor: ...
-        def sqrt(self) -> Tensor: ...
-        def tanh(self) -> Tensor: ...
-        def sigmoid(self) -> Tensor: ...
-        def relu(self) -> Tensor: ...
         # fmt: on
+        def exp(self) -> Tensor:
+            """e to the power of each element."""
+            ...
+
+        def log(self) -> Tensor:
+            """The natural logarithm of each element."""
+            ...
+
+        def sqrt(self) -> Tensor:
+            """The square root of each element."""
+            ...
+
+        def tanh(self) -> Tensor:
+            """The hyperbolic tangent of each element."""
+            ...
+
+        def sigmoid(self) -> Tensor:
+            """1 / (1 + exp(-x)) of each element."""
+            ...
+
+        def relu(self) -> Tensor:
+            """max(x, 0) of each element; the derivative at 0 is 0."""
+            ...
 
     def __getitem__(self, key: Any) -> Tensor:
         return selection.getitem(self, key)

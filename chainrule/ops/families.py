@@ -26,7 +26,7 @@ import numpy as np
 from chainrule.engine import watch
 from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
 from chainrule.engine.graph import apply
-from chainrule.engine.op import Need, Op, Spec, derived
+from chainrule.engine.op import Array, Need, Op, Spec, derived
 from chainrule.ops.eager_kernels import Calls, are_alike, by_kernels, is_large, product_kernel
 from chainrule.ops.rows import Elementwise as Elementwise
 from chainrule.ops.rows import LazyFunction, NotOffered, Rule, equip_with
@@ -127,7 +127,7 @@ def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
         return one
     calls = Calls(curry(product_kernel, row.label), 2)
     latest = calls.latest.get
-    has_kernel = cache(curry(_slope_has_kernel, partial))
+    has_kernel = cache(curry(pulls_by_kernel, row))  # later: rows of slopes stand further down
 
     def by_kernel(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         x = xs[0]
@@ -142,9 +142,12 @@ def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
     return by_kernel
 
 
-def _slope_has_kernel(partial: Partial) -> bool:
-    """Whether a partial is made of a row whose value a kernel computes."""
-    formula: Any = inspect.unwrap(partial.formula)
+def pulls_by_kernel(row: Elementwise) -> bool:
+    """Whether the slope of a row of one argument is made of a row whose value a kernel computes,
+    and finite, so that nobody waits for the flags of its product with a cotangent."""
+    if len(row.partials) != 1 or row.partials[0].singular or row.partials[0].reads != (1,):
+        return False
+    formula: Any = inspect.unwrap(row.partials[0].formula)
     made_of = [formula.__globals__.get(name) for name in formula.__code__.co_names]
     return any(isinstance(row, Elementwise) and row.fn in by_kernels for row in made_of)
 
@@ -345,6 +348,15 @@ _SMALL = 4096
 """Up to how many elements a copy is faster to make than a view that repeats."""
 
 
+def repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """`x` broadcast to `shape`: a view if that is large, else a copy, which is made faster."""
+    if math.prod(shape) > _SMALL or x.ndim > len(shape):
+        return np.broadcast_to(x, shape)
+    out: Array = np.empty(shape, x.dtype)
+    out[...] = x
+    return out
+
+
 class BroadcastTo(Linear):
     """Repeat along axes of size 1 and new leading axes until the shape is `shape`."""
 
@@ -357,12 +369,7 @@ class BroadcastTo(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A view for large arrays; for small ones a copy, which is much faster to make."""
-        (x,) = xs
-        if math.prod(self.shape) > _SMALL or x.ndim > len(self.shape):
-            return np.broadcast_to(x, self.shape)
-        out = np.empty(self.shape, x.dtype)
-        out[...] = x
-        return out
+        return repeated(xs[0], self.shape)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the input's dtype."""

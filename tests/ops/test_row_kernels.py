@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.engine.watch import Watch, watching
+from chainrule.errors import NonFiniteError
 from chainrule.ops import eager_kernels
-from chainrule.ops.eager_kernels import row_kernel
+from chainrule.ops.eager_kernels import product_kernel, row_kernel
+from chainrule.ops.families import pulls_by_kernel
 from chainrule.ops.rows import rows
 from chainrule.ops.special import table as special
 from chainrule.ops.values.floating import floating
@@ -74,16 +77,74 @@ def test_only_the_size_decides(monkeypatch: pytest.MonkeyPatch):
     x = sample("tanh", np.float32)
     t = cr.tensor(x, requires_grad=True)
     cr.tanh(t).backward(np.ones_like(x))
-    assert row_kernel.cache_info().misses == 1
+    assert product_kernel.cache_info().misses == 1
     (turned,) = cr.vjp(cr.tanh, np.ascontiguousarray(x.T).T)[1](np.ones_like(x))
-    assert row_kernel.cache_info().misses == 1
+    assert product_kernel.cache_info().misses == 1
     with cr.op_by_op():
         (again,) = cr.vjp(cr.tanh, x)[1](np.ones_like(x))
     assert t.grad is not None
     for got in (turned, again):
         np.testing.assert_array_equal(t.grad.numpy(), got)
     cr.vjp(cr.tanh, x[:2])[1](np.ones_like(x[:2]))
-    assert row_kernel.cache_info().misses == 1
+    assert product_kernel.cache_info().misses == 1
+
+
+PULLED = sorted(label for label, row in rows.items() if row.takes == 1 and pulls_by_kernel(row))
+"""The rows of one argument whose cotangents are one kernel."""
+
+
+def test_activations_are_pulled_back_by_one_kernel():
+    assert {"tanh", "sigmoid", "silu", "mish", "gelu_erf", "gelu_tanh", "softsign"} <= {*PULLED}
+    assert not {"exp", "log", "sqrt", "relu", "cbrt"} & {*PULLED}
+
+
+@sampled("label")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("label", PULLED)
+def test_a_product_by_a_kernel_is_the_product_with_the_slope(
+    label: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(eager_kernels, "LEAST", 1)
+    x, row = sample(label, dtype), rows[label]
+    g = np.asarray(np.random.default_rng(1).normal(size=x.shape), dtype)
+    (bar,) = row.vjp((True,), g, None, (x,))
+    assert product_kernel.cache_info().misses == 1
+    with watching(Watch()):
+        (parts,) = row.vjp((True,), g, None, (x,))
+    assert bar.dtype == dtype and product_kernel.cache_info().misses == 1
+    np.testing.assert_allclose(bar, parts, rtol=CLOSE[dtype], atol=CLOSE[dtype] / 10)
+
+
+def test_who_watches_hears_of_a_nan_that_a_rule_makes():
+    x = cr.tensor(np.full((8, 8), 200.0, np.float32), requires_grad=True)
+    with pytest.raises(NonFiniteError, match="tanh"), cr.trap_nan():
+        cr.tanh(x).backward(np.full((8, 8), np.inf, np.float32))  # infinity times a slope of 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.ones((5, 20), np.float64),
+        np.ones((20, 5), np.float32),
+        np.ones((20, 5), np.float32).T,
+        np.ones((5, 40), np.float32)[:, ::2],
+        np.ones((5, 20), ">f4"),
+        np.ones(100, np.float32),
+        None,
+        3.5,
+    ],
+    ids=str,
+)
+def test_a_call_refuses_arrays_that_it_is_not_for(other: Any):
+    x = np.linspace(-1, 1, 100, dtype=np.float32).reshape(5, 20)
+    calls = eager_kernels.Calls(lambda dtype: product_kernel("tanh", dtype), 2)
+    bar = calls.run((x, x))
+    run = calls.latest[x.shape]
+    again = run((x, x))
+    assert again is not None
+    np.testing.assert_array_equal(again[0], bar)
+    for arrays in ((other, x), (x, other), (x,), (x, x, x)):
+        assert run(arrays) is None
 
 
 def test_without_the_compiler_values_go_through_in_blocks(monkeypatch: pytest.MonkeyPatch):

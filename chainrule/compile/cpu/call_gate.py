@@ -7,8 +7,9 @@
 the dictionaries that were read (see `dict_guards.py`). It gives a number that says the sizes, or
 -1. `enter` puts arguments and results into the program's table and runs it, without the
 interpreter's lock. Where the plan wants it checked, it gives 0 and does nothing if the arguments
-are not those that the plan is for. `plan` is an array of int64. First come the words that `PLAN` names, then a
-record for each argument (`ARGUMENT`), then the rows: an address and the word that is to be there.
+are not those that the plan is for. `plan` is an array of int64. First come the words that `PLAN`
+names, then a record for each argument (`ARGUMENT`), then the rows: an address and the word that is
+to be there.
 
 Where objects hold what is looked at here is CPython's and NumPy's layout; `object_layout.py` makes
 sure of it before anything of this is used.

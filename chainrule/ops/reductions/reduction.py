@@ -14,12 +14,12 @@ import numpy as np
 
 from chainrule.engine.dtypes import INEXACT, check_real, finfo, rounded_once
 from chainrule.engine.graph import apply
-from chainrule.engine.op import Array, Need, Op, Spec
+from chainrule.engine.op import Array, Need, Op, Spec, derived
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
 from chainrule.ops.complex import complex_abs, squared_size
-from chainrule.ops.families import BroadcastTo, Linear, accumulator
+from chainrule.ops.families import Linear, accumulator, repeated
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import (
     Axis,
@@ -65,6 +65,13 @@ class Spread(Linear):
 
     axes: Shape
     shape: Shape
+    kept: Shape = derived()
+    """The shape with 1 for each of the axes."""
+
+    def prepare(self) -> None:
+        """Work it out."""
+        kept = _reduced_shape(self.shape, self.axes, keepdims=True)
+        object.__setattr__(self, "kept", kept)
 
     @property
     def name(self) -> str:
@@ -73,8 +80,7 @@ class Spread(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """As `BroadcastTo`, after putting the axes back with size 1."""
-        wide = xs[0].reshape(_reduced_shape(self.shape, self.axes, keepdims=True))
-        return BroadcastTo(self.shape).eval(wide)
+        return repeated(xs[0].reshape(self.kept), self.shape)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the input's dtype."""
