@@ -143,8 +143,7 @@ def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def pulls_by_kernel(row: Elementwise) -> bool:
-    """Whether the slope of a row of one argument is made of a row whose value a kernel computes,
-    and finite, so that nobody waits for the flags of its product with a cotangent."""
+    """Whether the slope of a row of one argument is made of a row whose value a kernel computes."""
     if len(row.partials) != 1 or row.partials[0].singular or row.partials[0].reads != (1,):
         return False
     formula: Any = inspect.unwrap(row.partials[0].formula)

@@ -219,8 +219,17 @@ class Fused(Op):
         run = self.latest.get(key)
         if run and (ys := run(xs)):  # it knows its arrays faster than we do
             return ys
-        run = self.latest[key] = _value_call(self, tuple(map(_kind, xs)))
-        return _ran(run, xs)
+        return self._run_as(key, _value_call(self, tuple(map(_kind, xs))), xs)
+
+    def _run_as(self, key: Any, run: Direct, xs: tuple[Any, ...]) -> list[Any]:
+        """Run it, and remember it by `key`. Arrays may have any order in memory; a cotangent
+        without axes may be a NumPy number."""
+        if len(self.latest) >= _MOST:
+            self.latest.clear()
+        self.latest[key] = run
+        ys = run(tuple([np.asarray(x, order="C") for x in xs]))
+        assert ys is not None, f"a kernel for other arrays than {xs}"
+        return ys
 
     def spec(self, *xs: Any) -> Any:
         """That of the composite."""
@@ -243,8 +252,8 @@ class Fused(Op):
         if bars is None and _has_variable(given):
             bars = pull_back(self.results, need, xs, gs)
         elif bars is None:
-            run = self.latest[key] = _pull_call(self, tuple(map(_kind, given)), need)
-            bars = _ran(run, given)
+            run = _pull_call(self, tuple(map(_kind, given)), need)
+            bars = self._run_as(key, run, given)
         if False not in need:
             return bars
         left = iter(bars)
@@ -304,14 +313,6 @@ class FusedSeveral(Fused):
     def results(self, xs: Sequence[Any]) -> list[Any]:
         """All that the composite gives."""
         return list(self.plain(xs))
-
-
-def _ran(run: Direct, xs: tuple[Array, ...]) -> list[Array]:
-    """What a kernel for these arrays gives, whatever their order in memory; a cotangent without
-    axes may be a NumPy number."""
-    ys = run(tuple([np.asarray(x, order="C") for x in xs]))
-    assert ys is not None, f"a kernel for other arrays than {xs}"
-    return ys
 
 
 _kind = attrgetter("shape", "dtype")

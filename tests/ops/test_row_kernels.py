@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -106,13 +107,30 @@ def test_a_product_by_a_kernel_is_the_product_with_the_slope(
 ):
     monkeypatch.setattr(eager_kernels, "LEAST", 1)
     x, row = sample(label, dtype), rows[label]
-    g = np.asarray(np.random.default_rng(1).normal(size=x.shape), dtype)
+    g: Any = np.random.default_rng(1).normal(size=x.shape).astype(dtype)
     (bar,) = row.vjp((True,), g, None, (x,))
     assert product_kernel.cache_info().misses == 1
     with watching(Watch()):
         (parts,) = row.vjp((True,), g, None, (x,))
     assert bar.dtype == dtype and product_kernel.cache_info().misses == 1
     np.testing.assert_allclose(bar, parts, rtol=CLOSE[dtype], atol=CLOSE[dtype] / 10)
+
+
+@sampled("label")
+@pytest.mark.parametrize("label", PULLED)
+def test_a_cotangent_of_0_gives_0_wherever_it_does_without_kernels(label: str):
+    ((low, high),) = DOMAINS[label]
+    far = [0, 1e-40, 1e-3, 1, 30, 1e3, 1e20, 3e38, np.inf]
+    points = [x for x in (*far, *[-x for x in far]) if low <= x <= high or abs(x) > 1e30]
+    x = np.array(points * 32, np.float32)
+    bars: list[Any] = []
+    for watched in (Watch(), None):
+        t = cr.tensor(x, requires_grad=True)
+        with watching(watched) if watched else nullcontext():
+            rows[label](t).backward(np.zeros_like(x))
+        assert t.grad is not None
+        bars.append(t.grad.numpy() + 0.0)
+    np.testing.assert_array_equal(*bars)
 
 
 def test_who_watches_hears_of_a_nan_that_a_rule_makes():
