@@ -33,7 +33,7 @@ from chainrule.engine.graph import (
     recording,
     variable,
 )
-from chainrule.engine.op import Array, Need, Op, derived
+from chainrule.engine.op import Need, Op, derived
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Direct, Kernel, has_kernels, is_on, maker
 from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
