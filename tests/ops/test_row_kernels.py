@@ -107,7 +107,8 @@ def test_a_product_by_a_kernel_is_the_product_with_the_slope(
 ):
     monkeypatch.setattr(eager_kernels, "LEAST", 1)
     x, row = sample(label, dtype), rows[label]
-    g: Any = np.random.default_rng(1).normal(size=x.shape).astype(dtype)
+    noise: Any = np.random.default_rng(1).normal(size=x.shape)
+    g = noise.astype(dtype)
     (bar,) = row.vjp((True,), g, None, (x,))
     assert product_kernel.cache_info().misses == 1
     with watching(Watch()):
