@@ -424,15 +424,13 @@ def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
     """
     seen, stopped = set(roots), set(stop)
     found = [*seen]
-    stack = [*(seen - stopped)] if stopped else [*seen]
-    pop, push = stack.pop, stack.append
-    while stack:
-        for n in pop().inputs:
+    for node in found:  # which grows meanwhile
+        if stopped and node in stopped:
+            continue
+        for n in node.inputs:
             if n is not None and n.needs and n not in seen:
                 seen.add(n)
                 found.append(n)
-                if n not in stopped:
-                    push(n)
     found.sort(key=_serial, reverse=True)
     return found
 
