@@ -120,6 +120,8 @@ def _carry_back(
 class _Sweep:
     """What is particular in one sweep, and rare: `plain` says that cotangents are arrays."""
 
+    __slots__ = ("_active", "_arrived", "_traced", "_wrap", "_wrt", "cotangents", "plain")
+
     def __init__(
         self,
         walk: Sequence[Node],
