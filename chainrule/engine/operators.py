@@ -17,6 +17,7 @@ from chainrule.engine.op import Op
 from chainrule.errors import ForeignArrayError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
+from chainrule.ops.descriptions import description
 
 Operator = Callable[[Any, Any], Any]
 
@@ -81,7 +82,7 @@ def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, (op, other) in COMPARISONS.items():
         yield _set_name(f"__{name}__", _operator(op, f"__{other}__"))
     for name, op in UNARY.items():
-        yield _set_name(name, door(op), doc=op.__doc__)
+        yield _set_name(name, door(op), doc=description(str(op)))
 
 
 def _set_name(name: str, method: Any, doc: str | None = None) -> tuple[str, Any]:
