@@ -262,8 +262,8 @@ def test_only_the_size_decides(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_large_array_as_it_is_shipped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
-    assert eager_kernels.LEAST == 1 << 6
-    few = cr.tensor(drawn(np.float32)(8, 8), requires_grad=True)
+    assert eager_kernels.LEAST == 1 << 5
+    few = cr.tensor(drawn(np.float32)(8, 4), requires_grad=True)
     assert names_in(cr.softmax(few)) == ["softmax"] != names_in(cr.softmax(few[:, 1:]))
     x = drawn(np.float32)(512, 512)
     assert names_in(cr.silu(cr.tensor(x, requires_grad=True))) == ["silu"]
