@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from chainrule.engine.graph import around
-from chainrule.engine.node import Freed, Variable
 from chainrule.engine.node import Node as GraphNode
+from chainrule.engine.node import Variable
 from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.ops.eager_kernels import fusing
@@ -153,8 +153,8 @@ class SweepRecorder:
 
 
 def _is_of_placeholders(walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any]) -> bool:
-    held = [x for n in walk if not isinstance(n.xs, Freed) for x in n.xs]
-    return any(isinstance(_plain(x), Spec) for x in (*seeds.values(), *held))
+    values = [*map(_plain, seeds.values()), *[n.y for n in walk]]
+    return any(isinstance(x, Spec) for x in values)
 
 
 def _plain(x: Any) -> Any:
