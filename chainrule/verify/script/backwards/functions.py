@@ -3,10 +3,17 @@
 Each class is captured once for all calls of the same shapes and dtypes. They are checked after the
 observation, in a copy of the process, in the order of the backward pass: the first wrong one is
 named first, and what lies upstream of it is listed as its victim.
+
+Some are meant to be no derivative: what they give is a note, and nothing to correct. The class says
+so (surrogate, straight-through, by design), or its backward asks for the sign of its cotangent
+beside that of what it saved, as guided backpropagation does.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,13 +23,13 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.engine.op import Array, Spec
+from chainrule.engine.source_text import definition_text
 from chainrule.errors import describe
 from chainrule.verify.certifying.certify import certify
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.backwards.surrogates import as_meant, is_surrogate
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.subject import Subject
 from chainrule.verify.training.record.bus import Bus
@@ -50,9 +57,6 @@ class FunctionsObserver(Observer):
     def upstream(self) -> Mapping[str, Sequence[str]]:
         """By name of a subject: what gets its gradient through it."""
         return {}
-
-    def step_done(self, step: int) -> None:
-        """Calls are captured at whatever step they are made."""
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Certify every captured call."""
@@ -153,19 +157,16 @@ class NativeFunctions(FunctionsObserver):
         """Capture from now on."""
         from chainrule.engine.function import Function
 
-        self._patches.put(Function, "apply", self._watch_apply)
+        self._patches.around_class_method(Function, "apply", self._watch_apply)
 
     def stop(self) -> None:
         """Capture no more."""
         self._patches.undo()
 
-    def _watch_apply(self, apply: Any) -> Any:
-        def observed(cls: Any, *args: Any) -> Any:
-            with suppress(Exception):  # what cannot be captured is not checked
-                self._note(cls, args)
-            return apply.__func__(cls, *args)
-
-        return classmethod(observed)
+    def _watch_apply(self, apply: Any, cls: Any, *args: Any) -> Any:
+        with suppress(Exception):  # what cannot be captured is not checked
+            self._note(cls, args)
+        return apply(cls, *args)
 
     def _note(self, function: Any, args: Sequence[Any]) -> None:
         from chainrule.engine.function import Function
@@ -210,3 +211,42 @@ def _copy(value: Any, random: np.random.Generator) -> Any:
     if isinstance(value, Spec):
         return random.normal(size=value.shape).astype(value.dtype)
     return np.array(cast("Array", value)) if isinstance(value, np.ndarray) else value
+
+
+_SAYS = re.compile(
+    r"surrogate|straight[- ]?through|by design|estimator|pseudo[- ]?gradient|on purpose|deliberate|"
+    r"not (the|a|its)( true| exact| real)? (derivative|gradient)",
+    re.IGNORECASE,
+)
+
+
+def is_surrogate(function: Any) -> bool:
+    """Whether a class with a backward is meant to give another gradient than the derivative."""
+    try:
+        text = textwrap.dedent(definition_text(function))
+        tree = ast.parse(text)
+    except SyntaxError:
+        return False
+    return _SAYS.search(text) is not None or any(
+        _asks_for_sign(n) for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
+    )
+
+
+def _asks_for_sign(f: ast.FunctionDef) -> bool:
+    """Whether a backward compares both its cotangent and something else with a bound."""
+    if f.name != "backward" or len(f.args.args) < 2:
+        return False
+    cotangents = {a.arg for a in f.args.args[1:]}
+    asked = [
+        bool(cotangents & {m.id for m in ast.walk(n) if isinstance(m, ast.Name)})
+        for n in ast.walk(f)
+        if isinstance(n, ast.Compare)
+    ]
+    return any(asked) and not all(asked)
+
+
+def as_meant(finding: Finding) -> Finding:
+    """The finding about such a backward, as a note."""
+    says = "it is no derivative of its forward, and is meant so by what its text says"
+    names = (Name("straight_through", says), *finding.names)
+    return replace(finding, level="note", names=names, correction=None, victims=())

@@ -21,7 +21,8 @@ from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError
 from chainrule.verify.script.step.cut_findings import CutCost
 from chainrule.verify.script.step.cuts import Cut
-from chainrule.verify.script.step.tape import NUMBER, Entry, Exited, Slot, Tape, Tensors, Values
+from chainrule.verify.script.step.record.tape import NUMBER, Entry, Slot, Tape, forth, with_things
+from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
 from chainrule.verify.where import Frames, frames, is_library
 
 BY = 1e-3
@@ -172,17 +173,12 @@ class Moved:
 
     def _fill(self, x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
         """Arguments with slots in place of some constants, by their numbers in `constants`."""
-        if isinstance(x, tuple | list):
-            items = cast("Sequence[Any]", x)
-            parts = [self._fill(part, slots, numbers) for part in items]
-            return parts if isinstance(x, list) else tuple(parts)
-        if isinstance(x, dict):
-            rows = cast("dict[Any, Any]", x).items()
-            return {k: self._fill(v, slots, numbers) for k, v in rows}
-        if any(True for _ in self.tensors.floats(x)):
-            slot = slots.get(next(numbers))
+
+        def filled(x: Any) -> Any:
+            slot = slots.get(next(numbers)) if self.tensors.is_float(x) else None
             return x if slot is None else Slot(slot)
-        return x
+
+        return with_things(x, filled)
 
 
 def _share(left: Sequence[Exited]) -> float:
@@ -225,11 +221,7 @@ def _add(y: Any, by: Values) -> Any:
 
 def _slots_of_floats(tape: Tape) -> set[int]:
     """Slots of floats that come from parameters by calls on floats."""
-    found = set(tape.roots)
-    for entry in tape.entries:
-        if entry.is_float and found.intersection(entry.inputs):
-            found.update(entry.outputs)
-    return found
+    return forth(tape.entries, tape.roots, lambda e: e.is_float)
 
 
 LONG = 5.0
@@ -300,8 +292,7 @@ class Going:
 
     def of_numbers(self, cuts: Sequence[Cut]) -> list[Cut]:
         """Those of the cuts at which numbers leave."""
-        entries = self._moved.tape.entries
-        return [c for c in cuts if any(entries[i].name == NUMBER for i in c.entries)]
+        return [c for c in cuts if any(e.name == NUMBER for e in c.entries)]
 
     def looked(self, found: Sequence[CutCost], skipped: Sequence[str]) -> None:
         """A backward pass was looked at; after the last one, send what was seen, and what not."""

@@ -10,13 +10,12 @@ what is looked for in one library only, is a `Recorder`.
 
 from __future__ import annotations
 
-import abc
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Generic, TypeVar, final
+from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
@@ -25,90 +24,23 @@ from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.idle_terms import idle_terms
-from chainrule.verify.script.step.links import Spot, spot_finding
-from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
+from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
+from chainrule.verify.script.step.numbers import Going, Site, Trial, follow_numbers
+from chainrule.verify.script.step.record.recorder import Parts, Recorder
+from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.rerun import measure_cuts
-from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
+from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused import (
-    Unused,
-    unread_values,
-    unused_derivatives,
-    unused_finding,
-)
-from chainrule.verify.script.step.wasted_terms import Sum, wasted_spots
+from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 
-T = TypeVar("T", bound=Tape)
 _AT = 1
 """The step after which recording begins; it ends with the next."""
 _BACKWARDS = 16
 """Backward passes of that step that are looked at."""
 WHAT = "one step as a whole"
-Parts = Sequence[tuple[Slice, Any]]
-"""The losses of a backward pass, each with what it depends on."""
-
-
-class Recorder(abc.ABC, Generic[T]):
-    """Records the steps of one library, and knows what is looked for in its programs only."""
-
-    begins_whole = True
-    """Whether a step that is recorded begins before its forward pass, whatever counts steps."""
-
-    def __init__(self, tensors: Tensors) -> None:
-        self.tensors = tensors
-        self.tape: T | None = None
-        """None if nothing was recorded."""
-        self.trains = True
-        """Whether the script trains by this library, as far as is known."""
-
-    @property
-    @abc.abstractmethod
-    def is_on(self) -> bool:
-        """Whether it records now, or only pauses."""
-
-    @abc.abstractmethod
-    def watch(self) -> None:
-        """See what is needed before the step that is recorded."""
-
-    @abc.abstractmethod
-    def unwatch(self) -> None:
-        """See no more."""
-
-    @abc.abstractmethod
-    def begin(self, step: OneStep) -> T:
-        """Record from now on."""
-
-    @abc.abstractmethod
-    def end(self) -> None:
-        """Record no more."""
-
-    @abc.abstractmethod
-    def leaves(self, loss: Any) -> set[int]:
-        """What is the identity of the leaves that a backward pass from `loss` reaches."""
-
-    @abc.abstractmethod
-    def names(self) -> Mapping[int, str]:
-        """Names of parameters, by their ids."""
-
-    @abc.abstractmethod
-    def move(self, trial: Trial) -> Moved:
-        """What moves numbers on the tape of this process from now on, for a trial."""
-
-    @abc.abstractmethod
-    def look(self, losses: Sequence[Any], parts: Parts) -> None:
-        """Before a backward pass from losses: look for what only this library's programs do."""
-
-    @abc.abstractmethod
-    def look_after(self, parts: Parts, step: Step) -> None:
-        """The same when it is over."""
-
-    @abc.abstractmethod
-    def findings(self, step: Step) -> list[Finding]:
-        """What was found, cuts among it."""
 
 
 @final
@@ -315,15 +247,15 @@ class OneStep(Part):
                 continue
             part = Slice(tape, slot)
             parts.append((part, loss))
-            self._compare(tape, part, loss)
+            self._compare(part, loss)
             self._step.used |= part.used
             self._slices.append(part)
             self._step.factors.look(part, self._step.turn)
         return parts
 
-    def _compare(self, tape: Tape, part: Slice, loss: Any) -> None:
+    def _compare(self, part: Slice, loss: Any) -> None:
         """What a loss would give to parameters, were it not for cuts."""
-        cuts = [c for c in part.cuts if not self._is_old(tape, c)]
+        cuts = [c for c in part.cuts if not self._is_old(c)]
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
         self._step.numbers += added_numbers(part)
@@ -331,10 +263,9 @@ class OneStep(Part):
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
 
-    def _is_old(self, tape: Tape, cut: Cut) -> bool:
+    def _is_old(self, cut: Cut) -> bool:
         """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
-        off = [e for i in cut.entries if (e := tape.entries[i]).name != NUMBER]
-        last = off or [tape.entries[i] for i in cut.entries]
+        last = [e for e in cut.entries if e.name != NUMBER] or cut.entries
         return all(self._step.used.intersection(e.inputs) for e in last)
 
     def _measure(self, part: Slice, cuts: list[Cut], loss: Any) -> None:
@@ -382,10 +313,7 @@ class OneStep(Part):
             none = "no backward pass from one number was seen in the second step"
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-        unused = [unused_finding(row) for row in self._unused if row.is_certain]
+        unused = [row.spot for row in self._unused if row.is_certain]
         wasted = wasted_spots(self._sums, self._passes, self.history)
-        return [
-            *recorder.findings(self._step),
-            *unused,
-            *map(spot_finding, [*self._unread, *wasted]),
-        ]
+        spots = [*unused, *self._unread, *wasted]
+        return [*recorder.findings(self._step), *map(spot_finding, spots)]

@@ -9,15 +9,13 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, cast
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.tape import Entry, Tape
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.script.step.record.tape import Entry, Tape
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import statement_at
 from chainrule.verify.where import placed, users_line
@@ -37,13 +35,10 @@ def added_numbers(part: Slice) -> list[tuple[Place, str, float, float]]:
 def _is_only_added(part: Slice, value: float) -> bool:
     """Whether all calls that were given the number, times a factor, just add it to the loss."""
     given = [
-        i
-        for i, e in zip(part.numbers, part.entries, strict=True)
-        if any(_factor(x, value) is not None for x in _numbers(e.args))
+        e for e in part.entries if any(_factor(x, value) is not None for x in _numbers(e.args))
     ]
-    reached = part.below(given) if given else set[int]()
-    after = [e for i, e in zip(part.numbers, part.entries, strict=True) if i in given]
-    after += [e for e in part.entries if reached.intersection(e.inputs)]
+    reached = part.below(given)
+    after = [*given, *[e for e in part.entries if reached.intersection(e.inputs)]]
     return bool(given) and all(e.name in AFFINE for e in after)
 
 
@@ -90,22 +85,26 @@ SCALING = {"mul", "div", "__rmul__", "__mul__", "__truediv__", "mul_", "div_", "
 """Calls that multiply or divide."""
 
 
+def is_linear(entry: Entry, sums: Set[str] = AFFINE) -> bool:
+    """Whether a call is one of `sums`, or multiplies one value by a constant."""
+    return entry.name in sums or (entry.name in SCALING and len(entry.inputs) == 1)
+
+
+def terms_of_sum(entry: Entry) -> Iterable[int]:
+    """Inputs with a graph of a call that adds up its arguments, passes them on, or multiplies one
+    by a constant."""
+    return entry.connected if is_linear(entry) else ()
+
+
+def adding_calls(part: Slice) -> Iterator[Entry]:
+    """Calls that only add, or multiply by constants, on the way to the loss; the last one first."""
+    return filter(is_linear, part.back({part.loss}, terms_of_sum))
+
+
 _PASSES_ON = ELEMENTWISE | SCALING
 
 
-@dataclass(frozen=True)
-class Overwritten:
-    """Losses that were made on a line and not used."""
-
-    place: Place
-    name: str
-    """Of the call that made them."""
-    count: int
-
-
-def overwritten_losses(
-    part: Slice, since: int, is_alive: Callable[[int], bool]
-) -> list[Overwritten]:
+def overwritten_losses(part: Slice, since: int, is_alive: Callable[[int], bool]) -> list[Spot]:
     """Losses that went nowhere, like one that is a term of this loss.
 
     Args:
@@ -122,31 +121,23 @@ def overwritten_losses(
     gone = [e for e in alike if not any(s in read or is_alive(s) for s in e.outputs)]
     counts = Counter([(e.name, e.at) for e in gone])
     rows = [(terms[key], key[0], count) for key, count in counts.items()]
-    return [Overwritten(place, name, count) for place, name, count in rows if place is not None]
+    return [_overwritten(place, name, count) for place, name, count in rows if place is not None]
 
 
 def _terms(part: Slice) -> list[Entry]:
     """The call that made the loss; if that only adds or scales numbers, those that made these."""
-    need, found = {part.loss}, list[Entry]()
-    for entry in reversed(part.entries):
-        if need.intersection(entry.outputs):
-            found.append(entry)
-            if entry.name in _PASSES_ON:
-                need.update(entry.connected)
-    return found
+    return list(part.back({part.loss}, lambda e: e.connected if e.name in _PASSES_ON else ()))
 
 
-def overwritten_finding(row: Overwritten) -> Finding:
-    """The finding."""
-    some = "one loss" if row.count == 1 else f"{row.count} losses"
+def _overwritten(place: Place, name: str, count: int) -> Spot:
+    """So many losses that a call of that name made on a line."""
+    some = "one loss" if count == 1 else f"{count} losses"
     because = (
-        f"{some} that `{row.name}` made on this line in the step were replaced by the next one and "
+        f"{some} that `{name}` made on this line in the step were replaced by the next one and "
         "never read: only the last one trains"
     )
     advice = "add them up: `+=` on this line, from 0 before the loop"
-    edit = as_sum(row.place)
-    subject = "the loss"
-    return finding("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
+    return Spot("overwritten", place, because, advice, as_sum(place))
 
 
 def as_sum(place: Place) -> Edit | None:

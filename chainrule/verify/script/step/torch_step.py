@@ -8,8 +8,8 @@ mode, and not the thousands that a loop over a test set makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Mapping, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, cast, final
 
@@ -17,32 +17,25 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.patches import Patches, for_class
+from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import Onlooker, look, look_away, unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
-from chainrule.verify.script.step.aliases import shared_spot
+from chainrule.verify.script.step import zero_slopes
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
-from chainrule.verify.script.step.links import Links, Spot, spot_finding
+from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.numbers import Moved, Trial
-from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
-from chainrule.verify.script.step.tape import GRAD
-from chainrule.verify.script.step.terms import Overwritten, overwritten_finding, overwritten_losses
-from chainrule.verify.script.step.torch_tape import TorchTape
-from chainrule.verify.script.step.torch_tensors import TorchTensors, move
-from chainrule.verify.script.step.untracked_changes import UntrackedChanges
+from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.record.recorder import Parts, Recorder
+from chainrule.verify.script.step.record.tape import GRAD
+from chainrule.verify.script.step.record.torch_tape import TorchTape
+from chainrule.verify.script.step.record.torch_tensors import TorchTensors, move
+from chainrule.verify.script.step.spots import Spot, spot_finding
+from chainrule.verify.script.step.terms import overwritten_losses
+from chainrule.verify.script.step.untracked_changes import UntrackedChanges, shared_spot
 from chainrule.verify.script.step.wrong_uses import ROWS
-from chainrule.verify.script.step.zero_slopes import (
-    Flat,
-    calls_with_zero_slope,
-    calls_without_derivative,
-    flat_findings,
-    has_steps,
-    in_place_factors,
-    terms_with_zero_slope,
-)
 from chainrule.verify.training.facts.names import parameter_names
 
 MOST = 500
@@ -72,7 +65,7 @@ class EvaluationPause(Listener):
         self._thread = get_ident()
         look(self._onlooker)
         for owner, name in _SWITCHES:
-            self._patches.put(owner, name, self._switching)
+            self._patches.after(owner, name, self._wake)
         listen(self)
 
     def stop(self) -> None:
@@ -95,18 +88,10 @@ class EvaluationPause(Listener):
     def _is_here(self) -> bool:
         return get_ident() == self._thread
 
-    def _wake(self) -> None:
+    def _wake(self, *_: Any, **__: Any) -> None:
         if self._rests and torch.is_grad_enabled() and self._is_here():
             self._rests, self._off, self._evaluated = False, 0, None
             look(self._onlooker)
-
-    def _switching(self, switch: Callable[..., Any]) -> Callable[..., Any]:
-        def switched(*args: Any, **kwargs: Any) -> Any:
-            result = switch(*args, **kwargs)
-            self._wake()
-            return result
-
-        return switched
 
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> Any:
         """A module is called: one in eval mode and without a graph is not looked into."""
@@ -137,9 +122,9 @@ class TorchRecorder(Recorder[TorchTape]):
         self._patches = Patches()
         self._pause: EvaluationPause | None = None
         self._changes = UntrackedChanges()
-        self._flats: list[Flat] = []
-        self._overwritten: dict[Overwritten, None] = {}
-        self._scaled: list[Finding] = []
+        self._flats: list[zero_slopes.Flat] = []
+        self._overwritten: dict[Spot, None] = {}
+        self._scaled: dict[Spot, None] = {}
         self._determinants = Determinants()
         self._spots: dict[Spot, None] = {}
         self._read = 0
@@ -150,20 +135,12 @@ class TorchRecorder(Recorder[TorchTape]):
         """From `begin` to `end`."""
         return self._patches.on
 
-    def watch(self) -> None:
-        """Nothing is needed before that."""
-
-    def unwatch(self) -> None:
-        """Nothing was seen."""
-
     def begin(self, step: OneStep) -> TorchTape:
         """Record from now on, but where nothing is trained."""
         tape = TorchTape()
-        level: Any = torch.autograd.Function.__mro__[1]
-        self._patches.put(
-            level, "apply", lambda old: _record_apply(old, level, tape, self._changes)
-        )
-        self._patches.put(torch.autograd, "grad", lambda old: _record_grad(old, tape))
+        apply = partial(_record_apply, tape, self._changes)
+        self._patches.around_class_method(torch.autograd.Function.__mro__[1], "apply", apply)
+        self._patches.around(torch.autograd, "grad", partial(_record_grad, tape))
         self._pause = EvaluationPause(tape)
         tape.records = self._pause.count
         self._pause.start()
@@ -183,7 +160,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._changes.compare(tape, losses)
         alive = tape.alive()
         for part, _ in parts:
-            self._scaled += in_place_factors(part)
+            self._scaled.update(dict.fromkeys(zero_slopes.in_place_factors(part)))
             links = Links(part)
             self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
         for part, loss in parts[:1]:
@@ -199,13 +176,13 @@ class TorchRecorder(Recorder[TorchTape]):
         fed = {key for key, grad in grads.items() if _is_any(grad)}
         step.fed |= fed
         for part, loss in parts:
-            self._flats += calls_without_derivative(part, step.turn)
-            if loss.numel() == 1 and has_steps(part):
-                idle = in_copy(lambda p=part, y=loss: terms_with_zero_slope(p, y))
+            self._flats += zero_slopes.calls_without_derivative(part, step.turn)
+            if loss.numel() == 1 and zero_slopes.has_steps(part):
+                idle = in_copy(lambda p=part, y=loss: zero_slopes.terms_with_zero_slope(p, y))
                 step.idle |= dict.fromkeys(idle)
             if len(fed) < len(grads) and loss.numel() == 1:
                 self._flats += in_copy(
-                    lambda p=part, y=loss: calls_with_zero_slope(p, y, step.turn)
+                    lambda p=part, y=loss: zero_slopes.calls_with_zero_slope(p, y, step.turn)
                 )
 
     @property
@@ -228,13 +205,17 @@ class TorchRecorder(Recorder[TorchTape]):
     def findings(self, step: Step) -> list[Finding]:
         """What is 0 because of a call is known before the cuts are judged; what is missing is
         looked for after them."""
-        zero = flat_findings([flat for flat in self._flats if flat.gives == "0"], step)
+        zero = self._flat_findings("0", step)
         cuts = cut_findings(step)
-        none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
-        lost = [overwritten_finding(row) for row in self._overwritten]
+        none = self._flat_findings("none", step)
         shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
-        spots = [spot_finding(spot) for spot in (*self._spots, *shared)]
-        return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
+        spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
+        lost = map(spot_finding, self._overwritten)
+        return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]
+
+    def _flat_findings(self, gives: str, step: Step) -> list[Finding]:
+        flats = [flat for flat in self._flats if flat.gives == gives]
+        return zero_slopes.flat_findings(flats, step)
 
 
 def _is_any(grad: Tensor) -> bool:
@@ -243,21 +224,17 @@ def _is_any(grad: Tensor) -> bool:
     return bool((dense and grad[:1].any()) or grad.any())
 
 
-def _record_apply(old: Any, level: Any, tape: TorchTape, changes: UntrackedChanges) -> Any:
+def _record_apply(
+    tape: TorchTape, changes: UntrackedChanges, run: Any, cls: Any, /, *args: Any, **kwargs: Any
+) -> Any:  # fmt: skip
     """`apply` of Functions as one call; what they compute inside is their own."""
-    run = for_class(old, level, "apply")
-
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if not tape.active:
-            return run(cls, *args, **kwargs)
-
-        out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
-        with unseen():
-            tape.attempt(_note_step, tape, cls, out)
-        changes.keep(cls, out)
-        return out
-
-    return classmethod(apply)
+    if not tape.active:
+        return run(cls, *args, **kwargs)
+    out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
+    with unseen():
+        tape.attempt(_note_step, tape, cls, out)
+    changes.keep(cls, out)
+    return out
 
 
 def _note_step(tape: TorchTape, kind: Any, out: Any) -> None:
@@ -267,15 +244,10 @@ def _note_step(tape: TorchTape, kind: Any, out: Any) -> None:
         last.is_step = out.is_floating_point() and bool((out == out.round()).all())
 
 
-def _record_grad(grad: Any, tape: TorchTape) -> Any:
+def _record_grad(tape: TorchTape, grad: Any, *args: Any, **kwargs: Any) -> Any:
     """Derivatives that the script takes by itself, as one call."""
-
-    @wraps(grad)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        named = [name for name in ("outputs", "inputs")[len(args) :] if name in kwargs]
-        if not tape.active or len(args) + len(named) < 2:
-            return grad(*args, **kwargs)
-        args += tuple([kwargs.pop(name) for name in named])
-        return tape.observe(GRAD, tape.opaque(grad), args, kwargs)
-
-    return recorded
+    named = [name for name in ("outputs", "inputs")[len(args) :] if name in kwargs]
+    if not tape.active or len(args) + len(named) < 2:
+        return grad(*args, **kwargs)
+    args += tuple([kwargs.pop(name) for name in named])
+    return tape.observe(GRAD, tape.opaque(grad), args, kwargs)

@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.links import Spot
-from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape
-from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, forth
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.unread import unused_value
 from chainrule.verify.where import placed
 
@@ -34,6 +32,19 @@ class Unused:
     def is_certain(self) -> bool:
         """Whether that is gone by now."""
         return all(ref() is None for ref in self.left)
+
+    @property
+    def spot(self) -> Spot:
+        """It in words."""
+        because = (
+            f"derivatives by these parameters were taken at {self.taken}, and nothing came of what "
+            "was made of them: the loss uses the parameters as they were before"
+        )
+        advice = (
+            "compute this loss with what was made of the derivatives (torch.func.functional_call "
+            "takes parameters); if they are for nothing, do not take them"
+        )
+        return Spot("unused", self.place, because, advice)
 
 
 def unused_derivatives(tape: Tape, parts: Sequence[Slice], consumed: set[int]) -> list[Unused]:
@@ -70,22 +81,19 @@ def _parameters(tape: Tape) -> set[int]:
 
 def _made_of(tape: Tape, at: int) -> set[int]:
     """Slots that the results of the entry `at` went into, and these results."""
-    made = set(tape.entries[at].outputs)
-    for entry in tape.entries[at + 1 :]:
-        if made.intersection(entry.inputs):
-            made.update(entry.outputs)
-    return made
+    return forth(tape.entries[at + 1 :], tape.entries[at].outputs)
 
 
 def _used_instead(tape: Tape, parts: Sequence[Slice], at: int, roots: set[int]) -> Place | None:
     """The line of a loss's own function that used these parameters after the derivative was taken;
     that of the loss if none did so there. None if no loss used them."""
     for part in parts:
-        later = [i for i in part.numbers if i > at]
-        reads = [e for i in later if roots.intersection((e := tape.entries[i]).inputs)]
+        mine = {*part.entries}
+        later = [e for e in tape.entries[at + 1 :] if e in mine]
+        reads = [e for e in later if roots.intersection(e.inputs)]
         if not reads:
             continue
-        lines = [e for i in later if (e := tape.entries[i]).at is not None]
+        lines = [e for e in later if e.at is not None]
         code = lines[-1].at[0] if lines and lines[-1].at is not None else None
         own = [e for e in lines if e.at is not None and e.at[0] is code]
         return placed(next((e for e in own if e in reads), own[0]).at) if own else None
@@ -107,16 +115,3 @@ def unread_values(tape: Tape, parts: Sequence[Slice], consumed: set[int]) -> Ite
         if row is not None and row.again is None:
             says = f"`{row.name}` is computed of parameters on this line, and nothing reads it"
             yield Spot("unused", row.place, says, row.advice)
-
-
-def unused_finding(row: Unused) -> Finding:
-    """The finding."""
-    because = (
-        f"derivatives by these parameters were taken at {row.taken}, and nothing came of what was "
-        "made of them: the loss uses the parameters as they were before"
-    )
-    advice = (
-        "compute this loss with what was made of the derivatives (torch.func.functional_call takes "
-        "parameters); if they are for nothing, do not take them"
-    )
-    return finding("warning", "unused", because, advice, row.place, subject="the loss")

@@ -3,7 +3,7 @@
 A result is bad if it has a NaN, or an infinity though all that went in was finite. What comes of a
 bad value is bad by inheritance and leads back to where it began. An infinity that the program put
 there itself (a mask of -inf) is none. All of that is a finding only if a loss or a gradient is not
-finite in the end. In chainrule's programs `explain` names the op; here it is told when.
+finite in the end. For chainrule's programs see `native_nonfinite.py`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
-from chainrule.explain import BadOp, first_bad
-from chainrule.explain.nan import backward_found
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.facts.values import Blame, Ranges, describe
+from chainrule.verify.training.facts.values import Blame, describe, has_nan, is_finite
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
@@ -98,7 +94,6 @@ class Bad(Part):
         """The first one, and what is not finite because of it."""
         self._optimized = False
         self._backward_at: Place | None = None
-        self._ranges = Ranges()
         self._hand = HandSteps()
         self._unused: tuple[Origin, str] | None = None  # until a step by hand has used it
 
@@ -120,7 +115,7 @@ class Bad(Part):
                 self._examine(e, y)
 
     def _examine(self, e: events.OpRan, y: Any) -> None:
-        if (e.name in _PLACES and not self._bad) or self._ranges.finite(y):
+        if (e.name in _PLACES and not self._bad) or is_finite(y):
             return
         inputs = [*e.inputs, *tensors(e.kwargs)]
         inherited = [self._bad.of(x) for x in inputs if x is not y]
@@ -138,11 +133,11 @@ class Bad(Part):
         """Whether a value went bad here, not counting infinities that were put there."""
         if e.name in _PLACES:
             return None
-        infinite = any(not self._ranges.finite(x) for x in inputs if x is not y)
-        nan = self._ranges.has_nan(y)
+        infinite = any(not is_finite(x) for x in inputs if x is not y)
+        nan = has_nan(y)
         if not nan and (infinite or _has_infinity(e)):
             return None
-        data = nan and any(self._ranges.has_nan(x) for x in inputs if x is not y)
+        data = nan and any(has_nan(x) for x in inputs if x is not y)
         said = tuple(describe(f"argument {i}", x) for i, x in enumerate(inputs) if x is not y)
         origin = Origin(
             e.name, placed(here()), said, describe("result", y), "forward", self._step, data
@@ -183,12 +178,12 @@ class Bad(Part):
     def _pulled(self, op: str, at: Any, bars: Sequence[Any], gs: Sequence[Any]) -> None:
         try:
             some = [bar for bar in bars if bar is not None and bar.is_floating_point()]
-            if all(self._ranges.finite(bar) for bar in some):
+            if all(is_finite(bar) for bar in some):
                 return
             given = [g for g in gs if g is not None]
-            if all(self._ranges.finite(g) for g in given):
+            if all(is_finite(g) for g in given):
                 said = tuple([describe("incoming gradient", g) for g in given])
-                bad = next(bar for bar in some if not self._ranges.finite(bar))
+                bad = next(bar for bar in some if not is_finite(bar))
                 result = describe("outgoing gradient", bad)
                 name = op.removesuffix("0").removesuffix("Backward")
                 half = str(bad.dtype) == "torch.float16"
@@ -204,7 +199,7 @@ class Bad(Part):
     def _begins(self, e: events.BackwardBegins) -> None:
         self._settle()
         for root in e.roots:
-            if not self._ranges.finite(root):
+            if not is_finite(root):
                 origin = self._bad.of(root) or self._forward
                 self._candidate = self._candidate or (origin and (origin, "the loss"))
 
@@ -240,7 +235,7 @@ class Bad(Part):
         if all(math.isfinite(norm) for norm in e.gradients.values()):
             return
         grads = [p.grad for p in e.params if p.grad is not None]
-        bad = next((g for g in grads if not self._ranges.finite(g)), None)
+        bad = next((g for g in grads if not is_finite(g)), None)
         if bad is not None:
             self.found = self._candidate or (self._overflow(bad), "a gradient")
 
@@ -296,58 +291,3 @@ def _has_infinity(e: events.OpRan) -> bool:
     """Whether the program itself gives an infinity as a number."""
     numbers = [*e.args, *e.kwargs.values()]
     return any(isinstance(x, float) and math.isinf(x) for x in numbers)
-
-
-@final
-class OwnBad(Part):
-    """Finds `first_bad` in chainrule programs."""
-
-    title = "NaN and infinities"
-    rows = (
-        Row(
-            "first_bad",
-            lambda f: [f.found] if f.found is not None else [],
-            lambda c: " ".join(str(c[0]).split()),
-            lambda c: f"keep the arguments of {c[0].op} away from where it has no finite value",
-            "error",
-            place=lambda c: _place(c[0].where),
-            detail=lambda c: f"in step {c[1]}",
-            subject=lambda c: c[0].op,
-            kind="op",
-        ),
-    )
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._steps = 0
-        self._candidate: BadOp | None = None
-        self.found: tuple[BadOp, int] | None = None
-
-    @on(events.BackwardBegins)
-    def _begins(self, e: events.BackwardBegins) -> None:
-        root = e.roots[0]
-        if not np.all(np.isfinite(root.value)):
-            self._candidate = first_bad(root) or first_bad(root, inf=True)
-
-    @on(events.Pulled)
-    def _pulled(self, e: events.Pulled) -> None:
-        if self._candidate is None:
-            self._candidate = backward_found(e.node, e.g, e.bars, inf=True)
-
-    @on(events.StepBegins)
-    def _step(self, e: events.StepBegins) -> None:
-        self._steps += 1
-        grads = [p.grad for p in e.params if p.grad is not None]
-        bad = any(not np.all(np.isfinite(g.value)) for g in grads)
-        if bad and self._candidate is not None and self.found is None:
-            self.found = (self._candidate, self._steps)
-        self._candidate = None
-
-    def seen(self) -> Sequence[str]:
-        """How many steps there were."""
-        return [f"{self._steps} steps"] if self._steps else []
-
-
-def _place(where: Any) -> Place | None:
-    file, _, line = str(where).rpartition(":")
-    return Place(file, int(line)) if file and line.isdigit() else None
