@@ -32,36 +32,53 @@ class Patches:
         self._old.append((owner, name, old, new, own))
         self.on = True
 
-    def before(self, owner: Any, name: str, tell: Callable[..., object]) -> None:
-        """Let every call of `owner.name` begin with `tell(*its arguments)`, whose failure nobody
-        notices."""
+    def around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
+        """Let every call of `owner.name` be one of `call(what it was, *its arguments)`."""
 
         def make(f: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(f)
             def observed(*args: Any, **kwargs: Any) -> Any:
-                if self.on:
-                    self.tried(lambda: tell(*args, **kwargs))
-                return f(*args, **kwargs)
+                return call(f, *args, **kwargs) if self.on else f(*args, **kwargs)
 
             return observed
 
         self.put(owner, name, make)
+
+    def around_class_method(self, level: Any, name: str, call: Callable[..., Any]) -> None:
+        """The same of a class method, `call(what it was, the class, *its arguments)`; `level` is
+        the class where it is replaced, which may only inherit it."""
+
+        def make(old: Any) -> Any:
+            run = _for_class(old, level, name)
+
+            def observed(cls: Any, *args: Any, **kwargs: Any) -> Any:
+                return call(run, cls, *args, **kwargs) if self.on else run(cls, *args, **kwargs)
+
+            return classmethod(observed)
+
+        self.put(level, name, make)
+
+    def before(self, owner: Any, name: str, tell: Callable[..., object]) -> None:
+        """Let every call of `owner.name` begin with `tell(*its arguments)`, whose failure nobody
+        notices."""
+
+        def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            self.tried(lambda: tell(*args, **kwargs))
+            return f(*args, **kwargs)
+
+        self.around(owner, name, call)
 
     def after(self, owner: Any, name: str, tell: Callable[..., object]) -> None:
         """Let every call of `owner.name` that returns end with `tell(result, *its arguments)`,
         whose failure nobody notices."""
 
-        def make(f: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(f)
-            def observed(*args: Any, **kwargs: Any) -> Any:
-                result = f(*args, **kwargs)
-                if self.on:
-                    self.tried(lambda: tell(result, *args, **kwargs))
-                return result
+        def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            result = f(*args, **kwargs)
+            if self.on:
+                self.tried(lambda: tell(result, *args, **kwargs))
+            return result
 
-            return observed
-
-        self.put(owner, name, make)
+        self.around(owner, name, call)
 
     def undo(self) -> None:
         """Put back what was there, but for attributes that somebody replaced since then."""
@@ -83,9 +100,8 @@ class Patches:
             return None
 
 
-def for_class(old: Any, level: Any, name: str) -> Callable[..., Any]:
-    """A class method that is replaced, as a function of the class that it is called on; `level` is
-    the class where it is replaced, which may only inherit it."""
+def _for_class(old: Any, level: Any, name: str) -> Callable[..., Any]:
+    """A class method that is replaced, as a function of the class that it is called on."""
     inner: Any = getattr(old, "__func__", None)
 
     def run(cls: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any, TypeAlias, cast
 
 from chainrule.verify.patches import Patches
@@ -46,6 +45,8 @@ class Steps:
         """Backward passes by line, as long as there is no optimizer."""
         self._derived = False
         self._depth = 0
+        self._skipped: dict[int, int] = {}
+        """By optimizer: steps that a scaler has skipped."""
         self.last = 0
         """The number of the last step that is done."""
         self.compiled: list[str] = []
@@ -105,6 +106,35 @@ class Steps:
             self._passes[line] = count + 1
             self._reach(count)
 
+    def count_step(self, step: Any, optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """A call of an optimizer's `step`, which counts if that of a base class has not."""
+        count = self.count(optimizer)
+        result = step(optimizer, *args, **kwargs)
+        if self.count(optimizer) == count:
+            self.note_step(optimizer)
+        return result
+
+    def count_scaler(
+        self, step: Any, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any
+    ) -> Any:  # fmt: skip
+        """A scaler that found infinities does not call the optimizer, but the loop goes on. It does
+        so until it has found its scale; if that takes longer than usual, these are steps as others
+        are."""
+        count, key = self.count(optimizer), id(optimizer)
+        result = step(scaler, optimizer, *args, **kwargs)
+        if self.count(optimizer) == count:
+            self._skipped[key] = self._skipped.get(key, 0) + 1
+            if self._skipped[key] >= PATIENCE:
+                self.note_step(optimizer)
+        return result
+
+    def count_pass(self, run: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """A backward pass, which counts as it begins."""
+        with self.inside() as outermost:
+            if outermost:
+                self.note_backward()
+            return run(*args, **kwargs)
+
     def _reach(self, step: int) -> None:
         if step > self.last:
             self.last = step
@@ -151,54 +181,9 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
         kind: Any = optimizer.__class__
         if kind not in known:
             known.add(kind)
-            patches.put(kind, "step", lambda f: counting_step(f, steps))
+            patches.around(kind, "step", steps.count_step)
 
     patches.after(Optimizer, "__init__", made)
     for owner, name in BACKWARD:
-        patches.put(owner(torch), name, lambda f: counting_pass(f, steps))
-    patches.put(torch.amp.GradScaler, "step", lambda f: counting_scaler(f, steps))
-
-
-def counting_step(step: Any, steps: Steps) -> Any:
-    """An optimizer's `step` that counts."""
-
-    @wraps(step)
-    def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        count = steps.count(self)
-        result = step(self, *args, **kwargs)
-        if steps.count(self) == count:  # not counted by the step of a base class
-            steps.note_step(self)
-        return result
-
-    return observed
-
-
-def counting_scaler(step: Any, steps: Steps) -> Any:
-    """A scaler that found infinities does not call the optimizer, but the loop goes on. It does so
-    until it has found its scale; if that takes longer than usual, these are steps as others are."""
-    skipped: dict[int, int] = {}
-
-    @wraps(step)
-    def observed(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        count, key = steps.count(optimizer), id(optimizer)
-        result = step(self, optimizer, *args, **kwargs)
-        if steps.count(optimizer) == count:
-            skipped[key] = skipped.get(key, 0) + 1
-            if skipped[key] >= PATIENCE:
-                steps.note_step(optimizer)
-        return result
-
-    return observed
-
-
-def counting_pass(f: Any, steps: Steps) -> Any:
-    """A backward pass that counts as it begins."""
-
-    @wraps(f)
-    def observed(*args: Any, **kwargs: Any) -> Any:
-        with steps.inside() as outermost:
-            if outermost:
-                steps.note_backward()
-            return f(*args, **kwargs)
-
-    return observed
+        patches.around(owner(torch), name, steps.count_pass)
+    patches.around(torch.amp.GradScaler, "step", steps.count_scaler)

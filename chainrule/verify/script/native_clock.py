@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -27,7 +27,7 @@ from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.clock import Steps, counting_pass, counting_scaler, counting_step
+from chainrule.verify.script.clock import Steps
 
 if TYPE_CHECKING:
     from chainrule.compile.jit import Jitted
@@ -47,17 +47,17 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
         steps.note_optimizer([group["params"] for group in optimizer.param_groups])
 
     patches.after(Optimizer, "__init__", made)
-    patches.put(Tensor, "backward", lambda f: own.unless_traced(f, counting_pass(f, steps)))
-    patches.put(_Run, "__init__", lambda f: own.unless_traced(f, own.count_run(f)))
+    patches.around(Tensor, "backward", own.unless_traced(steps.count_pass))
+    patches.around(_Run, "__init__", own.unless_traced(own.count_run))
     for name in ("pull", "push"):
         patches.before(_Run, name, own.note_derivative)
     for cls in compiled_classes():
-        patches.put(cls, "__call__", own.count_compiled)
-        patches.put(cls, "loop", own.count_compiled)
+        patches.around(cls, "__call__", own.count_compiled)
+        patches.around(cls, "loop", own.count_compiled)
 
     def watch_steps(outer: Patches) -> None:
-        outer.put(Optimizer, "step", lambda f: own.unless_traced(f, counting_step(f, steps)))
-        outer.put(GradScaler, "step", lambda f: counting_scaler(f, steps))
+        outer.around(Optimizer, "step", own.unless_traced(steps.count_step))
+        outer.around(GradScaler, "step", steps.count_scaler)
 
     return watch_steps
 
@@ -76,13 +76,13 @@ class _NativeClock:
         self._trains: list[Jitted] = []
         """Those of them that were seen to hold a step."""
 
-    def unless_traced(self, f: Callable[..., Any], counted: Callable[..., Any]) -> Any:
-        """`counted`, and `f` itself in a function that is being traced: which holds a step then."""
+    def unless_traced(self, counted: Callable[..., Any]) -> Callable[..., Any]:
+        """`counted(f, ...)`, and `f(...)` in a function that is being traced: which holds a step
+        then."""
 
-        @wraps(f)
-        def observed(*args: Any, **kwargs: Any) -> Any:
+        def observed(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             if tracer() is None:
-                return counted(*args, **kwargs)
+                return counted(f, *args, **kwargs)
             if self._running and self._running[0] not in self._trains:
                 self._trains.append(self._running[0])
                 self._steps.compiled.append(self._running[0]._name)
@@ -90,16 +90,14 @@ class _NativeClock:
 
         return observed
 
-    def count_run(self, init: Callable[..., None]) -> Any:
+    def count_run(
+        self, init: Callable[..., None], run: Any, f: Any, argnums: Any, args: Any, kwargs: Any
+    ) -> None:  # fmt: skip
         """The run of a function that is to be differentiated; at other values it is a step."""
-
-        def observed(run: Any, f: Any, argnums: Any, args: Sequence[Any], kwargs: Any) -> None:
-            with self._steps.inside() as outermost:
-                if outermost:
-                    self._patches.tried(lambda: self._begins(run, f, argnums, args))
-                init(run, f, argnums, args, kwargs)
-
-        return observed
+        with self._steps.inside() as outermost:
+            if outermost:
+                self._patches.tried(lambda: self._begins(run, f, argnums, args))
+            init(run, f, argnums, args, kwargs)
 
     def _begins(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
         places = _differentiated_leaves(argnums, args)
@@ -123,22 +121,19 @@ class _NativeClock:
         if not any(n.op is None and n.serial < first for n in walk):
             self._at[key] = values
 
-    def count_compiled(self, call: Callable[..., Any]) -> Any:
+    def count_compiled(
+        self, call: Callable[..., Any], jitted: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:  # fmt: skip
         """A call of a compiled function, which is a step if there is one in it."""
-
-        @wraps(call)
-        def observed(jitted: Any, *args: Any, **kwargs: Any) -> Any:
-            outermost = not self._running and tracer() is None
-            self._running.append(jitted)
-            try:
-                result = call(jitted, *args, **kwargs)
-            finally:
-                self._running.pop()
-            if outermost and jitted in self._trains:
-                self._steps.note_step(jitted)
-            return result
-
-        return observed
+        outermost = not self._running and tracer() is None
+        self._running.append(jitted)
+        try:
+            result = call(jitted, *args, **kwargs)
+        finally:
+            self._running.pop()
+        if outermost and jitted in self._trains:
+            self._steps.note_step(jitted)
+        return result
 
 
 def function_key(f: Any) -> Any:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
@@ -90,23 +91,18 @@ class Phases:
         if not on or self._is_over or len(self.sessions) >= self._most:
             return
         for kind in _optimizers():
-            self._patches.put(
-                kind, "__init__", lambda init, kind=kind: self._watch_init(kind, init)
-            )
+            self._patches.around(kind, "__init__", partial(self._watch_init, kind))
 
-    def _watch_init(self, kind: Any, init: Any) -> Any:
-        def observed(optimizer: Any, params: Any, *args: Any, **kwargs: Any) -> None:
-            params = listed(params)
-            args = params, *args
-            if self._patches.on and self._is_new(params):
-                self.last.finish()
-                self._patches.undo()
-                self.begin(placed(here()))
-                kind.__init__(optimizer, *args, **kwargs)  # as the new session watches it
-            else:
-                init(optimizer, *args, **kwargs)
-
-        return observed
+    def _watch_init(
+        self, kind: Any, init: Any, optimizer: Any, params: Any, *args: Any, **kwargs: Any
+    ) -> None:  # fmt: skip
+        params = listed(params)
+        if self._is_new(params):
+            self.last.finish()
+            self._patches.undo()
+            self.begin(placed(here()))
+            init = kind.__init__  # as the new session watches it
+        init(optimizer, params, *args, **kwargs)
 
     def _is_new(self, params: Any) -> bool:
         """Whether an optimizer is made where none of such parameters has been made."""

@@ -23,7 +23,7 @@ import torch
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
-from chainrule.verify.patches import Patches, for_class
+from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.nested import tensors_in
@@ -194,9 +194,9 @@ class Recomputed(Observer):
         """Watch, from the beginning: scripts import the function by name."""
         import torch.utils.checkpoint
 
-        self._patches.put(torch.utils.checkpoint, "checkpoint", self._watch)
+        self._patches.around(torch.utils.checkpoint, "checkpoint", self._watch)
         level: Any = torch.autograd.Function.__mro__[1]
-        self._patches.put(level, "apply", lambda old: self._watch_apply(old, level))
+        self._patches.around_class_method(level, "apply", self._watch_apply)
 
     def step_done(self, step: int) -> None:
         """Compare in one step only."""
@@ -207,32 +207,22 @@ class Recomputed(Observer):
         self._on = False
         self._patches.undo()
 
-    def _watch(self, checkpoint: Any) -> Any:
-        @wraps(checkpoint)
-        def observed(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._on:
-                return checkpoint(function, *args, **kwargs)
-            runs: list[_Sums] = []
-            out = checkpoint(self._record_runs(function, runs), *args, **kwargs)
-            if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
-                place = users_line(frames())
-                if str(place) not in self._found:
-                    self._found[str(place)] = unconnected_finding([*runs[0].leaves.values()], place)
-            return out
+    def _watch(self, checkpoint: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self._on:
+            return checkpoint(function, *args, **kwargs)
+        runs: list[_Sums] = []
+        out = checkpoint(self._record_runs(function, runs), *args, **kwargs)
+        if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
+            place = users_line(frames())
+            if str(place) not in self._found:
+                self._found[str(place)] = unconnected_finding([*runs[0].leaves.values()], place)
+        return out
 
-        return observed
-
-    def _watch_apply(self, old: Any, level: Any) -> Any:
+    def _watch_apply(self, run: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
         """`apply` of Functions: what it is given to run may be run again by its backward."""
-
-        run = for_class(old, level, "apply")
-
-        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._on and not is_library(cls.forward.__code__.co_filename):
-                args = tuple([self._recorded(x) for x in args])
-            return run(cls, *args, **kwargs)
-
-        return classmethod(apply)
+        if self._on and not is_library(cls.forward.__code__.co_filename):
+            args = tuple([self._recorded(x) for x in args])
+        return run(cls, *args, **kwargs)
 
     def _recorded(self, given: Any) -> Any:
         """What is given to a Function; if it can be run, so that its runs are compared."""

@@ -153,19 +153,16 @@ class NativeFunctions(FunctionsObserver):
         """Capture from now on."""
         from chainrule.engine.function import Function
 
-        self._patches.put(Function, "apply", self._watch_apply)
+        self._patches.around_class_method(Function, "apply", self._watch_apply)
 
     def stop(self) -> None:
         """Capture no more."""
         self._patches.undo()
 
-    def _watch_apply(self, apply: Any) -> Any:
-        def observed(cls: Any, *args: Any) -> Any:
-            with suppress(Exception):  # what cannot be captured is not checked
-                self._note(cls, args)
-            return apply.__func__(cls, *args)
-
-        return classmethod(observed)
+    def _watch_apply(self, apply: Any, cls: Any, *args: Any) -> Any:
+        with suppress(Exception):  # what cannot be captured is not checked
+            self._note(cls, args)
+        return apply(cls, *args)
 
     def _note(self, function: Any, args: Sequence[Any]) -> None:
         from chainrule.engine.function import Function

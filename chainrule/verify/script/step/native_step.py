@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
+from functools import partial
 from typing import Any, cast, final
 
 import numpy as np
@@ -61,7 +61,7 @@ class NativeRecorder(Recorder[NativeTape]):
 
     def watch(self) -> None:
         """The runs that begin until a step is recorded are known."""
-        self._runs.put(_Run, "__init__", self._running)
+        self._runs.around(_Run, "__init__", self._running)
 
     def unwatch(self) -> None:
         """See no more."""
@@ -74,11 +74,11 @@ class NativeRecorder(Recorder[NativeTape]):
         self._patches.after(Tensor, "detach", partial(tape.cut, "detach"))
         self._patches.put(Tensor, "data", self._data)
         self._patches.after(Module, "load_state_dict", self._loads)
-        self._patches.put(Tensor, "_concrete", self._known)
-        self._patches.put(_Run, "pull", lambda pull: self._pulls(pull, step))
+        self._patches.around(Tensor, "_concrete", self._known)
+        self._patches.around(_Run, "pull", partial(self._pulls, step))
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
-                self._patches.put(cls, name, self._compiled)
+                self._patches.around(cls, name, self._compiled)
         return tape
 
     def end(self) -> None:
@@ -104,17 +104,12 @@ class NativeRecorder(Recorder[NativeTape]):
             if outer is not None and self.is_on and around.get() is outer[1]:
                 around.set(outer)  # else the step has ended within it
 
-    def _compiled(self, call: Callable[..., Any]) -> Any:
+    def _compiled(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A compiled function, which takes a longer way where somebody stands at the door."""
-
-        @wraps(call)
-        def observed(*args: Any, **kwargs: Any) -> Any:
-            if watch.watches:  # it runs in Python
-                return call(*args, **kwargs)
-            with self._away():
-                return call(*args, **kwargs)
-
-        return observed
+        if watch.watches:  # it runs in Python
+            return call(*args, **kwargs)
+        with self._away():
+            return call(*args, **kwargs)
 
     # --- what leaves the graph
 
@@ -133,37 +128,31 @@ class NativeRecorder(Recorder[NativeTape]):
 
         return property(data, old.fset, doc=old.__doc__)
 
-    def _known(self, known: Callable[..., Any]) -> Any:
-        @wraps(known)
-        def observed(x: Any, what: str) -> Any:
-            value = known(x, what)
-            tape = self.tape
-            if tape is None or not tape.active or tracer() is not None or what not in HOW:
-                return value
-            with suppress(Exception):
-                if self._moves is not None:
-                    return np.asarray(self._moves.on_exit(x, value))
-                tape.exit(x, value, what)
+    def _known(self, known: Callable[..., Any], x: Any, what: str) -> Any:
+        value = known(x, what)
+        tape = self.tape
+        if tape is None or not tape.active or tracer() is not None or what not in HOW:
             return value
-
-        return observed
+        with suppress(Exception):
+            if self._moves is not None:
+                return np.asarray(self._moves.on_exit(x, value))
+            tape.exit(x, value, what)
+        return value
 
     # --- functions that are differentiated
 
-    def _running(self, init: Callable[..., None]) -> Any:
-        @wraps(init)
-        def observed(run: Any, f: Any, argnums: Any, args: Sequence[Any], kwargs: Any) -> None:
-            self._depth += 1
-            try:
-                init(run, f, argnums, args, kwargs)
-            finally:
-                self._depth -= 1
-            self.trains |= tracer() is None and self.tape is not None
-            if not self._depth and self.is_on:
-                with suppress(Exception):
-                    self._name_arguments(run, f, argnums, args)
-
-        return observed
+    def _running(
+        self, init: Callable[..., None], run: Any, f: Any, argnums: Any, args: Any, kwargs: Any
+    ) -> None:  # fmt: skip
+        self._depth += 1
+        try:
+            init(run, f, argnums, args, kwargs)
+        finally:
+            self._depth -= 1
+        self.trains |= tracer() is None and self.tape is not None
+        if not self._depth and self.is_on:
+            with suppress(Exception):
+                self._name_arguments(run, f, argnums, args)
 
     def _name_arguments(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
         """Remember the names of the places that stand for the arguments of a run."""
@@ -176,21 +165,18 @@ class NativeRecorder(Recorder[NativeTape]):
             same = self._arguments.setdefault((function_key(f), i), object())
             self.tape.arguments[id(x)] = id(same)
 
-    def _pulls(self, pull: Callable[..., Any], step: OneStep) -> Any:
+    def _pulls(
+        self, step: OneStep, pull: Callable[..., Any], run: Any, outs: Sequence[Any], gs: Any
+    ) -> Any:  # fmt: skip
         """The sweep over a function, which is a backward pass from its one result."""
-
-        @wraps(pull)
-        def observed(run: Any, outs: Sequence[Any], gs: Sequence[Any]) -> Any:
-            within = self._depth or tracer() is not None
-            if within or len(outs) != 1 or run.walk(outs)[1] or not step.pause():
-                return pull(run, outs, gs)
-            try:
-                step.look_back(outs)
-                return pull(run, outs, gs)
-            finally:
-                step.resume()
-
-        return observed
+        within = self._depth or tracer() is not None
+        if within or len(outs) != 1 or run.walk(outs)[1] or not step.pause():
+            return pull(run, outs, gs)
+        try:
+            step.look_back(outs)
+            return pull(run, outs, gs)
+        finally:
+            step.resume()
 
     # --- what `OneStep` asks
 

@@ -8,8 +8,8 @@ mode, and not the thousands that a loop over a test set makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Mapping, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, cast, final
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.patches import Patches, for_class
+from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import Onlooker, look, look_away, unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
@@ -72,7 +72,7 @@ class EvaluationPause(Listener):
         self._thread = get_ident()
         look(self._onlooker)
         for owner, name in _SWITCHES:
-            self._patches.put(owner, name, self._switching)
+            self._patches.after(owner, name, self._wake)
         listen(self)
 
     def stop(self) -> None:
@@ -95,18 +95,10 @@ class EvaluationPause(Listener):
     def _is_here(self) -> bool:
         return get_ident() == self._thread
 
-    def _wake(self) -> None:
+    def _wake(self, *_: Any, **__: Any) -> None:
         if self._rests and torch.is_grad_enabled() and self._is_here():
             self._rests, self._off, self._evaluated = False, 0, None
             look(self._onlooker)
-
-    def _switching(self, switch: Callable[..., Any]) -> Callable[..., Any]:
-        def switched(*args: Any, **kwargs: Any) -> Any:
-            result = switch(*args, **kwargs)
-            self._wake()
-            return result
-
-        return switched
 
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> Any:
         """A module is called: one in eval mode and without a graph is not looked into."""
@@ -159,11 +151,9 @@ class TorchRecorder(Recorder[TorchTape]):
     def begin(self, step: OneStep) -> TorchTape:
         """Record from now on, but where nothing is trained."""
         tape = TorchTape()
-        level: Any = torch.autograd.Function.__mro__[1]
-        self._patches.put(
-            level, "apply", lambda old: _record_apply(old, level, tape, self._changes)
-        )
-        self._patches.put(torch.autograd, "grad", lambda old: _record_grad(old, tape))
+        apply = partial(_record_apply, tape, self._changes)
+        self._patches.around_class_method(torch.autograd.Function.__mro__[1], "apply", apply)
+        self._patches.around(torch.autograd, "grad", partial(_record_grad, tape))
         self._pause = EvaluationPause(tape)
         tape.records = self._pause.count
         self._pause.start()
@@ -243,21 +233,17 @@ def _is_any(grad: Tensor) -> bool:
     return bool((dense and grad[:1].any()) or grad.any())
 
 
-def _record_apply(old: Any, level: Any, tape: TorchTape, changes: UntrackedChanges) -> Any:
+def _record_apply(
+    tape: TorchTape, changes: UntrackedChanges, run: Any, cls: Any, /, *args: Any, **kwargs: Any
+) -> Any:  # fmt: skip
     """`apply` of Functions as one call; what they compute inside is their own."""
-    run = for_class(old, level, "apply")
-
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if not tape.active:
-            return run(cls, *args, **kwargs)
-
-        out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
-        with unseen():
-            tape.attempt(_note_step, tape, cls, out)
-        changes.keep(cls, out)
-        return out
-
-    return classmethod(apply)
+    if not tape.active:
+        return run(cls, *args, **kwargs)
+    out = tape.observe(cls.__name__, tape.opaque(partial(run, cls)), args, kwargs)
+    with unseen():
+        tape.attempt(_note_step, tape, cls, out)
+    changes.keep(cls, out)
+    return out
 
 
 def _note_step(tape: TorchTape, kind: Any, out: Any) -> None:
@@ -267,15 +253,10 @@ def _note_step(tape: TorchTape, kind: Any, out: Any) -> None:
         last.is_step = out.is_floating_point() and bool((out == out.round()).all())
 
 
-def _record_grad(grad: Any, tape: TorchTape) -> Any:
+def _record_grad(tape: TorchTape, grad: Any, *args: Any, **kwargs: Any) -> Any:
     """Derivatives that the script takes by itself, as one call."""
-
-    @wraps(grad)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        named = [name for name in ("outputs", "inputs")[len(args) :] if name in kwargs]
-        if not tape.active or len(args) + len(named) < 2:
-            return grad(*args, **kwargs)
-        args += tuple([kwargs.pop(name) for name in named])
-        return tape.observe(GRAD, tape.opaque(grad), args, kwargs)
-
-    return recorded
+    named = [name for name in ("outputs", "inputs")[len(args) :] if name in kwargs]
+    if not tape.active or len(args) + len(named) < 2:
+        return grad(*args, **kwargs)
+    args += tuple([kwargs.pop(name) for name in named])
+    return tape.observe(GRAD, tape.opaque(grad), args, kwargs)

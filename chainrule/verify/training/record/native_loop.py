@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import wraps
 from types import FrameType
 from typing import Any, final
 
@@ -195,13 +194,13 @@ class NativeTap(LoopTap):
     def put(self, bus: Bus) -> None:
         """Replace the methods through which every loop goes, and watch modules and rules."""
         self._bus = bus
-        self._patched.put(Tensor, "backward", self._backward)
+        self._patched.around(Tensor, "backward", self._backward)
         self._patched.after(Optimizer, "__init__", self.builds)
         self._patched.before(Optimizer, "step", self._step_begins)
         self._patched.after(Optimizer, "step", self._step_ends)
         self._patched.before(Optimizer, "zero_grad", self.resets)
         self._patched.before(Module, "zero_grad", self.resets)
-        self._patched.put(Module, "__call__", self._calling)
+        self._patched.around(Module, "__call__", self._calling)
         self._patched.after(Tensor, "detach", self._on_detach)
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
@@ -246,16 +245,12 @@ class NativeTap(LoopTap):
 
     # --- backward passes
 
-    def _backward(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def backward(y: Any, *args: Any, **kwargs: Any) -> None:
-            if not self._on:
-                run(y, *args, **kwargs)
-                return
-            retained = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
-            self.watch_pass(lambda: run(y, *args, **kwargs), y, retained)
-
-        return backward
+    def _backward(self, run: Callable[..., None], y: Any, *args: Any, **kwargs: Any) -> None:
+        if not self._on:
+            run(y, *args, **kwargs)
+            return
+        retained = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
+        self.watch_pass(lambda: run(y, *args, **kwargs), y, retained)
 
     def _leaves_of(self, nodes: Sequence[Any]) -> list[Any]:
         """The tensors of leaves; a node does not know its own."""
@@ -292,22 +287,18 @@ class NativeTap(LoopTap):
 
     # --- modules
 
-    def _calling(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            at = here() if self._on else None
-            if at is not None:
-                self._patched.tried(lambda: self._enters(module, args, at))
-            self._depth += 1
-            try:
-                y = run(module, *args, **kwargs)
-            finally:
-                self._depth -= 1
-            if at is not None and self._on:
-                self._leaves(module, at, y)
-            return y
-
-        return call
+    def _calling(self, run: Callable[..., Any], module: Any, /, *args: Any, **kwargs: Any) -> Any:
+        at = here() if self._on else None
+        if at is not None:
+            self._patched.tried(lambda: self._enters(module, args, at))
+        self._depth += 1
+        try:
+            y = run(module, *args, **kwargs)
+        finally:
+            self._depth -= 1
+        if at is not None and self._on:
+            self._leaves(module, at, y)
+        return y
 
     def _leaves(self, module: Any, at: Line, y: Any) -> None:
         recording = is_recording()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from importlib import import_module
 from typing import Any, NamedTuple, final
 
@@ -68,7 +67,7 @@ class ScalerTap(Tap):
         self._patched.after(scaler, "unscale_", self._on_unscale)
         self._patched.after(scaler, "step", self._on_step)
         for owner, name in clips:
-            self._patched.put(owner, name, self._clipping)
+            self._patched.around(owner, name, self._clipping)
         for kind in schedules:
             self._patched.before(kind, "step", self._on_schedule)
 
@@ -102,19 +101,14 @@ class ScalerTap(Tap):
         scale, engine = scaler.get_scale(), self._library.engine
         self._main.tell(events.ScalerStepped(engine, scaler, optimizer, skipped, scale, place()))
 
-    def _clipping(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._patched.on:
-                return run(parameters, *args, **kwargs)
-            params = _as_list(parameters)  # a generator can be read only once
-            result = run(params, *args, **kwargs)
-            bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-            engine = self._library.engine
-            self._main.tell(events.Clipped(engine, params, float(bound), place()))
-            return result
-
-        return clip
+    def _clipping(
+        self, run: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any
+    ) -> Any:  # fmt: skip
+        params = _as_list(parameters)  # a generator can be read only once
+        result = run(params, *args, **kwargs)
+        bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
+        self._main.tell(events.Clipped(self._library.engine, params, float(bound), place()))
+        return result
 
     def _on_schedule(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
         if not getattr(schedule, "_is_initial", False):

@@ -103,10 +103,10 @@ class HookTap(Tap):
         self._on = True
         self._main.adopt = self.adopt
         self._main.before_compiling.append(self._leave)
-        self._patched.put(Tensor, "register_hook", self._registering)
+        self._patched.around(Tensor, "register_hook", self._registering)
         for name, given in _GIVEN.items():
             if hasattr(torch.nn.Module, name):
-                self._patched.put(torch.nn.Module, name, lambda f, g=given: self._listing(f, g))
+                self._patched.around(torch.nn.Module, name, partial(self._listing, given))
 
     def take(self) -> None:
         """Give all tensors back the hooks that they were given."""
@@ -132,31 +132,22 @@ class HookTap(Tap):
                     self._put.append((weakref.ref(hooks), key, ours, hook))
                     hooks[key] = ours
 
-    def _registering(self, register: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(register)
-        def registered(tensor: Any, hook: Any) -> Any:
-            ours = self._watch(hook, ("the gradient",))
-            handle = register(tensor, ours)
-            if ours is not hook:
-                ref: Any = getattr(handle, "hooks_dict_ref", None)
-                if ref is not None:
-                    self._put.append((ref, handle.id, ours, hook))
-            return handle
+    def _registering(self, register: Callable[..., Any], tensor: Any, hook: Any) -> Any:
+        ours = self._watch(hook, ("the gradient",))
+        handle = register(tensor, ours)
+        if ours is not hook:
+            ref: Any = getattr(handle, "hooks_dict_ref", None)
+            if ref is not None:
+                self._put.append((ref, handle.id, ours, hook))
+        return handle
 
-        return registered
-
-    def _listing(self, get: Callable[..., Any], given: Sequence[str]) -> Callable[..., Any]:
+    def _listing(self, given: Sequence[str], get: Callable[..., Any], module: Any) -> Any:
         """What a module says its hooks are; PyTorch asks for each call of the module."""
-
-        @wraps(get)
-        def listed(module: Any) -> Any:
-            found = get(module)
-            if isinstance(found, tuple):  # the second ones are of an older kind
-                full, older = cast("tuple[list[Any], list[Any]]", found)
-                return [self._watch(hook, ("", *given)) for hook in full], older
-            return [self._watch(hook, ("", *given)) for hook in found]
-
-        return listed
+        found = get(module)
+        if isinstance(found, tuple):  # the second ones are of an older kind
+            full, older = cast("tuple[list[Any], list[Any]]", found)
+            return [self._watch(hook, ("", *given)) for hook in full], older
+        return [self._watch(hook, ("", *given)) for hook in found]
 
     # --- calls
 

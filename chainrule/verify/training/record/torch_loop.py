@@ -54,10 +54,10 @@ class TorchTap(LoopTap):
         for owner in (torch, module):
             self._patched.before(owner, "compile", self._compiles)
         for owner in (torch.Tensor, torch.autograd):  # the first before its modes are set aside
-            self._patched.put(owner, "backward", self._backward)
-        self._patched.put(torch.autograd, "grad", self._watch_grad)
+            self._patched.around(owner, "backward", self._backward)
+        self._patched.around(torch.autograd, "grad", self._watch_grad)
         self._patched.after(optimizer, "__init__", self.builds)
-        self._patched.put(optimizer, "zero_grad", self._resetting)
+        self._patched.around(optimizer, "zero_grad", self._resetting)
         self._patched.before(module, "zero_grad", self.resets)
         self._patched.before(module, "load_state_dict", self._loads)
         self._patched.after(optimizer, "_optimizer_step_code", self._step_ends)
@@ -94,41 +94,35 @@ class TorchTap(LoopTap):
 
     # --- backward passes
 
-    def _backward(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            if self._inside or not self._patched.on:
-                run(tensors, *args, **kwargs)
-                return
-            retain = kwargs.get("retain_graph", args[1] if len(args) > 1 else None)
-            create = kwargs.get("create_graph", args[2] if len(args) > 2 else False)
-            self._inside += 1
-            self._door.pause()
-            try:
-                retained = bool(retain or create)
-                self.watch_pass(lambda: run(tensors, *args, **kwargs), tensors, retained)
-            finally:
-                self._inside -= 1
-                self._hidden = False
-                self._door.resume()
+    def _backward(
+        self, run: Callable[..., None], tensors: Any, *args: Any, **kwargs: Any
+    ) -> None:  # fmt: skip
+        if self._inside:
+            run(tensors, *args, **kwargs)
+            return
+        retain = kwargs.get("retain_graph", args[1] if len(args) > 1 else None)
+        create = kwargs.get("create_graph", args[2] if len(args) > 2 else False)
+        self._inside += 1
+        self._door.pause()
+        try:
+            retained = bool(retain or create)
+            self.watch_pass(lambda: run(tensors, *args, **kwargs), tensors, retained)
+        finally:
+            self._inside -= 1
+            self._hidden = False
+            self._door.resume()
 
-        return backward
-
-    def _watch_grad(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def grad(*args: Any, **kwargs: Any) -> Any:
-            if self._inside or not self._patched.on:
-                return run(*args, **kwargs)
-            self._patched.tried(lambda: self._grad_begins(*args, **kwargs))
-            self._inside += 1  # it goes through itself once more, where ops are watched
-            try:
-                found = run(*args, **kwargs)
-            finally:
-                self._inside -= 1
-            self._patched.tried(lambda: self._grad_ends(found, *args, **kwargs))
-            return found
-
-        return grad
+    def _watch_grad(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._inside:
+            return run(*args, **kwargs)
+        self._patched.tried(lambda: self._grad_begins(*args, **kwargs))
+        self._inside += 1  # it goes through itself once more, where ops are watched
+        try:
+            found = run(*args, **kwargs)
+        finally:
+            self._inside -= 1
+        self._patched.tried(lambda: self._grad_ends(found, *args, **kwargs))
+        return found
 
     def _grad_begins(
         self, outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: Any = None,
@@ -211,21 +205,16 @@ class TorchTap(LoopTap):
     def _hides(self, hooks: Any) -> None:
         self._hidden = True
 
-    def _resetting(self, run: Callable[..., None]) -> Callable[..., None]:
+    def _resetting(
+        self, run: Callable[..., None], optimizer: Any, *args: Any, **kwargs: Any
+    ) -> None:  # fmt: skip
         """An optimizer's reset asks much of its parameters, which is not to be seen."""
-
-        @wraps(run)
-        def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            if not self._patched.on:
-                return run(optimizer, *args, **kwargs)
-            self._patched.tried(lambda: self.resets(optimizer))
-            self._door.pause()
-            try:
-                run(optimizer, *args, **kwargs)
-            finally:
-                self._door.resume()
-
-        return zero_grad
+        self._patched.tried(lambda: self.resets(optimizer))
+        self._door.pause()
+        try:
+            run(optimizer, *args, **kwargs)
+        finally:
+            self._door.resume()
 
 
 _Token = tuple[int, Line | None]
