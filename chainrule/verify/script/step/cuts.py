@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.tape import GRAD, NUMBER, Entry, Tape
+from chainrule.verify.script.step.tape import (
+    GRAD,
+    NUMBER,
+    Entry,
+    Tape,
+    Way,
+    back,
+    every_input,
+    forth,
+    live_inputs,
+)
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames, is_library, users_line
 
@@ -27,8 +38,7 @@ class Cut:
     while it had switched it off.
     """
     place: Place
-    entries: list[int]
-    """Numbers of the entries."""
+    entries: list[Entry]
 
 
 class Slice:
@@ -37,18 +47,13 @@ class Slice:
     def __init__(self, tape: Tape, loss: int) -> None:
         self.tape = tape
         self.loss = loss
-        self.numbers = _upstream(tape, loss)
-
-    @property
-    def entries(self) -> list[Entry]:
+        self.entries = _upstream(tape, loss)
         """In order."""
-        return [self.tape.entries[i] for i in self.numbers]
 
     @cached_property
     def used(self) -> set[int]:
         """Slots whose graph a backward pass from the loss goes through, and frees."""
-        live = _upstream(self.tape, self.loss, _live)
-        return {s for i in live for s in self.tape.entries[i].outputs}
+        return made(_upstream(self.tape, self.loss, live_inputs))
 
     @cached_property
     def cuts(self) -> list[Cut]:
@@ -56,13 +61,12 @@ class Slice:
         found: dict[tuple[str, str], Cut] = {}
         draws = [e for e in self.entries if e.name == "normal"]
         drawn = {s for e in draws for s in e.inputs}
-        for i in self.numbers:
-            entry = self.tape.entries[i]
+        for entry in self.entries:
             kind = _kind(entry, drawn) if entry.cuts else ""
             place = _place(entry, kind)
             if place is not None:
                 cut = found.setdefault((kind, str(place)), Cut(kind, place, []))
-                cut.entries.append(i)
+                cut.entries.append(entry)
         numbers = [c for c in found.values() if c.kind == "number"]
         return [self._join(c, found) for c in numbers] or list(found.values())
 
@@ -70,31 +74,33 @@ class Slice:
         """The cut at which values leave as numbers, with what cut them off before: one cut, which
         is that of `no_grad` or of a draw if it was one of these."""
         above = set(self.above(number))
-        before = [c for c in cuts.values() if any(self.tape.entries[i] in above for i in c.entries)]
-        entries = [i for c in before for i in c.entries if self.tape.entries[i] in above]
+        before = [c for c in cuts.values() if not above.isdisjoint(c.entries)]
+        mine = {*number.entries, *[e for c in before for e in c.entries if e in above]}
         said = [c for c in before if c.kind in ("no_grad", "draw")]
         meant = said[0] if said else number
-        return Cut(meant.kind, meant.place, sorted({*entries, *number.entries}))
+        return Cut(meant.kind, meant.place, [e for e in self.entries if e in mine])
 
-    def below(self, starts: Sequence[int]) -> set[int]:
+    def back(self, slots: Iterable[int], way: Way = every_input) -> Iterator[Entry]:
+        """Entries that slots come from, the last one first (see `tape.back`)."""
+        return back(self.entries, set(slots), way)
+
+    def forth(self, slots: Iterable[int], through: Callable[[Entry], bool] = bool) -> set[int]:
+        """Slots, and those that are made of them (see `tape.forth`)."""
+        return forth(self.entries, slots, through)
+
+    def behind(self, slots: Iterable[int], way: Way = every_input) -> set[int]:
+        """Slots, and those that they come from."""
+        need = set(slots)
+        deque(back(self.entries, need, way), maxlen=0)
+        return need
+
+    def below(self, starts: Iterable[Entry]) -> set[int]:
         """Slots that depend on the results of the entries `starts`."""
-        reached = {s for i in starts for s in self.tape.entries[i].outputs}
-        for i in self.numbers:
-            entry = self.tape.entries[i]
-            if i > min(starts) and reached.intersection(entry.inputs):
-                reached.update(entry.outputs)
-        return reached
+        return self.forth(made(starts))
 
     def above(self, cut: Cut) -> list[Entry]:
         """Entries that the cut values come from."""
-        need = {s for i in cut.entries for s in self.tape.entries[i].inputs}
-        found: list[Entry] = []
-        for i in reversed(self.numbers):
-            entry = self.tape.entries[i]
-            if i < max(cut.entries) and need.intersection(entry.outputs):
-                found.append(entry)
-                need.update(entry.inputs)
-        return found
+        return list(self.back(given(cut.entries)))
 
     def carries(self, entry: Entry, reached: set[int], lost: set[int]) -> bool:
         """Whether a connected value that comes from the roots `lost`, other than those `reached`,
@@ -104,25 +110,17 @@ class Slice:
 
     def roots_above(self, cut: Cut) -> set[int]:
         """Roots that the cut values come from."""
-        slots = {s for i in cut.entries for s in self.tape.entries[i].inputs}
-        return {r for s in slots for r in self.roots_of(s)}
+        return self.behind(given(cut.entries)) & set(self.tape.roots)
 
     def connected_roots(self, entry: Entry) -> set[int]:
         """Roots that are connected with an entry's inputs."""
-        live = [
-            s for x in entry.connected for i in _upstream(self.tape, x, _live)
-            for s in self.tape.entries[i].connected
-        ]  # fmt: skip
+        above = [e for s in entry.connected for e in _upstream(self.tape, s, live_inputs)]
+        live = [s for e in above for s in e.connected]
         return {*live, *entry.connected} & set(self.tape.roots)
 
     def upstream(self, slots: set[int]) -> list[Entry]:
         """Entries that slots come from by ways with a graph."""
-        need, found = set(slots), list[Entry]()
-        for entry in reversed(self.entries):
-            if entry.is_live and not need.isdisjoint(entry.outputs):
-                need.update(entry.connected)
-                found.append(entry)
-        return found
+        return [e for e in self.back(slots, live_inputs) if e.is_live]
 
     def live_roots_of(self, slot: int) -> set[int]:
         """Roots that a slot comes from by ways with a graph."""
@@ -131,45 +129,39 @@ class Slice:
 
     def roots_of(self, slot: int) -> set[int]:
         """Roots that a slot comes from."""
-        need = {slot}
-        for i in reversed(self.numbers):
-            entry = self.tape.entries[i]
-            if need.intersection(entry.outputs):
-                need.update(entry.inputs)
-        return need & set(self.tape.roots)
+        return self.behind({slot}) & set(self.tape.roots)
 
     def has_steps(self, slot: int) -> bool:
         """Whether a slot comes from a step function, or from whole numbers that were chosen."""
         need = {slot}
-        for entry in reversed(self.entries):
-            if not need.isdisjoint(entry.outputs):
-                if entry.name in STEPS or need.intersection(entry.whole):
-                    return True
-                need.update(entry.inputs)
-        return False
+        above = back(self.entries, need)
+        return any(e.name in STEPS or need.intersection(e.whole) for e in above)
 
     def acts(self, entry: Entry, reached: set[int]) -> bool:
         """Whether a parameter goes into an entry beside what is followed."""
         return any(s in self.tape.roots and s not in reached for s in entry.connected)
 
 
-def _live(entry: Entry) -> Sequence[int]:
-    return entry.connected if entry.is_live else ()
+def made(entries: Iterable[Entry]) -> set[int]:
+    """Slots of the results of entries."""
+    return {s for e in entries for s in e.outputs}
 
 
-def _upstream(
-    tape: Tape, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
-) -> list[int]:
-    """Numbers of the entries that the slot `loss` depends on by those of their inputs that `way`
-    gives, in order."""
+def given(entries: Iterable[Entry]) -> set[int]:
+    """Slots that entries are given."""
+    return {s for e in entries for s in e.inputs}
+
+
+def _upstream(tape: Tape, loss: int, way: Way = every_input) -> list[Entry]:
+    """The entries that the slot `loss` depends on by those of their inputs that `way` gives, in
+    order."""
     final = {tape.group[r] for r in tape.roots}  # roots have their last value already
     need, groups = {loss}, {tape.group[loss]} - final
-    found: list[int] = []
-    for i in range(len(tape.entries) - 1, -1, -1):
-        entry = tape.entries[i]
+    found: list[Entry] = []
+    for entry in reversed(tape.entries):
         if need.intersection(entry.outputs) or (entry.wrote is not None and entry.wrote in groups):
-            found.append(i)
-            slots = way(entry)
+            found.append(entry)
+            slots = list(way(entry))
             need.update(slots)
             groups.update([g for s in slots if (g := tape.group[s]) not in final])
     return found[::-1]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.links import Spot
-from chainrule.verify.script.step.tape import NUMBER, Entry
-from chainrule.verify.script.step.terms import AFFINE, SCALING
+from chainrule.verify.script.step.tape import NUMBER, Entry, back
+from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
 from chainrule.verify.where import placed, users_line
 
 _ALONGSIDE = {"broadcast_tensors", "meshgrid"}
@@ -36,16 +36,7 @@ def idle_spot(name: str, place: Place, slope: str) -> Spot:
 
 def adding_calls(part: Slice) -> Iterator[Entry]:
     """Calls that only add, or multiply by constants, on the way to the loss; the last one first."""
-    need = {part.loss}
-    for entry in reversed(part.entries):
-        if need.intersection(entry.outputs) and is_adding(entry):
-            need.update(entry.connected)
-            yield entry
-
-
-def is_adding(entry: Entry) -> bool:
-    """Whether a call adds up its arguments, passes them on, or multiplies one by a constant."""
-    return entry.name in AFFINE or (entry.name in SCALING and len(entry.inputs) == 1)
+    return filter(is_linear, part.back({part.loss}, terms_of_sum))
 
 
 def idle_terms(part: Slice) -> list[Spot]:
@@ -65,20 +56,21 @@ def _end_of_graph(part: Slice, slot: int) -> Entry | None:
     """The last call that a value without a graph comes from and whose arguments had one; None if
     any of these calls cuts a graph that could have gone on."""
     need, last = {slot}, None
-    for entry in reversed(part.entries):
-        if need.isdisjoint(entry.outputs):
-            continue
+    for entry in back(part.entries, need, lambda e: () if _ends_graph(e) else e.inputs):
         if entry.cuts and entry.name != NUMBER:
             return None
         if entry.name in SCALING and any(_is_zero(x) for x in entry.args):
             return None  # it is shown, and changes nothing
         if entry.is_live and (entry.name in _ALONGSIDE or need.isdisjoint(entry.whole)):
             return None  # a constant that went along with a value
-        if entry.connected and entry.name != NUMBER:
+        if _ends_graph(entry):
             last = last or entry
-        else:
-            need.update(entry.inputs)
     return last
+
+
+def _ends_graph(entry: Entry) -> bool:
+    """Whether arguments of a call have a graph."""
+    return bool(entry.connected) and entry.name != NUMBER
 
 
 def _is_zero(x: object) -> bool:

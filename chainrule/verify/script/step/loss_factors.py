@@ -10,16 +10,15 @@ same parameters make of the same values once more is no older version of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.idle_terms import is_adding
 from chainrule.verify.script.step.links import Spot
 from chainrule.verify.script.step.tape import Entry, Tape
-from chainrule.verify.script.step.terms import SCALING
+from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
 from chainrule.verify.where import placed
 
 _PRODUCTS = {"mul", "__mul__", "__rmul__", "mul_"}
@@ -102,14 +101,8 @@ class Factors:
 
 def _products(part: Slice) -> Iterator[Entry]:
     """Products that are added up to the loss."""
-    need = {part.loss}
-    for entry in reversed(part.entries):
-        if need.isdisjoint(entry.outputs):
-            continue
-        if entry.name in _PRODUCTS and entry.is_live:
-            yield entry
-        if is_adding(entry):
-            need.update(entry.connected)
+    added = part.back({part.loss}, terms_of_sum)
+    return (e for e in added if e.name in _PRODUCTS and e.is_live)
 
 
 # --- a mean before the weights
@@ -132,18 +125,14 @@ def _reduced_first(part: Slice, entry: Entry) -> int:
 
 def _reduced_shapes(part: Slice, slot: int) -> list[tuple[int, ...]]:
     """Shapes of what one number was reduced from."""
-    need = {slot}
-    for entry in reversed(part.entries):
-        if need.isdisjoint(entry.outputs):
-            continue
+    for entry in part.back({slot}, lambda e: e.connected):
         shapes = [part.tape.shapes.get(s, ()) for s in entry.connected]
         wide = [shape for shape in shapes if math.prod(shape) > 1]
         if wide:
             touches = not set(entry.connected).isdisjoint(part.tape.roots)
             return [] if touches else wide
-        if not (is_adding(entry) or entry.name in SCALING):
+        if not (is_linear(entry) or entry.name in SCALING):
             return []
-        need.update(entry.connected)
     return []
 
 
@@ -176,29 +165,24 @@ def _weights(part: Slice, entry: Entry, place: Place, turn: int) -> list[_Weight
 
 def heads(part: Slice, slot: int) -> frozenset[int]:
     """The last results of parameters that a value with a graph comes from."""
-    need, found = {slot}, set[int]()
-    for entry in reversed(part.entries):
-        if entry.is_live and not need.isdisjoint(entry.outputs):
-            if set(entry.connected).isdisjoint(part.tape.roots):
-                need.update(entry.connected)
-            else:
-                found.update(entry.outputs)
-    return frozenset(found)
+    return frozenset([s for e, takes in _down_to_heads(part, slot) if takes for s in e.outputs])
 
 
-def _above_heads(part: Slice, slot: int) -> Iterator[Entry]:
-    """Calls behind the heads of a value."""
-    need = {slot}
-    for entry in reversed(part.entries):
-        inner = entry.is_live and set(entry.connected).isdisjoint(part.tape.roots)
-        if inner and not need.isdisjoint(entry.outputs):
-            need.update(entry.connected)
-            yield entry
+def _down_to_heads(part: Slice, slot: int) -> Iterator[tuple[Entry, bool]]:
+    """Calls that made a value with a graph, down to those that take parameters; whether they do."""
+    roots = part.tape.roots.keys()
+
+    def way(e: Entry) -> Sequence[int]:
+        return e.connected if e.is_live and roots.isdisjoint(e.connected) else ()
+
+    made = part.back({slot}, way)
+    return ((e, not roots.isdisjoint(e.connected)) for e in made if e.is_live)
 
 
 def meets_data(part: Slice, slot: int) -> bool:
     """Whether a value is added to data, as an advantage is to rewards."""
-    return any(is_adding(e) and _has_data(e) for e in _above_heads(part, slot))
+    made = _down_to_heads(part, slot)
+    return any(is_linear(e) and _has_data(e) for e, takes in made if not takes)
 
 
 def _has_data(entry: Entry) -> bool:
@@ -245,12 +229,8 @@ def _fitted(part: Slice, entry: Entry) -> frozenset[int]:
 def _is_ratio_of_old(part: Slice, entry: Entry) -> bool:
     """Whether a difference that is 0 is bounded as the ratio of a new version and an old one, and
     both were made of values that are older than the last update."""
-    reached = {*entry.outputs}
-    bounds = False
-    for e in part.entries:
-        if reached.intersection(e.inputs):
-            reached.update(e.outputs)
-            bounds |= e.name in _BOUNDS
+    reached = part.forth(entry.outputs)
+    bounds = any(e.name in _BOUNDS and reached.intersection(e.inputs) for e in part.entries)
     return bounds and all(_is_reused(part, slot) for slot in entry.connected)
 
 
@@ -264,15 +244,12 @@ def _older(part: Slice, entry: Entry) -> Entry:
 def _is_reused(part: Slice, slot: int) -> bool:
     """Whether a value was made of parameters and constants that are older than the step, alone:
     of no sample that was drawn, or choice that was made, with the parameters as they are now."""
-    constants, need = 0, {slot}
-    for entry in reversed(part.entries):
-        if need.isdisjoint(entry.outputs):
-            continue
+    constants = 0
+    for entry in part.back({slot}):
         given = _constants(entry)
         constants += len(given)
         if (entry.connected and not entry.is_live) or any(map(part.tape.is_fresh, given)):
             return False
-        need.update(entry.inputs)
     return constants > 0
 
 

@@ -21,7 +21,16 @@ from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError
 from chainrule.verify.script.step.cut_findings import CutCost
 from chainrule.verify.script.step.cuts import Cut
-from chainrule.verify.script.step.tape import NUMBER, Entry, Exited, Slot, Tape, Tensors, Values
+from chainrule.verify.script.step.tape import (
+    NUMBER,
+    Entry,
+    Exited,
+    Slot,
+    Tape,
+    Tensors,
+    Values,
+    forth,
+)
 from chainrule.verify.where import Frames, frames, is_library
 
 BY = 1e-3
@@ -225,11 +234,7 @@ def _add(y: Any, by: Values) -> Any:
 
 def _slots_of_floats(tape: Tape) -> set[int]:
     """Slots of floats that come from parameters by calls on floats."""
-    found = set(tape.roots)
-    for entry in tape.entries:
-        if entry.is_float and found.intersection(entry.inputs):
-            found.update(entry.outputs)
-    return found
+    return forth(tape.entries, tape.roots, lambda e: e.is_float)
 
 
 LONG = 5.0
@@ -300,8 +305,7 @@ class Going:
 
     def of_numbers(self, cuts: Sequence[Cut]) -> list[Cut]:
         """Those of the cuts at which numbers leave."""
-        entries = self._moved.tape.entries
-        return [c for c in cuts if any(entries[i].name == NUMBER for i in c.entries)]
+        return [c for c in cuts if any(e.name == NUMBER for e in c.entries)]
 
     def looked(self, found: Sequence[CutCost], skipped: Sequence[str]) -> None:
         """A backward pass was looked at; after the last one, send what was seen, and what not."""

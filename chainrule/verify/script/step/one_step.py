@@ -315,15 +315,15 @@ class OneStep(Part):
                 continue
             part = Slice(tape, slot)
             parts.append((part, loss))
-            self._compare(tape, part, loss)
+            self._compare(part, loss)
             self._step.used |= part.used
             self._slices.append(part)
             self._step.factors.look(part, self._step.turn)
         return parts
 
-    def _compare(self, tape: Tape, part: Slice, loss: Any) -> None:
+    def _compare(self, part: Slice, loss: Any) -> None:
         """What a loss would give to parameters, were it not for cuts."""
-        cuts = [c for c in part.cuts if not self._is_old(tape, c)]
+        cuts = [c for c in part.cuts if not self._is_old(c)]
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
         self._step.numbers += added_numbers(part)
@@ -331,10 +331,9 @@ class OneStep(Part):
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
 
-    def _is_old(self, tape: Tape, cut: Cut) -> bool:
+    def _is_old(self, cut: Cut) -> bool:
         """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
-        off = [e for i in cut.entries if (e := tape.entries[i]).name != NUMBER]
-        last = off or [tape.entries[i] for i in cut.entries]
+        last = [e for e in cut.entries if e.name != NUMBER] or cut.entries
         return all(self._step.used.intersection(e.inputs) for e in last)
 
     def _measure(self, part: Slice, cuts: list[Cut], loss: Any) -> None:

@@ -7,12 +7,11 @@ parameters act on it together with values that are connected.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Literal
 
-from chainrule.verify.script.step.cuts import STEPS, Cut, Slice
+from chainrule.verify.script.step.cuts import STEPS, Cut, Slice, given, made
 from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
-from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING
+from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING, is_linear
 
 Purpose = Literal[
     "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted", "state", "loss"
@@ -56,25 +55,19 @@ def _is_step(part: Slice, cut: Cut) -> bool:
     over steps.
     """
     if cut.kind in _SILENT:
-        return not _smooth(part).intersection(
-            [s for i in cut.entries for s in part.tape.entries[i].inputs]
-        )
-    before = [*part.above(cut), *[part.tape.entries[i] for i in cut.entries]]
+        return _smooth(part).isdisjoint(given(cut.entries))
+    before = [*part.above(cut), *cut.entries]
     return any(not e.is_float or e.name in STEPS or e.is_step for e in before)
 
 
 def _smooth(part: Slice) -> set[int]:
     """Slots that come from roots by a way without steps."""
-    found = set(part.tape.roots)
-    for entry in part.entries:
-        if entry.is_float and entry.name not in STEPS and found.intersection(entry.inputs):
-            found.update(entry.outputs)
-    return found
+    return part.forth(part.tape.roots, lambda e: e.is_float and e.name not in STEPS)
 
 
 def _is_bare(part: Slice, cut: Cut) -> bool:
     """Whether a parameter itself is cut off, where targets and weights are computed values."""
-    slots = {s for i in cut.entries for s in part.tape.entries[i].connected}
+    slots = {s for e in cut.entries for s in e.connected}
     return cut.kind != "no_grad" and slots <= set(part.tape.roots)
 
 
@@ -83,8 +76,7 @@ def _is_inside(part: Slice, cut: Cut) -> bool:
     reached = part.below(cut.entries)
     lost = part.roots_above(cut)
     mixed: set[int] = set()
-    for i in part.numbers:
-        entry = part.tape.entries[i]
+    for entry in part.entries:
         if mixed.intersection(entry.inputs):
             if any(s in part.tape.roots and s not in mixed for s in entry.connected):
                 return True
@@ -100,11 +92,11 @@ def _is_added(part: Slice, cut: Cut) -> bool:
     Such a term changes no gradient at all. What is computed from cut values alone may be
     anything; where it meets connected ones, it is added, and so on up to the loss.
     """
-    pure = {s for i in cut.entries for s in part.tape.entries[i].outputs}
+    pure = made(cut.entries)
     silent = set[int]() if cut.kind in _SILENT else _silent(part)
     mixed: set[int] = set()
-    for i, entry in zip(part.numbers, part.entries, strict=True):
-        if i <= min(cut.entries) or not (pure | mixed).intersection(entry.inputs):
+    for entry in part.entries:
+        if not (pure | mixed).intersection(entry.inputs):
             continue
         if silent.intersection(entry.inputs):
             return False  # it would be no number, were it not for another cut
@@ -119,12 +111,8 @@ def _is_added(part: Slice, cut: Cut) -> bool:
 
 def _silent(part: Slice) -> set[int]:
     """Slots of what was computed from values that were cut without a word, alone."""
-    starts = [i for c in part.cuts if c.kind in _SILENT for i in c.entries]
-    found = {s for i in starts for s in part.tape.entries[i].outputs}
-    for entry in part.entries:
-        if not entry.is_live and found.intersection(entry.inputs):
-            found.update(entry.outputs)
-    return found
+    starts = [e for c in part.cuts if c.kind in _SILENT for e in c.entries]
+    return part.forth(made(starts), lambda e: not e.is_live)
 
 
 def _is_derivative(part: Slice, cut: Cut) -> bool:
@@ -137,14 +125,13 @@ def _is_derivative(part: Slice, cut: Cut) -> bool:
 
 def _is_wasted(part: Slice, cut: Cut) -> bool:
     """Whether derivatives are cut off that were given a graph, which serves nothing else."""
-    own = {part.tape.entries[i] for i in cut.entries}
-    made = {s for e in _derivatives(part, cut) if e.is_live for s in e.outputs}
-    for e in part.tape.entries if made else ():
-        if e not in own and made.intersection(e.connected):
-            if not made.issuperset(e.connected):
+    found = made([e for e in _derivatives(part, cut) if e.is_live])
+    for e in part.tape.entries if found else ():
+        if e not in cut.entries and found.intersection(e.connected):
+            if not found.issuperset(e.connected):
                 return False
-            made.update(e.outputs)
-    return bool(made)
+            found.update(e.outputs)
+    return bool(found)
 
 
 def _is_state(part: Slice, cut: Cut) -> bool:
@@ -169,47 +156,44 @@ def differentiated_roots(part: Slice, cut: Cut) -> set[int]:
 
 def _derivatives(part: Slice, cut: Cut) -> list[Entry]:
     """Those that are cut, or what was computed of them alone: each has a graph, or could."""
-    found = [e for i in cut.entries if (e := part.tape.entries[i]).name == GRAD]
+    found = [e for e in cut.entries if e.name == GRAD]
     if found:
         return found
-    need = {s for i in cut.entries for s in part.tape.entries[i].connected}
-    for e in reversed(part.entries):
-        if not need.isdisjoint(e.outputs):
-            if e.name == GRAD:
-                found.append(e)
-            elif len(e.connected) == 1:
-                need.update(e.connected)
-    return found
+    above = part.back(
+        {s for e in cut.entries for s in e.connected},
+        lambda e: e.connected if e.name != GRAD and len(e.connected) == 1 else (),
+    )
+    return [e for e in above if e.name == GRAD]
 
 
 def _is_offset(part: Slice, cut: Cut) -> bool:
     """Whether the cut value is added to what it was cut from, or taken from it, element by
     element: that gives a value a gradient which is not its own, on purpose."""
-    if any(part.tape.entries[i].name not in _ALIKE for i in cut.entries):
+    if any(e.name not in _ALIKE for e in cut.entries):
         return False
-    made = _linear_results(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
-    cut_off = {s for i in cut.entries for s in part.tape.entries[i].inputs}
-    source = _linear_results(part, cut_off, {*cut.entries}) | _linear_sources(part, cut_off)
+    results, cut_off = part.forth(made(cut.entries), _is_sum), given(cut.entries)
+    source = part.forth(cut_off, lambda e: e not in cut.entries and _is_sum(e))
+    source |= _linear_sources(part, cut_off)
     return any(
         e.is_live
         and e.name in ELEMENTWISE
-        and not made.isdisjoint(e.inputs)
+        and not results.isdisjoint(e.inputs)
         and not source.isdisjoint(e.connected)
         for e in part.entries
-        if not made.issuperset(e.inputs)
+        if not results.issuperset(e.inputs)
     )
 
 
 def _is_reversed(part: Slice, cut: Cut) -> bool:
     """Whether a step gets the value of what is smooth, where it was to be the other way round:
     `hard + (soft - hard).detach()` is soft, and has the gradient of a step."""
-    if any(part.tape.entries[i].name not in _ALIKE for i in cut.entries):
+    if any(e.name not in _ALIKE for e in cut.entries):
         return False
-    made = _linear_results(part, {s for i in cut.entries for s in part.tape.entries[i].outputs})
-    inside = _linear_sources(part, {s for i in cut.entries for s in part.tape.entries[i].inputs})
+    results = part.forth(made(cut.entries), _is_sum)
+    inside = _linear_sources(part, given(cut.entries))
     for e in part.entries:
-        if e.name in ELEMENTWISE and not made.isdisjoint(e.inputs):
-            hard = {s for s in e.inputs if s not in made and s in inside}
+        if e.name in ELEMENTWISE and not results.isdisjoint(e.inputs):
+            hard = {s for s in e.inputs if s not in results and s in inside}
             hard |= _linear_sources(part, hard)
             soft = inside - hard - set(part.tape.roots)
             if hard and all(map(part.has_steps, hard)) and _ends(part, soft):
@@ -220,34 +204,19 @@ def _is_reversed(part: Slice, cut: Cut) -> bool:
 def _ends(part: Slice, slots: set[int]) -> bool:
     """Whether there are computed values among some, and those of them that no other one is made of
     come from no step."""
-    sums = [e for e in part.entries if _is_sum(e) and slots.intersection(e.inputs)]
-    inner = {s for e in sums for s in e.outputs}
+    inner = made([e for e in part.entries if _is_sum(e) and slots.intersection(e.inputs)])
     ends = [s for s in slots - inner if part.roots_of(s)]
     return bool(ends) and not any(map(part.has_steps, ends))
 
 
-def _linear_results(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:
-    """Slots, multiples of them, and sums of these with something else."""
-    found = set(slots)
-    for i in part.numbers:
-        entry = part.tape.entries[i]
-        if i not in but and _is_sum(entry) and found.intersection(entry.inputs):
-            found.update(entry.outputs)
-    return found
-
-
 def _linear_sources(part: Slice, slots: set[int]) -> set[int]:
-    """What slots are multiples or sums of."""
-    found = set(slots)
-    for entry in reversed(part.entries):
-        if _is_sum(entry) and found.intersection(entry.outputs):
-            found.update(entry.inputs)
-    return found
+    """Slots, and what they are multiples or sums of."""
+    return part.behind(slots, lambda e: e.inputs if _is_sum(e) else ())
 
 
 def _is_sum(entry: Entry) -> bool:
     """Whether a call adds values element by element, or multiplies one by a constant."""
-    return entry.name in ELEMENTWISE or (entry.name in SCALING and len(entry.inputs) == 1)
+    return is_linear(entry, ELEMENTWISE)
 
 
 _SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
@@ -258,8 +227,8 @@ def is_sample(part: Slice, cut: Cut) -> bool:
     if cut.kind == "draw":
         return _goes_on(part, cut)
     above = set(part.above(cut))
-    noise = {s for e in above if e.name in DRAWS for s in e.outputs}
-    drawn = [i for i in part.numbers if _scales(part, part.tape.entries[i], noise)]
+    noise = made([e for e in above if e.name in DRAWS])
+    drawn = [e for e in part.entries if _scales(part, e, noise)]
     return bool(drawn) and _is_only_way(part, cut, drawn, above) and _goes_on(part, cut)
 
 
@@ -272,10 +241,10 @@ def _scales(part: Slice, entry: Entry, noise: set[int]) -> bool:
     return drawn or not noise.isdisjoint(entry.inputs)
 
 
-def _is_only_way(part: Slice, cut: Cut, drawn: list[int], above: set[Entry]) -> bool:
+def _is_only_way(part: Slice, cut: Cut, drawn: list[Entry], above: set[Entry]) -> bool:
     """Whether all that is done with the sample before the cut leads there, without parameters."""
     sample = part.below(drawn) - part.below(cut.entries)
-    ways = {*above, *[part.tape.entries[i] for i in cut.entries]}
+    ways = {*above, *cut.entries}
     before = [e for e in part.entries if sample.intersection(e.connected)]
     return all(e in ways and not part.acts(e, sample) for e in before)
 

@@ -42,12 +42,12 @@ class Rerun:
     Args:
         part: What is run.
         tensors: How its calls are made.
-        cut_of: By number of an entry: the cut that it belongs to, which is open.
+        cut_of: By entry: the cut that it belongs to, which is open.
         splits: Whether what goes on behind an open cut is a variable of its own.
     """
 
     def __init__(
-        self, part: Slice, tensors: Tensors, cut_of: Mapping[int, int], splits: bool = True
+        self, part: Slice, tensors: Tensors, cut_of: Mapping[Entry, int], splits: bool = True
     ) -> None:
         self.part = part
         self.tensors = tensors
@@ -66,8 +66,8 @@ class Rerun:
         for slot, t in self.part.tape.roots.items():
             self.roots[slot] = self.values[slot] = self.tensors.leaf(t, (moved or {}).get(slot))
         with self.tensors.replaying():
-            for i, entry in zip(self.part.numbers, self.part.entries, strict=True):
-                self._call(entry, self.cut_of.get(i))
+            for entry in self.part.entries:
+                self._call(entry, self.cut_of.get(entry))
         return self.values[self.part.loss]
 
     def confirm(self, loss: Any) -> Any:
@@ -158,6 +158,6 @@ def measure_cuts(tensors: Tensors, part: Slice, cuts: Sequence[Cut], loss: Any) 
     Raises:
         UnlikeError: If the calls do not compute that loss again.
     """
-    run = Rerun(part, tensors, {i: n for n, cut in enumerate(cuts) for i in cut.entries})
+    run = Rerun(part, tensors, {e: n for n, cut in enumerate(cuts) for e in cut.entries})
     again = run.confirm(loss)
     return run.measure(again, len(cuts), run.error())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -90,6 +90,40 @@ class Entry:
     def cuts(self) -> bool:
         """Whether a gradient could have flowed through, and does not."""
         return bool(self.connected) and self.is_float and not self.is_live
+
+
+Way = Callable[[Entry], Iterable[int]]
+"""Which of a call's inputs it is gone on with."""
+
+
+def every_input(entry: Entry) -> Iterable[int]:
+    """All of them."""
+    return entry.inputs
+
+
+def live_inputs(entry: Entry) -> Iterable[int]:
+    """Those with a graph, of a call whose result has one."""
+    return entry.connected if entry.is_live else ()
+
+
+def back(entries: Sequence[Entry], need: set[int], way: Way = every_input) -> Iterator[Entry]:
+    """Calls that slots come from, the last one first; `need` grows by those of their inputs that
+    `way` gives."""
+    for entry in reversed(entries):
+        if not need.isdisjoint(entry.outputs):
+            need.update(way(entry))
+            yield entry
+
+
+def forth(
+    entries: Sequence[Entry], slots: Iterable[int], through: Callable[[Entry], bool] = bool
+) -> set[int]:
+    """Slots, and those that are made of them by calls it may go `through`."""
+    found = set(slots)
+    for entry in entries:
+        if not found.isdisjoint(entry.inputs) and through(entry):
+            found.update(entry.outputs)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

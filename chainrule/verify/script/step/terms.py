@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,13 +37,10 @@ def added_numbers(part: Slice) -> list[tuple[Place, str, float, float]]:
 def _is_only_added(part: Slice, value: float) -> bool:
     """Whether all calls that were given the number, times a factor, just add it to the loss."""
     given = [
-        i
-        for i, e in zip(part.numbers, part.entries, strict=True)
-        if any(_factor(x, value) is not None for x in _numbers(e.args))
+        e for e in part.entries if any(_factor(x, value) is not None for x in _numbers(e.args))
     ]
-    reached = part.below(given) if given else set[int]()
-    after = [e for i, e in zip(part.numbers, part.entries, strict=True) if i in given]
-    after += [e for e in part.entries if reached.intersection(e.inputs)]
+    reached = part.below(given)
+    after = [*given, *[e for e in part.entries if reached.intersection(e.inputs)]]
     return bool(given) and all(e.name in AFFINE for e in after)
 
 
@@ -90,6 +87,17 @@ SCALING = {"mul", "div", "__rmul__", "__mul__", "__truediv__", "mul_", "div_", "
 """Calls that multiply or divide."""
 
 
+def is_linear(entry: Entry, sums: Set[str] = AFFINE) -> bool:
+    """Whether a call is one of `sums`, or multiplies one value by a constant."""
+    return entry.name in sums or (entry.name in SCALING and len(entry.inputs) == 1)
+
+
+def terms_of_sum(entry: Entry) -> Iterable[int]:
+    """Inputs with a graph of a call that adds up its arguments, passes them on, or multiplies one
+    by a constant."""
+    return entry.connected if is_linear(entry) else ()
+
+
 _PASSES_ON = ELEMENTWISE | SCALING
 
 
@@ -127,13 +135,7 @@ def overwritten_losses(
 
 def _terms(part: Slice) -> list[Entry]:
     """The call that made the loss; if that only adds or scales numbers, those that made these."""
-    need, found = {part.loss}, list[Entry]()
-    for entry in reversed(part.entries):
-        if need.intersection(entry.outputs):
-            found.append(entry)
-            if entry.name in _PASSES_ON:
-                need.update(entry.connected)
-    return found
+    return list(part.back({part.loss}, lambda e: e.connected if e.name in _PASSES_ON else ()))
 
 
 def overwritten_finding(row: Overwritten) -> Finding:

@@ -14,7 +14,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.links import Spot
-from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape
+from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape, forth
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.unread import unused_value
 from chainrule.verify.where import placed
@@ -70,22 +70,19 @@ def _parameters(tape: Tape) -> set[int]:
 
 def _made_of(tape: Tape, at: int) -> set[int]:
     """Slots that the results of the entry `at` went into, and these results."""
-    made = set(tape.entries[at].outputs)
-    for entry in tape.entries[at + 1 :]:
-        if made.intersection(entry.inputs):
-            made.update(entry.outputs)
-    return made
+    return forth(tape.entries[at + 1 :], tape.entries[at].outputs)
 
 
 def _used_instead(tape: Tape, parts: Sequence[Slice], at: int, roots: set[int]) -> Place | None:
     """The line of a loss's own function that used these parameters after the derivative was taken;
     that of the loss if none did so there. None if no loss used them."""
     for part in parts:
-        later = [i for i in part.numbers if i > at]
-        reads = [e for i in later if roots.intersection((e := tape.entries[i]).inputs)]
+        mine = {*part.entries}
+        later = [e for e in tape.entries[at + 1 :] if e in mine]
+        reads = [e for e in later if roots.intersection(e.inputs)]
         if not reads:
             continue
-        lines = [e for i in later if (e := tape.entries[i]).at is not None]
+        lines = [e for e in later if e.at is not None]
         code = lines[-1].at[0] if lines and lines[-1].at is not None else None
         own = [e for e in lines if e.at is not None and e.at[0] is code]
         return placed(next((e for e in own if e in reads), own[0]).at) if own else None

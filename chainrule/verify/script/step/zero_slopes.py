@@ -188,13 +188,10 @@ def has_steps(part: Slice) -> bool:
 
 def _steps_before(part: Slice, slot: int, values: Mapping[int, Tensor]) -> list[Spot]:
     """The last step that a value comes from, if it is one wherever its input is."""
-    need = {slot}
-    for e in reversed(part.entries):
-        if not need.isdisjoint(e.outputs) and e.is_live:
-            place = placed(e.at)
-            if e.name in STEPS and place is not None and _is_flat(e, values):
-                return [idle_spot(e.name, place, "derivative 0 everywhere")]
-            need.update(e.connected)
+    for e in part.upstream({slot}):
+        place = placed(e.at)
+        if e.name in STEPS and place is not None and _is_flat(e, values):
+            return [idle_spot(e.name, place, "derivative 0 everywhere")]
     return []
 
 
