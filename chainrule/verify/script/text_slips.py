@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-from chainrule.engine.source_text import source_line
-from chainrule.verify.finding import Correction, Finding, Level, Name
-from chainrule.verify.ledger import TRAINING, Ledger
+from chainrule.verify.finding import Finding, Level
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, last_word, tree_of_file
 from chainrule.verify.where import users_files
 
@@ -249,13 +250,9 @@ class TextSlips(ObserverAtEnd):
 
 
 def _finding(file: str, slip: Slip) -> Finding:
-    place, line = Place(file, slip.line, ""), source_line(file, slip.line)
-    indent = line[: len(line) - len(line.lstrip())]
-    change = Correction(slip.advice, place=place)
-    if slip.after:
-        change = Correction(slip.advice, line, f"{indent}{slip.after}", place)
-    name = Name(slip.code, slip.says, rank=1.0)
-    return Finding(
-        slip.level, "training loop", TRAINING, "", (name,), place, evidence=(slip.says,),
-        correction=change,
+    place = Place(file, slip.line)
+    edit = line_as(place, slip.after) if slip.after else None
+    return finding(
+        slip.level, slip.code, slip.says, slip.advice, place, evidence=(slip.says,), rank=1.0,
+        edit=edit,
     )  # fmt: skip

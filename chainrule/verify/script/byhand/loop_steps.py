@@ -19,7 +19,7 @@ import numpy as np
 
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.certifying.certify import certify
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding, Level, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
@@ -46,6 +46,7 @@ from chainrule.verify.script.byhand.updates import updates_in
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.subject import Array
+from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import placed
 
@@ -62,12 +63,18 @@ def not_reset_finding(step: HandStep, inputs: Sequence[int]) -> Finding:
     place = _accumulation(step.text.file)
     what = "the gradient" if place is None else f"`{place.text}`"
     says = "a second turn adds the right gradient to what the first one left"
-    return Finding(
-        "error", WHAT, _KIND, ", ".join(names), (Name("not_reset", says, rank=1.0),), place,
-        evidence=(f"{says}: of {', '.join(names)}",),
-        correction=Correction(
-            f"set to zero, before each step, what {what} adds to", place=place, rechecked=True
-        ),
+    advice = f"set to zero, before each step, what {what} adds to"
+    evidence = f"{says}: of {', '.join(names)}"
+    return _of_step("not_reset", says, advice, place, ", ".join(names), evidence, rechecked=True)
+
+
+def _of_step(
+    code: str, says: str, advice: str, place: Place | None, input: str, evidence: str = "",
+    level: Level = "error", rechecked: bool = False,
+) -> Finding:  # fmt: skip
+    return finding(
+        level, code, says, advice, place, subject=WHAT, kind=_KIND, input=input, rank=1.0,
+        evidence=(evidence or says,), rechecked=rechecked,
     )  # fmt: skip
 
 
@@ -99,12 +106,10 @@ def grown_parameters(turn: Turn, before: Shapes) -> Iterator[Finding]:
         old, new, at = before.get(name), slot.array.shape, placed(slot.at)
         if old is not None and old != new:
             says = f"{name} had shape {old} before the first update, and has {new} after it"
-            names = (Name("not_summed", says, rank=1.0), Name("wrong_shape", says))
-            formula = f"sum the gradient of {name} to shape {old}"
-            yield Finding(
-                "error", WHAT, _KIND, name, names, at, evidence=(says,),
-                correction=Correction(formula, place=at),
-            )  # fmt: skip
+            found = _of_step(
+                "not_summed", says, f"sum the gradient of {name} to shape {old}", at, name
+            )
+            yield replace(found, names=(*found.names, Name("wrong_shape", says)))
 
 
 def repeated_elements(turn: Turn) -> Iterator[Finding]:
@@ -112,10 +117,7 @@ def repeated_elements(turn: Turn) -> Iterator[Finding]:
     for written, line in turn.slots.repeats.items():
         says = f"`{written}` has some elements more than once, and only one update of each counts"
         advice = "np.subtract.at adds up what repeated elements get, as index_add_ does"
-        yield Finding(
-            "error", WHAT, _KIND, written, (Name("overwritten", says, rank=1.0),), placed(line),
-            evidence=(says,), correction=Correction(advice, place=placed(line)),
-        )  # fmt: skip
+        yield _of_step("overwritten", says, advice, placed(line), written)
 
 
 def late_read(turn: Turn, step: HandStep) -> Finding | None:
@@ -162,11 +164,9 @@ def _near(a: Array, b: Array) -> bool:
 
 def _late_finding(name: str, late: Sequence[str], place: Place | None) -> Finding:
     says = f"the gradient of {', '.join(late)} reads {name} when it is updated already"
-    return Finding(
-        "warning", WHAT, _KIND, late[0], (Name("stale", says, rank=1.0),), place,
-        evidence=(f"{says}: a change of {name} at its update changes that gradient",),
-        correction=Correction(f"update {name} when all gradients are computed", place=place),
-    )  # fmt: skip
+    evidence = f"{says}: a change of {name} at its update changes that gradient"
+    advice = f"update {name} when all gradients are computed"
+    return _of_step("stale", says, advice, place, late[0], evidence, "warning")
 
 
 _AT = 2
@@ -290,12 +290,12 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
     return [late] if late else doubted(found, step), _note_scale(report.ledger, step)
 
 
-def _place_at_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
+def _place_at_update(found: Finding, step: HandStep, turn: Turn) -> Finding:
     """The finding at the line that takes the gradient off, where no other one is known."""
-    if finding.place != step.place or finding.input not in turn.names:
-        return finding
-    slot = turn.found[turn.names.index(finding.input)]
-    return replace(finding, place=placed(slot.at) or finding.place)
+    if found.place != step.place or found.input not in turn.names:
+        return found
+    slot = turn.found[turn.names.index(found.input)]
+    return replace(found, place=placed(slot.at) or found.place)
 
 
 def _note_scale(ledger: Ledger, step: HandStep) -> Ledger:

@@ -17,9 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.engine.source_text import source_line
 from chainrule.verify.arrays.members import is_object
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand import loops, told
 from chainrule.verify.script.byhand.formulas import formula_name
@@ -33,6 +32,8 @@ from chainrule.verify.script.byhand.given_gradients import (
 from chainrule.verify.script.byhand.script_state import widen
 from chainrule.verify.script.byhand.text import turn_text
 from chainrule.verify.script.byhand.turn import give_numbers_memory, rewriting
+from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import tree_of_file
 
 WHAT = "an optimizer by hand"
@@ -79,7 +80,7 @@ def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
         except Exception:  # whatever a change does
             continue
         if names and all(names):
-            return [_finding(file, frame, edit, names[0])]
+            return [_finding(file, edit, names[0])]
     return []
 
 
@@ -237,19 +238,14 @@ def _other_names(node: ast.expr, names: dict[str, str], gradient: str) -> Iterat
         yield f"{text} ** 2"
 
 
-def _finding(file: str, frame: FrameType, edit: _Edit, name: str) -> Finding:
-    place = Place(file, edit.line, "")
-    line = source_line(file, edit.line)
+def _finding(file: str, edit: _Edit, name: str) -> Finding:
+    place = Place(file, edit.line)
     says = (
         f"with given gradients its steps are those of no optimizer that is known; they are those "
         f"of {_WORDS[name]} with `{edit.after}` for `{edit.before}`"
     )
-    indent = line[: len(line) - len(line.lstrip())]
-    found = Correction(
-        f"`{edit.before}` becomes `{edit.after}`", line, indent + edit.statement, place,
-        rechecked=True,
-    )  # fmt: skip
-    return Finding(
-        "error", WHAT, "training step by hand", "", (Name("wrong_update", says, rank=1.0),), place,
-        evidence=(says,), correction=found,
+    return finding(
+        "error", "wrong_update", says, f"`{edit.before}` becomes `{edit.after}`", place,
+        subject=WHAT, kind="training step by hand", evidence=(says,), rank=1.0,
+        edit=line_as(place, edit.statement), rechecked=True,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.trees import function_at, tree_of_file
 
 _MEANS = {

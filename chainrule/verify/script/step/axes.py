@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
-from chainrule.verify.script.step.links import SAME_AXES, Links, Spot, dim_of, is_product
+from chainrule.verify.script.step.links import SAME_AXES, Links, dim_of, is_product
+from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.tape import GRAD, Entry, Slot
-from chainrule.verify.where import placed
 
 _VIEWS = {"view", "reshape", "_unsafe_view"}
 _RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 _NORMS = {"norm", "vector_norm", "linalg_vector_norm", "linalg_norm", "frobenius_norm"}
 
 
-def _spot(entry: Entry, because: str, advice: str) -> Iterator[Spot]:
-    if (place := placed(entry.at)) is not None:
-        yield Spot("axes_mixed", place, because, advice)
+_spots = partial(spots_at, "axes_mixed")
 
 
 def reshaped_axes(links: Links) -> Iterator[Spot]:
@@ -37,7 +36,7 @@ def reshaped_axes(links: Links) -> Iterator[Spot]:
         ]:  # fmt: skip
             says = f"{entry.name} makes shape {list(new)} of {list(old)}: the sizes change places, "
             says += "and the elements stay in their order, so that rows are cut into pieces"
-            yield from _spot(entry, says, "transpose or permute moves an axis")
+            yield from _spots(entry, says, "transpose or permute moves an axis")
 
 
 def normalized_batch(links: Links) -> Iterator[Spot]:
@@ -54,11 +53,11 @@ def normalized_batch(links: Links) -> Iterator[Spot]:
         if uses and set(uses) == {"keep"} and _is_of_values(links, made):
             says = f"softmax along axis {axis} of {list(links.shape(slot))}, which is kept: the "
             says += "next product sums along another axis, along which the shares are no shares"
-            yield from _spot(entry, says, "softmax along the axis that the next product sums over")
+            yield from _spots(entry, says, "softmax along the axis that the next product sums over")
         if uses and set(uses) == {"batch"} and _is_batch_of(links, made, axis):
             says = f"softmax along axis {axis} of {list(links.shape(slot))}, which the products "
             says += "before and behind it go through one by one; another axis is summed over"
-            yield from _spot(entry, says, "softmax along the axis that the next product sums over")
+            yield from _spots(entry, says, "softmax along the axis that the next product sums over")
 
 
 def _is_of_values(links: Links, product: Entry) -> bool:
@@ -91,7 +90,7 @@ def normalized_across(links: Links) -> Iterator[Spot]:
         if both and all(links.kind_of_axis(e, s, a) != "sum" for e, s, a in uses):
             says = f"normalize along axis {axis} of {list(links.shape(slot))}, and products along "
             says += "another one: they are no cosines, and each row depends on all others"
-            yield from _spot(entry, says, "normalize along the axis that the product sums over")
+            yield from _spots(entry, says, "normalize along the axis that the product sums over")
 
 
 def _are_unit(links: Links, product: Entry) -> bool:
@@ -116,7 +115,7 @@ def picked_example(links: Links) -> Iterator[Spot]:
         if axes and set(axes) == {first}:
             says = f"{entry.name} takes axis {first} of its input for the examples "
             says += f"(batch_first={entry.args[-1]}), and only one of these is used"
-            yield from _spot(uses[0], says, f"batch_first={not entry.args[-1]}, or the other axis")
+            yield from _spots(uses[0], says, f"batch_first={not entry.args[-1]}, or the other axis")
 
 
 def _picked(entry: Entry, rank: int) -> int | None:
@@ -147,7 +146,7 @@ def other_count(links: Links) -> Iterator[Spot]:
                 says = f"logsumexp over the {shape[axis or 0]} elements of axis {axis}, less the "
                 says += f"logarithm of {wrong[0]}, which is the size of another axis"
                 at = shape.index(wrong[0])
-                yield from _spot(entry, says, f"dim={at}, if the mean over axis {at} is meant")
+                yield from _spots(entry, says, f"dim={at}, if the mean over axis {at} is meant")
 
 
 def one_norm(links: Links) -> Iterator[Spot]:
@@ -164,7 +163,7 @@ def one_norm(links: Links) -> Iterator[Spot]:
         if less and len(shape) > 1 and shape[0] > 1:
             says = f"one norm of the derivatives by all {shape[0]} examples is compared with a "
             says += "number; the norm of each example is what should be near it"
-            yield from _spot(entry, says, "the norm of each: dim=1, after flattening the rest")
+            yield from _spots(entry, says, "the norm of each: dim=1, after flattening the rest")
 
 
 def _is_by_parameters(links: Links, grad: Entry) -> bool:

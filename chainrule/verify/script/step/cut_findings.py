@@ -18,12 +18,11 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.links import Spot, spot_finding
 from chainrule.verify.script.step.loss_factors import Factors
 from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
 from chainrule.verify.script.step.rerun import Lost
+from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.training.facts.names import join_names
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import function_at, tree_of_file
 
@@ -166,16 +165,16 @@ _INSTEAD = {
 
 def cut_findings(step: Step) -> list[Finding]:
     """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
-    numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
-    idle = [spot_finding(row) for row in step.idle]
+    spots = [*[_number(*row) for row in dict.fromkeys(step.numbers)], *step.idle]
     for factor in step.factors.settle():
         known = step.parameters_of(factor.turn)
         if not (factor.roots and known) or factor.roots & known:
-            idle.append(spot_finding(factor.spot))
-    return [*[f for seen in step.costs for f in _finding(seen, step)], *numbers, *idle]
+            spots.append(factor.spot)
+    costs = [f for seen in step.costs for f in _finding(seen, step)]
+    return [*costs, *map(spot_finding, spots)]
 
 
-def _number(place: Place, how: str, value: float, factor: float) -> Finding:
+def _number(place: Place, how: str, value: float, factor: float) -> Spot:
     """A term of the loss that was made a number first."""
     word = "float(...)" if how == "__float__" else f"`.{how}()`"
     because = (
@@ -184,8 +183,7 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
     )
     advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
     edit = Edit(*_line_without(place, word.strip("`")), place)
-    code, subject = "partly_detached", "the loss"
-    return finding("warning", code, because, advice, place, subject=subject, edit=edit)
+    return Spot("partly_detached", place, because, advice, edit)
 
 
 def _finding(seen: CutCost, step: Step) -> list[Finding]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.idle_terms import adding_calls
-from chainrule.verify.script.step.links import Links, Spot
+from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES
+from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.tape import GRAD, Entry
-from chainrule.verify.where import placed
 
 _RISING = {"logsigmoid", "log_sigmoid", "softplus", "sigmoid"}
 """Calls that grow with their argument, to a bound on one side."""
@@ -50,12 +50,11 @@ def _driven(links: Links, made: Sequence[Entry]) -> list[Spot]:
     ways = {_way(links, e, signs.get(e.outputs[0], 0)) for e in made}
     shapes = {tape.shapes.get(e.connected[0]) for e in made}
     roots = {frozenset(links.part.live_roots_of(e.connected[0])) for e in made}
-    place = placed(made[0].at)
-    if len(ways) != 1 or 0 in ways or len(shapes) < 2 or len(roots) != 1 or place is None:
+    if len(ways) != 1 or 0 in ways or len(shapes) < 2 or len(roots) != 1:
         return []
     says = f"all {len(made)} kinds of scores in the loss are driven the same way, and nothing else "
     says += "is in it: it is smallest where all scores are without bound, whatever is given"
-    return [Spot("sign", place, says, "score what should not be near with the other sign")]
+    return spots_at("sign", made[0], says, "score what should not be near with the other sign")
 
 
 def _way(links: Links, entry: Entry, sign: int) -> int:
@@ -71,13 +70,10 @@ def _alike(links: Links, made: Sequence[Entry]) -> list[Spot]:
     """Two outputs of the same parameters that are made alike."""
     if not all(_is_likeness(links, e) for e in made):
         return []
-    place = placed(made[0].at)
-    if place is None:
-        return []
     says = "all that is asked for is that two outputs of the same parameters are alike, and both "
     says += "have a graph: the loss is smallest where all outputs are one"
     advice = "detach the target, or add what keeps outputs apart"
-    return [Spot("self_compared", place, says, advice)]
+    return spots_at("self_compared", made[0], says, advice)
 
 
 def _is_likeness(links: Links, entry: Entry) -> bool:

@@ -19,24 +19,15 @@ from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.links import Links, Spot
+from chainrule.verify.script.step.links import Links
+from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.tape import Entry, Slot
-from chainrule.verify.where import placed
 
 _MOST, _DIMENSIONS = 16, 16
 _NEAR = 1e-3
 _ADDS = {
-    "add",
-    "sub",
-    "__add__",
-    "__sub__",
-    "__radd__",
-    "stack",
-    "sum",
-    "view",
-    "squeeze",
-    "reshape",
-}
+    "add", "sub", "__add__", "__sub__", "__radd__", "stack", "sum", "view", "squeeze", "reshape",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +79,11 @@ class Determinants(Listener):
             if slot is None or made is None or said * slope <= 0:
                 continue
             entry = made if said < 0 else _taken_off(links, slot) or made
-            place = placed(entry.at)
-            if place is not None:
-                is_own = "the negative of what" if said < 0 else "what"
-                says = f"this is {is_own} the logarithm of its Jacobian's determinant was measured "
-                says += "to be, and the loss grows with that logarithm, which it should fall with"
-                yield Spot("sign", place, says, "turn the sign of the logarithm of the determinant")
+            is_own = "the negative of what" if said < 0 else "what"
+            says = f"this is {is_own} the logarithm of its Jacobian's determinant was measured to "
+            says += "be, and the loss grows with that logarithm, which it should fall with"
+            advice = "turn the sign of the logarithm of the determinant"
+            yield from spots_at("sign", entry, says, advice)
 
 
 def _signs(call: _Call, loss: Tensor) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.tape import NUMBER, Entry, back
 from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
 from chainrule.verify.where import placed, users_line

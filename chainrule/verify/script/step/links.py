@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from chainrule.verify.finding import Finding
-from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.tape import DRAWS, Entry, Slot
-from chainrule.verify.training.rules.finding import finding
 
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",
              "sub", "__truediv__", "__mul__", "__add__", "__rmul__"}  # fmt: skip
@@ -20,25 +17,10 @@ _SIGNED = {
     "add", "sub", "neg", "mean", "sum", "stack", "cat", "mul", "div", "reshape", "view", "squeeze",
     "__add__", "__sub__", "__radd__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
 }  # fmt: skip
-_SCALES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
+SCALES = {"mul", "__mul__", "__rmul__", "div", "__truediv__"}
 _SUMS = {"add", "sub", "__add__", "__sub__", "__radd__", "__rsub__"}
 _MATMULS = {"matmul", "__matmul__", "mm", "bmm"}
 _TRANSPOSES = {"t", "T", "mT", "transpose", "swapaxes", "permute"}
-
-
-class Spot(NamedTuple):
-    """A mistake that the record of a step shows."""
-
-    code: str
-    place: Place
-    because: str
-    advice: str
-
-
-def spot_finding(spot: Spot) -> Finding:
-    """The finding about one."""
-    code, place, because, advice = spot
-    return finding("warning", code, because, advice, place, subject="the loss")
 
 
 @dataclass(eq=False)
@@ -100,7 +82,7 @@ class Links:
             if not own or entry.name not in _SIGNED:
                 continue
             by = [x for x in entry.args if isinstance(x, float | int)]
-            less = entry.name in _SCALES and any(x < 0 for x in by)
+            less = entry.name in SCALES and any(x < 0 for x in by)
             for i, x in enumerate(_flat(entry.args)):
                 if isinstance(x, Slot):
                     taken = i == (entry.name == "sub" or entry.name == "__sub__")
@@ -111,7 +93,7 @@ class Links:
     def is_noisy(self, entry: Entry) -> bool:
         """Whether a call multiplies a value with noise."""
         drawn = [x for x in entry.args if not isinstance(x, Slot) and self.part.tape.is_noise(x)]
-        return entry.name in _SCALES and bool(drawn or self._drawn & {*entry.inputs})
+        return entry.name in SCALES and bool(drawn or self._drawn & {*entry.inputs})
 
     @cached_property
     def _drawn(self) -> set[int]:

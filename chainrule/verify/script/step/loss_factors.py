@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
 from chainrule.verify.where import placed

@@ -26,17 +26,12 @@ from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.idle_terms import idle_terms
-from chainrule.verify.script.step.links import Spot, spot_finding
 from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
 from chainrule.verify.script.step.rerun import measure_cuts
+from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused import (
-    Unused,
-    unread_values,
-    unused_derivatives,
-    unused_finding,
-)
+from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
 from chainrule.verify.script.step.wasted_terms import Sum, wasted_spots
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
@@ -381,10 +376,7 @@ class OneStep(Part):
             none = "no backward pass from one number was seen in the second step"
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-        unused = [unused_finding(row) for row in self._unused if row.is_certain]
+        unused = [row.spot for row in self._unused if row.is_certain]
         wasted = wasted_spots(self._sums, self._passes, self.history)
-        return [
-            *recorder.findings(self._step),
-            *unused,
-            *map(spot_finding, [*self._unread, *wasted]),
-        ]
+        spots = [*unused, *self._unread, *wasted]
+        return [*recorder.findings(self._step), *map(spot_finding, spots)]

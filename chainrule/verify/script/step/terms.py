@@ -10,14 +10,12 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, cast
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.tape import Entry, Tape
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import statement_at
 from chainrule.verify.where import placed, users_line
@@ -101,19 +99,7 @@ def terms_of_sum(entry: Entry) -> Iterable[int]:
 _PASSES_ON = ELEMENTWISE | SCALING
 
 
-@dataclass(frozen=True)
-class Overwritten:
-    """Losses that were made on a line and not used."""
-
-    place: Place
-    name: str
-    """Of the call that made them."""
-    count: int
-
-
-def overwritten_losses(
-    part: Slice, since: int, is_alive: Callable[[int], bool]
-) -> list[Overwritten]:
+def overwritten_losses(part: Slice, since: int, is_alive: Callable[[int], bool]) -> list[Spot]:
     """Losses that went nowhere, like one that is a term of this loss.
 
     Args:
@@ -130,7 +116,7 @@ def overwritten_losses(
     gone = [e for e in alike if not any(s in read or is_alive(s) for s in e.outputs)]
     counts = Counter([(e.name, e.at) for e in gone])
     rows = [(terms[key], key[0], count) for key, count in counts.items()]
-    return [Overwritten(place, name, count) for place, name, count in rows if place is not None]
+    return [_overwritten(place, name, count) for place, name, count in rows if place is not None]
 
 
 def _terms(part: Slice) -> list[Entry]:
@@ -138,17 +124,15 @@ def _terms(part: Slice) -> list[Entry]:
     return list(part.back({part.loss}, lambda e: e.connected if e.name in _PASSES_ON else ()))
 
 
-def overwritten_finding(row: Overwritten) -> Finding:
-    """The finding."""
-    some = "one loss" if row.count == 1 else f"{row.count} losses"
+def _overwritten(place: Place, name: str, count: int) -> Spot:
+    """So many losses that a call of that name made on a line."""
+    some = "one loss" if count == 1 else f"{count} losses"
     because = (
-        f"{some} that `{row.name}` made on this line in the step were replaced by the next one and "
+        f"{some} that `{name}` made on this line in the step were replaced by the next one and "
         "never read: only the last one trains"
     )
     advice = "add them up: `+=` on this line, from 0 before the loop"
-    edit = as_sum(row.place)
-    subject = "the loss"
-    return finding("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
+    return Spot("overwritten", place, because, advice, as_sum(place))
 
 
 def as_sum(place: Place) -> Edit | None:

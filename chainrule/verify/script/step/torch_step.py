@@ -25,11 +25,12 @@ from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.aliases import shared_spot
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
-from chainrule.verify.script.step.links import Links, Spot, spot_finding
+from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
+from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.tape import GRAD
-from chainrule.verify.script.step.terms import Overwritten, overwritten_finding, overwritten_losses
+from chainrule.verify.script.step.terms import overwritten_losses
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
@@ -130,8 +131,8 @@ class TorchRecorder(Recorder[TorchTape]):
         self._pause: EvaluationPause | None = None
         self._changes = UntrackedChanges()
         self._flats: list[Flat] = []
-        self._overwritten: dict[Overwritten, None] = {}
-        self._scaled: list[Finding] = []
+        self._overwritten: dict[Spot, None] = {}
+        self._scaled: dict[Spot, None] = {}
         self._determinants = Determinants()
         self._spots: dict[Spot, None] = {}
         self._read = 0
@@ -173,7 +174,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._changes.compare(tape, losses)
         alive = tape.alive()
         for part, _ in parts:
-            self._scaled += in_place_factors(part)
+            self._scaled.update(dict.fromkeys(in_place_factors(part)))
             links = Links(part)
             self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
         for part, loss in parts[:1]:
@@ -221,10 +222,10 @@ class TorchRecorder(Recorder[TorchTape]):
         zero = flat_findings([flat for flat in self._flats if flat.gives == "0"], step)
         cuts = cut_findings(step)
         none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
-        lost = [overwritten_finding(row) for row in self._overwritten]
         shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
-        spots = [spot_finding(spot) for spot in (*self._spots, *shared)]
-        return [*self._changes.findings, *self._scaled, *spots, *zero, *cuts, *none, *lost]
+        spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
+        lost = map(spot_finding, self._overwritten)
+        return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]
 
 
 def _is_any(grad: Tensor) -> bool:

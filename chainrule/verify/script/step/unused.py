@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape, forth
-from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.unread import unused_value
 from chainrule.verify.where import placed
 
@@ -34,6 +32,19 @@ class Unused:
     def is_certain(self) -> bool:
         """Whether that is gone by now."""
         return all(ref() is None for ref in self.left)
+
+    @property
+    def spot(self) -> Spot:
+        """It in words."""
+        because = (
+            f"derivatives by these parameters were taken at {self.taken}, and nothing came of what "
+            "was made of them: the loss uses the parameters as they were before"
+        )
+        advice = (
+            "compute this loss with what was made of the derivatives (torch.func.functional_call "
+            "takes parameters); if they are for nothing, do not take them"
+        )
+        return Spot("unused", self.place, because, advice)
 
 
 def unused_derivatives(tape: Tape, parts: Sequence[Slice], consumed: set[int]) -> list[Unused]:
@@ -104,16 +115,3 @@ def unread_values(tape: Tape, parts: Sequence[Slice], consumed: set[int]) -> Ite
         if row is not None and row.again is None:
             says = f"`{row.name}` is computed of parameters on this line, and nothing reads it"
             yield Spot("unused", row.place, says, row.advice)
-
-
-def unused_finding(row: Unused) -> Finding:
-    """The finding."""
-    because = (
-        f"derivatives by these parameters were taken at {row.taken}, and nothing came of what was "
-        "made of them: the loss uses the parameters as they were before"
-    )
-    advice = (
-        "compute this loss with what was made of the derivatives (torch.func.functional_call takes "
-        "parameters); if they are for nothing, do not take them"
-    )
-    return finding("warning", "unused", because, advice, row.place, subject="the loss")

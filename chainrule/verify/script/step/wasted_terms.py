@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.degenerate import degenerate_spots, ends
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.facts.history import HAND, History, Pass
 from chainrule.verify.where import placed
 

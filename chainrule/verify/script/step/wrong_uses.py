@@ -12,23 +12,18 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.script.step.axes import ROWS as AXES
-from chainrule.verify.script.step.links import Links, Spot, is_product
+from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
+from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.terms import SCALING
 from chainrule.verify.where import placed
 
-_SCALES = {"div", "mul", "__truediv__", "__mul__", "__rmul__"}
 _TURNED = {"t", "T", "mT", "transpose", "permute"}
 _PASS_ZEROS = {
     "linear", "matmul", "__matmul__", "mm", "bmm", "mul", "__mul__", "div", "dropout", "view",
     "reshape", "embedding", "__getitem__", *_TURNED,
 }  # fmt: skip
-
-
-def _spot(code: str, entry: Entry, because: str, advice: str) -> Iterator[Spot]:
-    if (place := placed(entry.at)) is not None:
-        yield Spot(code, place, because, advice)
 
 
 def late_masks(links: Links) -> Iterator[Spot]:
@@ -44,7 +39,7 @@ def late_masks(links: Links) -> Iterator[Spot]:
             says = "a triangle of ones masks the shares behind the softmax: they no longer add up "
             says += "to 1, and what is masked has its part in the sum, and gets a gradient"
             advice = "mask the scores: masked_fill(mask == 0, float('-inf')) before the softmax"
-            yield from _spot("mask_late", entry, says, advice)
+            yield from spots_at("mask_late", entry, says, advice)
 
 
 def _behind_dropout(links: Links, entry: Entry) -> list[Entry]:
@@ -68,7 +63,7 @@ def future_seen(links: Links) -> Iterator[Spot]:
         if any(e.name == "softmax" for e in uses) and any(map(_is_past, masks)):
             says = "each position is kept from those before it, and sees itself and those after it"
             advice = "mask what is above the diagonal: torch.triu(..., diagonal=1)"
-            yield from _spot("axes_mixed", entry, says, advice)
+            yield from spots_at("axes_mixed", entry, says, advice)
 
 
 def _is_past(mask: Tensor) -> bool:
@@ -90,7 +85,7 @@ def other_spread(links: Links) -> Iterator[Spot]:
         if noisy and meets:
             says = "noise is multiplied with the exponential of what the loss takes for the "
             says += "logarithm of a variance: that is the variance, and no standard deviation"
-            yield from _spot("wrong_value", noisy[0], says, "exp(0.5 * log_variance)")
+            yield from spots_at("wrong_value", noisy[0], says, "exp(0.5 * log_variance)")
 
 
 def own_likeness(links: Links) -> Iterator[Spot]:
@@ -98,7 +93,7 @@ def own_likeness(links: Links) -> Iterator[Spot]:
     for entry in links.entries:
         if entry.name not in ("cross_entropy", "log_softmax", "softmax") or not entry.connected:
             continue
-        made = links.made_by(entry.connected[0], _SCALES)
+        made = links.made_by(entry.connected[0], SCALES)
         if made is None or made.name not in ("matmul", "mm", "__matmul__"):
             continue
         if not entry.is_live or len(made.connected) != 2:
@@ -112,7 +107,7 @@ def own_likeness(links: Links) -> Iterator[Spot]:
             says = f"each of the {shape[0]} rows is compared with itself as well: the diagonal of "
             says += "the product is the largest, and never the right one"
             advice = "take it out before the softmax: fill_diagonal_(float('-inf')) or masked_fill"
-            yield from _spot("self_compared", entry, says, advice)
+            yield from spots_at("self_compared", entry, says, advice)
 
 
 def repeated_rows(links: Links) -> Iterator[Spot]:
@@ -127,7 +122,7 @@ def repeated_rows(links: Links) -> Iterator[Spot]:
         if added.at == entry.at and isinstance(index, Tensor) and _has_repeats(index):
             says = "the index has some elements more than once, and `x[index] += y` keeps the last "
             says += "of what is added to each: the others, and their gradients, are lost"
-            yield from _spot("overwritten", entry, says, "x.index_add(0, index, y) adds up all")
+            yield from spots_at("overwritten", entry, says, "x.index_add(0, index, y) adds up all")
 
 
 def _has_repeats(index: Tensor) -> bool:
@@ -154,7 +149,7 @@ def falling_entropy(links: Links) -> Iterator[Spot]:
             says += "small: samples soon are all alike, and there is nothing left to explore"
             at = _added_at(links, slot) or made
             advice = "give a bonus for entropy the sign of log_prob times advantage"
-            yield from _spot("sign", at, says, advice)
+            yield from spots_at("sign", at, says, advice)
 
 
 def _is_weighed(entry: Entry) -> bool:
@@ -200,7 +195,7 @@ def sums_of_all(links: Links) -> Iterator[Spot]:
             wide = links.shape(made.inputs[0])
             if shape[0] > 1 and wide[:1] == shape and made.inputs[0] not in links.part.tape.roots:
                 says = f"a sum over all {shape[0]} examples is added to the number of each of them"
-                yield from _spot("axes_mixed", made, says, "sum over the other axes: dim=1")
+                yield from spots_at("axes_mixed", made, says, "sum over the other axes: dim=1")
 
 
 def stuck_at_zero(links: Links) -> Iterator[Spot]:
@@ -223,7 +218,7 @@ def stuck_at_zero(links: Links) -> Iterator[Spot]:
             says = "both factors of this product are 0: each one's gradient is a multiple of the "
             says += "other, so that both stay 0, however long the training"
             advice = "give one of the two other values at first, and leave the other one at 0"
-            yield from _spot("no_gradient", entry, says, advice)
+            yield from spots_at("no_gradient", entry, says, advice)
         computed.update(entry.outputs)
 
 
@@ -248,7 +243,9 @@ def trained_targets(links: Links) -> Iterator[Spot]:
             if same and not heads(links.part, target) & heads(links.part, value):
                 says = "one side is data, and a share of what the same parameters give for other "
                 says += "inputs: it is a target, and has a graph, so that it is trained as well"
-                yield from _spot("target_trained", links.maker[target], says, "detach the target")
+                yield from spots_at(
+                    "target_trained", links.maker[target], says, "detach the target"
+                )
                 break
 
 

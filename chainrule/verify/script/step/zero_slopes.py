@@ -24,7 +24,7 @@ from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.step.cut_findings import Step
 from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
 from chainrule.verify.script.step.idle_terms import adding_calls, idle_spot
-from chainrule.verify.script.step.links import Spot
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.training.facts.names import join_names, parameter_names
@@ -34,10 +34,10 @@ from chainrule.verify.where import is_library, placed
 _SCALES = ("mul_", "div_", "__imul__", "__itruediv__", "true_divide_", "multiply_", "divide_")
 
 
-def in_place_factors(part: Slice) -> list[Finding]:
+def in_place_factors(part: Slice) -> list[Spot]:
     """One for each line whose factor the loss sees and its gradient does not."""
     found = {entry.at: entry for entry in part.entries if _is_scaled(part, entry)}
-    return [_factor_finding(entry) for entry in found.values()]
+    return [_factor(entry) for entry in found.values()]
 
 
 def _is_scaled(part: Slice, entry: Entry) -> bool:
@@ -60,16 +60,15 @@ def _changes(factor: Any) -> bool:
     return isinstance(factor, int | float) and factor not in (0, 1)
 
 
-def _factor_finding(entry: Entry) -> Finding:
-    at = (entry.at,) if entry.at is not None else ()
-    place, edit = placed(entry.at), switch_on(autograd_switch(at))
+def _factor(entry: Entry) -> Spot:
+    edit = switch_on(autograd_switch((entry.at,) if entry.at is not None else ()))
     because = (
         f"`{entry.name}` changed a value that has a graph while autograd was off: the loss is that "
         "of the changed value, its gradient lacks the factor"
     )
     advice = "multiply outside of no_grad(), and not in place: y = y * factor"
-    code, subject = "unseen_change", "the training step"
-    return finding("warning", code, because, advice, place, subject=subject, edit=edit)
+    subject = "the training step"
+    return Spot("unseen_change", placed(entry.at), because, advice, edit, subject)
 
 
 FAR = (0.1, 1.0, 10.0)

@@ -7,7 +7,7 @@ said. Texts are templates: "{count} times {kind} steps" is filled in with attrib
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeAlias, final
 
@@ -85,12 +85,13 @@ def finding(
     level: Level, code: str, because: str, correction: str, place: Place | None, *,
     detail: str = "", subject: str = "training loop", kind: str = TRAINING, input: str = "",
     evidence: Sequence[str] = (), table: tuple[tuple[str, ...], ...] = (), edit: Edit | None = None,
+    rank: float = 50.0, rechecked: bool = False,
 ) -> Finding:  # fmt: skip
     """The finding `code`, with what to do in words and, where that is known, as changed code."""
-    change = Correction(correction, place=place)
+    change = Correction(correction, place=place, rechecked=rechecked)
     if edit is not None:
-        change = Correction(correction, edit.before, edit.after, edit.place)
-    name = Name(code, because, detail)
+        change = replace(change, before=edit.before, after=edit.after, place=edit.place)
+    name = Name(code, because, detail, rank=rank)
     return Finding(
         level, subject, kind, input, (name,), place, evidence=tuple(evidence), correction=change,
         table=table,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from chainrule.engine.source_text import file_text
+from chainrule.engine.source_text import file_text, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.trees import blocks, last_word
 
@@ -179,6 +179,12 @@ class Source:
 
 
 _GONE = b"\0"
+
+
+def line_as(place: Place, text: str) -> Edit:
+    """A line with another text behind its indent."""
+    line = source_line(place.file, place.line)
+    return Edit(line, line[: len(line) - len(line.lstrip())] + text, place)
 
 
 def statement_at(place: Place | None) -> tuple[Source, ast.stmt] | None:
