@@ -20,9 +20,9 @@ class Observer(abc.ABC):
     def start(self) -> None:
         """Put hooks in place."""
 
-    @abc.abstractmethod
     def step_done(self, step: int) -> None:
-        """An optimizer finished step number `step`, counted from 1."""
+        """An optimizer finished step number `step`, counted from 1, if that matters."""
+        return
 
     @abc.abstractmethod
     def stop(self) -> None:
@@ -43,9 +43,6 @@ class ObserverAtEnd(Observer):
 
     def start(self) -> None:
         """There are no hooks."""
-
-    def step_done(self, step: int) -> None:
-        """Steps are not looked at."""
 
     def stop(self) -> None:
         """There are no hooks."""

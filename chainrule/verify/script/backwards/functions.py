@@ -51,9 +51,6 @@ class FunctionsObserver(Observer):
         """By name of a subject: what gets its gradient through it."""
         return {}
 
-    def step_done(self, step: int) -> None:
-        """Calls are captured at whatever step they are made."""
-
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Certify every captured call."""
         if not self.names():

@@ -201,9 +201,6 @@ class Unoptimized(Observer):
         if can_fork():
             TURNS.listen(self._iteration_begins)
 
-    def step_done(self, step: int) -> None:
-        """What is looked at, is looked at before a turn."""
-
     def stop(self) -> None:
         """Look at no more."""
         TURNS.unlisten(self._iteration_begins)

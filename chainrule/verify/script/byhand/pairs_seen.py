@@ -76,9 +76,6 @@ class StatedPairs(Observer):
         if can_fork():
             CALLS.listen(self._called)
 
-    def step_done(self, step: int) -> None:
-        """Calls are seen when they are made."""
-
     def stop(self) -> None:
         """Look at no more."""
         CALLS.unlisten(self._called)

@@ -31,7 +31,7 @@ from chainrule.verify.script.native_clock import function_key
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.native_tape import HOW, NativeTape, NativeTensors
 from chainrule.verify.script.step.numbers import Moved, Trial
-from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
+from chainrule.verify.script.step.one_step import OneStep, Recorder
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.training.text.edits import name_of
 
@@ -193,12 +193,6 @@ class NativeRecorder(Recorder[NativeTape]):
         assert self.tape is not None
         known = {**parameter_names(Module, name_of), **self._called}
         return {id(t): known.get(id(t)) or name_of(t) or "a leaf" for t in self.tape.roots.values()}
-
-    def look(self, losses: Sequence[Any], parts: Parts) -> None:
-        """Nothing else."""
-
-    def look_after(self, parts: Parts, step: Step) -> None:
-        """Nothing either."""
 
     def findings(self, step: Step) -> list[Finding]:
         """Cuts."""

@@ -65,13 +65,13 @@ class Recorder(abc.ABC, Generic[T]):
     def is_on(self) -> bool:
         """Whether it records now, or only pauses."""
 
-    @abc.abstractmethod
     def watch(self) -> None:
-        """See what is needed before the step that is recorded."""
+        """See what is needed before the step that is recorded, if anything is."""
+        return
 
-    @abc.abstractmethod
     def unwatch(self) -> None:
         """See no more."""
+        return
 
     @abc.abstractmethod
     def begin(self, step: OneStep) -> T:
@@ -93,13 +93,13 @@ class Recorder(abc.ABC, Generic[T]):
     def move(self, trial: Trial) -> Moved:
         """What moves numbers on the tape of this process from now on, for a trial."""
 
-    @abc.abstractmethod
     def look(self, losses: Sequence[Any], parts: Parts) -> None:
         """Before a backward pass from losses: look for what only this library's programs do."""
+        return
 
-    @abc.abstractmethod
     def look_after(self, parts: Parts, step: Step) -> None:
         """The same when it is over."""
+        return
 
     @abc.abstractmethod
     def findings(self, step: Step) -> list[Finding]:

@@ -143,12 +143,6 @@ class TorchRecorder(Recorder[TorchTape]):
         """From `begin` to `end`."""
         return self._patches.on
 
-    def watch(self) -> None:
-        """Nothing is needed before that."""
-
-    def unwatch(self) -> None:
-        """Nothing was seen."""
-
     def begin(self, step: OneStep) -> TorchTape:
         """Record from now on, but where nothing is trained."""
         tape = TorchTape()

@@ -20,6 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
 from chainrule.verify.script.step.tape import DRAWS, Entry, Ref, Slot, Tape
+from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.where import frames, here, placed
 
 
@@ -106,11 +107,11 @@ class TorchTape(Tape, Recorder):
         """Is asked before each call whether it is to be recorded."""
         self.marks = Marks()
         """Tensors that went into or came out of connected calls."""
-        self._slots: dict[int, tuple[int, Ref]] = {}
+        self._slots = IdentityTable[int]()
         self._memory: dict[int, int] = {}  # of a slot: where the memory of its tensor begins
-        self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
-        self._fresh: dict[int, Ref] = {}  # constants that were made in this step
-        self._means: dict[int, tuple[Ref, int]] = {}  # constants that are means: of how many
+        self._noise = IdentityTable[bool]()  # normal numbers, drawn as constants
+        self._fresh = IdentityTable[bool]()  # constants that were made in this step
+        self._means = IdentityTable[int]()  # constants that are means: of how many
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._made: set[int] = set()  # slots of results
         self._leaves: set[int] = set()  # slots of leaves that were computed
@@ -122,41 +123,36 @@ class TorchTape(Tape, Recorder):
     def clear(self) -> None:
         """Let go of all tensors."""
         super().clear()
-        self._slots.clear()
         self._aliased.clear()
         self.marks.clear()
-        for rows in (self._noise, self._fresh, self._means):
-            rows.clear()
+        for table in (self._slots, self._noise, self._fresh, self._means):
+            table.clear()
 
     # --- slots
 
     def slot(self, x: Tensor, /) -> int | None:
         """The number of a tensor that depends on a root."""
-        row = self._slots.get(id(x))
-        return row[0] if row is not None and row[1]() is x else None
+        return self._slots.of(x)
 
     def alive(self) -> set[int]:
         """Slots of the tensors that somebody still has."""
-        return {slot for slot, ref in self._slots.values() if ref() is not None}
+        return {slot for _, slot in self._slots.items()}
 
     def refs(self, slots: set[int], /) -> list[Ref]:
         """The tensors in slots that somebody still has."""
-        return [ref for slot, ref in self._slots.values() if slot in slots and ref() is not None]
+        return [weakref.ref(t) for t, slot in self._slots.items() if slot in slots]
 
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""
-        ref = self._noise.get(id(x))
-        return ref is not None and ref() is x
+        return self._noise.of(x) is not None
 
     def is_fresh(self, x: Any, /) -> bool:
         """Whether a constant was made in this step, of nothing that is older."""
-        ref = self._fresh.get(id(x))
-        return ref is not None and ref() is x
+        return self._fresh.of(x) is not None
 
     def mean_of(self, x: Any, /) -> int:
         """Of how many elements a constant is the mean."""
-        row = self._means.get(id(x))
-        return row[1] if row is not None and row[0]() is x else 0
+        return self._means.of(x) or 0
 
     def _new(self, t: Tensor, of: int | None = None) -> int:
         """A slot for a tensor, which is a view of that in the slot `of`."""
@@ -165,7 +161,7 @@ class TorchTape(Tape, Recorder):
         self._memory[slot] = _memory(t) if of is None else self._memory[of]
         if of is not None:
             self.group[slot] = self.group[of]
-        self._slots[id(t)] = slot, weakref.ref(t)
+        self._slots.put(t, slot)
         return slot
 
     def _views(self, made: Sequence[Tensor], inputs: Iterable[int]) -> list[int | None]:
@@ -191,11 +187,12 @@ class TorchTape(Tape, Recorder):
         """What a call has made that depends on no leaf."""
         given = tensors_in((call.args, call.kwargs))
         if all(map(self.is_fresh, given)):
-            self._fresh.update({id(t): weakref.ref(t) for t in call.made})
+            for t in call.made:
+                self._fresh.put(t, True)
         if call.kind.name == "mean" and given and call.made[0].numel() == 1:
             x = given[0]
             if x.numel() > 1 and x.is_floating_point() and bool((x != x.round()).any()):
-                self._means[id(call.made[0])] = weakref.ref(call.made[0]), x.numel()
+                self._means.put(call.made[0], x.numel())
 
     def observe(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make a call that PyTorch does not hand on, and record it by that name."""
@@ -323,7 +320,8 @@ class TorchTape(Tape, Recorder):
         of_call = entry.name != "__setitem__"
         made = call.made if of_call else given[:1]
         if not inputs:
-            self._noise.update({id(t): weakref.ref(t) for t in made})
+            for t in made:
+                self._noise.put(t, True)
             self._note_constants(call)
             return
         if not made:

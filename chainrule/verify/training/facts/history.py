@@ -177,7 +177,7 @@ class History:
             events.StepEnds: self._stepped,
         }
 
-    def of(self, e: events.AtOptimizer | events.Unscaled | events.ScalerStepped) -> Trainer:
+    def of(self, e: events.AtOptimizer) -> Trainer:
         """The row of an optimizer."""
         key = id(e.optimizer)
         if key not in self.trainers:

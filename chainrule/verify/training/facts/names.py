@@ -39,6 +39,10 @@ class IdentityTable(Generic[_T]):
         row = self._rows.get(id(value))
         return row[1] if row is not None and row[0]() is value else None
 
+    def items(self) -> list[tuple[Any, _T]]:
+        """The values that live, and what is known of them."""
+        return [(x, row) for ref, row in self._rows.values() if (x := ref()) is not None]
+
     def clear(self) -> None:
         """Forget all."""
         self._rows.clear()

@@ -208,9 +208,6 @@ class Part(Observer):
         """Listen from now on."""
         self._bus.add(self)
 
-    def step_done(self, step: int) -> None:
-        """Nothing: steps are events."""
-
     def stop(self) -> None:
         """Listen no longer."""
         self._bus.drop(self)

@@ -360,24 +360,17 @@ class ScalerOff:
 
 
 @dataclass(frozen=True, eq=False)
-class Unscaled:
+class Unscaled(AtOptimizer):
     """A scaler has divided the gradients of an optimizer by its number."""
-
-    engine: Engine
-    scaler: Any
-    optimizer: Any
 
 
 @dataclass(frozen=True, eq=False)
-class ScalerStepped:
+class ScalerStepped(AtOptimizer):
     """A scaler was asked for a step; `skipped` because gradients were not finite."""
 
-    engine: Engine
     scaler: Any
-    optimizer: Any
     skipped: bool
     scale: float
-    place: Place | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,7 +87,7 @@ class ScalerTap(Tap):
 
     def _on_unscale(self, _: None, scaler: Any, optimizer: Any) -> None:
         if _is_enabled(scaler):
-            self._main.tell(events.Unscaled(self._library.engine, scaler, optimizer))
+            self._main.tell(events.Unscaled(self._library.engine, optimizer, place()))
 
     def _on_step(self, took: Any, scaler: Any, optimizer: Any, *_: Any, **__: Any) -> None:
         if not _is_enabled(scaler):
@@ -99,7 +99,7 @@ class ScalerTap(Tap):
             found = states[id(optimizer)]["found_inf_per_device"].values()
             skipped = any(float(v) for v in found)
         scale, engine = scaler.get_scale(), self._library.engine
-        self._main.tell(events.ScalerStepped(engine, scaler, optimizer, skipped, scale, place()))
+        self._main.tell(events.ScalerStepped(engine, optimizer, place(), scaler, skipped, scale))
 
     def _clipping(
         self, run: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any

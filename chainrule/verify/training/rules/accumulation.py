@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, final
 
-from chainrule.engine.source_text import source_line
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.accumulated import Accumulated, Groups, Micro, near
@@ -18,8 +17,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
-from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.training.text.source import Edit, Source
 
 _CUTS = ("detach", "detach_", "data")
 _MATTERS = 0.1
@@ -163,7 +161,7 @@ class Accumulation(Part):
             if row.is_accumulation and not row.is_unread:
                 yield Accumulated(row)
 
-    def _row(self, e: events.AtOptimizer | events.Unscaled | events.ScalerStepped) -> Groups:
+    def _row(self, e: events.AtOptimizer) -> Groups:
         key = id(e.optimizer)
         if key not in self._rows:
             self._rows[key] = Groups(self.history.of(e))
@@ -255,15 +253,14 @@ class Accumulation(Part):
 
 def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
     """The `if i % n == 0:` around a line, and the same for `i + 1`; the line itself without one."""
-    for n in ast.walk(tree_of_file(at.file)) if at is not None else ():
-        match n:
-            case ast.If(test=ast.Compare(left=ast.BinOp(left=count, op=ast.Mod()), ops=[ast.Eq()])):
-                inside = n.lineno <= at.line <= (n.end_lineno or n.lineno) if at else False
+    source = Source.at(at)
+    if source is None or at is None:
+        return at, None
+    for n in reversed(source.around(ast.If)):
+        match n.test:
+            case ast.Compare(left=ast.BinOp(left=count, op=ast.Mod()), ops=[ast.Eq()]):
+                edit = source.with_pieces([(count, f"({source.text(count)} + 1)")])
+                return Place(at.file, count.lineno, at.function), edit
             case _:
                 continue
-        if inside and at is not None and count.lineno == count.end_lineno:
-            place = Place(at.file, count.lineno, at.function)
-            text = source_line(at.file, count.lineno)
-            first, last = count.col_offset, count.end_col_offset or 0
-            return place, Edit(text, f"{text[:first]}({text[first:last]} + 1){text[last:]}", place)
     return at, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeAlias, final
 
@@ -74,6 +75,10 @@ class Row:
             input=filled(self.input), evidence=self.evidence(case), table=self.table(case),
             edit=self.edit(case),
         )  # fmt: skip
+
+
+of_parameters = partial(Row, subject="{names}", kind="parameters")
+"""A row about parameters that are named."""
 
 
 def is_seldom(case: Case) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, final
 
-from chainrule.engine.source_text import file_lines, source_line
+from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Pass, Trainer, Use
 from chainrule.verify.training.record import events
@@ -16,6 +16,7 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
+from chainrule.verify.training.text.source import Edit, Source
 from chainrule.verify.trees import tree_of_file
 
 
@@ -286,7 +287,7 @@ class Recounted(Part):
         self._open.clear()
 
 
-def _of_last_term(place: Place) -> edits.Edit | None:
+def _of_last_term(place: Place) -> Edit | None:
     """`total.backward(retain_graph=True)` as that of the loss that was added last."""
     tree = tree_of_file(place.file)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
@@ -296,10 +297,9 @@ def _of_last_term(place: Place) -> edits.Edit | None:
                 added = _added(tree, total, place.line)
             case _:
                 continue
-        text = source_line(place.file, place.line)
-        if added and call.end_lineno == call.lineno:
-            new = text[: call.col_offset] + f"{added}.backward()" + text[call.end_col_offset :]
-            return edits.Edit(text, new, place)
+        source = Source.at(place)
+        if added and source is not None:
+            return source.with_pieces([(call, f"{added}.backward()")])
     return None
 
 

@@ -167,7 +167,7 @@ class Scales(Part):
 
     @on(events.Unscaled)
     def _unscale(self, e: events.Unscaled) -> None:
-        self._unscaled |= {id(p) for p in e.engine.params(e.optimizer)}
+        self._unscaled |= e.ids
 
     @on(events.ScalerStepped)
     def _scaler_step(self, e: events.ScalerStepped) -> None:
@@ -176,7 +176,7 @@ class Scales(Part):
         row.skipped += e.skipped
         row.in_row = row.in_row + 1 if e.skipped else 0
         row.scale, row.place, row.optimizer, row.waits = e.scale, e.place, e.optimizer, False
-        self._unscaled -= {id(p) for p in e.engine.params(e.optimizer)}
+        self._unscaled -= e.ids
         self._stepped.add(id(e.optimizer))  # a skipped step is no reason to complain of an order
 
     @on(events.Clipped)

@@ -28,7 +28,7 @@ from chainrule.verify.training.facts.values import are_fresh
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_engine import graph_of
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of_file
 
@@ -292,7 +292,7 @@ def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> b
 
 
 ROWS = (
-    Row(
+    of_parameters(
         "not_optimized",
         _between,
         lambda c: (
@@ -301,19 +301,15 @@ ROWS = (
             "optimizer has them, and their values are those that they were made with"
         ),
         "give the optimizer both; if {called} is meant to stay, {called}.requires_grad_(False)",
-        subject="{names}",
-        kind="parameters",
         edit=lambda c: c.edit,
     ),
-    Row(
+    of_parameters(
         "not_optimized",
         _alone,
         "{names} got gradients in steps of {steps.kind}, of which nothing comes: no optimizer has "
         "them, nothing reads them, and their values are those that they were made with",
         "give the optimizer {names}, too; if it is meant to stay, requires_grad_(False)",
         place=lambda c: c.steps.place,
-        subject="{names}",
-        kind="parameters",
         edit=lambda c: edits.give_tensors(c.steps.place, c.named),
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import origins
 from chainrule.verify.training.text.unread import Unread, Unused, holders, unread_part, unused_value
 
@@ -128,37 +128,31 @@ _WORDS = (
 
 
 ROWS = (
-    Row(
+    of_parameters(
         "no_gradient",
         _frozen_at_zero,
         "{count} matrices are 0 and frozen (requires_grad is False): what they are multiplied with "
         "stays 0, however long the training",
         "freeze the old parameters before new ones are put in, or requires_grad_(True) for these",
-        subject="{names}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "no_gradient",
         _useless,
         "{part.because}",
         "{part.advice}",
         lambda c: "note" if isinstance(c.part, Unread) and c.part.is_head else "warning",
         place=lambda c: c.part.place,
-        subject="{names}",
-        kind="parameters",
         edit=lambda c: c.part.edit if isinstance(c.part, Unread) else None,
     ),
-    Row(
+    of_parameters(
         "detached",
         lambda part: (c for c in _bare(part) if c.cut is not None),
         f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
         "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
         "error",
         place=lambda c: c.cut,
-        subject="{names}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "no_gradient",
         lambda part: (c for c in _bare(part) if c.cut is None),
         _WORDS,
@@ -166,7 +160,5 @@ ROWS = (
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",
         place=lambda c: c.steps.place,
-        subject="{names}",
-        kind="parameters",
     ),
 )

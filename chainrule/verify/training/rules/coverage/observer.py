@@ -22,7 +22,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import forgotten, no_gradient, switches, unoptimized
 from chainrule.verify.training.rules.coverage.forgotten import Unheld
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of
 from chainrule.verify.where import Line, here, is_library
@@ -68,14 +68,13 @@ class Remade:
 
 
 ROWS = (
-    Row(
+    of_parameters(
         "not_optimized",
         lambda f: f.facts.remade.made(f.facts.names),
         "this line makes a new parameter in each call (of shape {shape}); each gets a gradient "
         "once and is gone: none is ever updated",
         "make it once, in __init__, as self.name = nn.Parameter(...), and use self.name here",
         subject="{place.function}",
-        kind="parameters",
     ),
 )
 

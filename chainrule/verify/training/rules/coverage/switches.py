@@ -15,12 +15,11 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record.op_names import MODAL
-from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.rules.finding import Row, of_parameters
+from chainrule.verify.training.text.source import Edit, Source
 from chainrule.verify.trees import tree_of_file, users_trees
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ _NEAR = 0.9
 """Share of letters in common from which on a name is meant to be another one."""
 _METHODS = ("requires_grad_",)
 """Methods that may be taken for switches."""
-_SPAN = 60
-"""Lines that a correction may go over."""
 
 
 @dataclass(eq=False)
@@ -234,19 +231,9 @@ def _right(node: ast.Assign, row: _Set) -> ast.stmt:
 
 def _edit(file: str, nodes: Sequence[ast.Assign], row: _Set) -> Edit | None:
     """All these statements in one correction, if they are near each other."""
-    if not nodes:
-        return None
-    nodes = sorted(nodes, key=lambda n: (n.lineno, n.col_offset))
-    start, end = nodes[0].lineno, max([n.end_lineno or n.lineno for n in nodes])
-    if end - start >= _SPAN or any(n.lineno != n.end_lineno for n in nodes):
-        return None
-    before = [source_line(file, i) for i in range(start, end + 1)]
-    after = [line.encode() for line in before]
-    for n in reversed(nodes):
-        line, new = after[n.lineno - start], ast.unparse(_right(n, row))
-        after[n.lineno - start] = line[: n.col_offset] + new.encode() + line[n.end_col_offset :]
-    text = "\n".join([line.decode() for line in after])
-    return Edit("\n".join(before), text, Place(file, start))
+    source = Source.at(Place(file, nodes[0].lineno)) if nodes else None
+    pieces = [(n, ast.unparse(_right(n, row))) for n in nodes]
+    return None if source is None else source.with_pieces(pieces)
 
 
 class _Group(NamedTuple):
@@ -292,7 +279,7 @@ def _thaws(file: str) -> bool:
 
 def _of(switch: str, code: str) -> Row:
     """The row of a switch under a wrong name."""
-    return Row(
+    return of_parameters(
         code,
         lambda f: _misspelt(f, switch),
         lambda c: (
@@ -302,13 +289,12 @@ def _of(switch: str, code: str) -> Row:
         ),
         "{right}",
         subject=lambda c: join_names(c.owners),
-        kind="parameters",
         edit=lambda c: c.edit,
     )
 
 
 ROWS = (
-    Row(
+    of_parameters(
         "no_gradient",
         _misset,
         lambda c: (
@@ -317,29 +303,25 @@ ROWS = (
         ),
         "{owners[0]}.requires_grad_(True)",
         subject=lambda c: join_names(c.kept.values()),
-        kind="parameters",
         edit=lambda c: c.edit,
     ),
-    Row(
+    of_parameters(
         "no_gradient",
         _unfrozen,
         "{name}.requires_grad = False sets an attribute of the module, which nothing reads: "
         "{trained} of its parameters are in the optimizer, and are trained",
         "{name}.requires_grad_(False)",
         subject="{name}",
-        kind="parameters",
         edit=lambda c: c.edit,
     ),
     _of("requires_grad", "no_gradient"),
     _of("training", "eval_mode"),
-    Row(
+    of_parameters(
         "no_gradient",
         _frozen_groups,
         "{steps.kind} has a group of its own for {names}, which are frozen (requires_grad is "
         "False); {others} parameters that are frozen as well are in no optimizer",
         "freeze what is not to be trained only; if it is thawed later, nothing is to be done",
         place=lambda c: c.steps.place,
-        subject="{names}",
-        kind="parameters",
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
-from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text.edits import Edit, give_all
 from chainrule.verify.where import placed
 
@@ -208,7 +208,7 @@ def _rank(seen: Seen, p: Any) -> int:
 
 
 ROWS = (
-    Row(
+    of_parameters(
         "not_optimized",
         _strangers,
         "{count} modules run within {owner} and get gradients, but {owner} does not have them "
@@ -216,9 +216,8 @@ ROWS = (
         "keep modules in nn.ModuleList or nn.ModuleDict, not in a list or dict",
         detail="the first of them is a {first}",
         subject="{kinds}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "not_optimized",
         _plain,
         "{name}, shape {shape}, is an attribute of {owner.__name__} that gets gradients, but no "
@@ -226,9 +225,8 @@ ROWS = (
         "self.{own} = nn.Parameter(...)",
         place=lambda c: _made_at(c.owner, c.own),
         subject="{name}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "not_optimized",
         lambda part: (c for c in _replaced(part) if not c.is_copied),
         "{steps.kind} holds {counts[0]} parameters that no model that ran has (and that get no "
@@ -239,10 +237,8 @@ ROWS = (
         lambda c: "error" if c.fits else "warning",
         place=lambda c: c.steps.place,
         detail="never updated: {names}",
-        subject="{names}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "detached",
         lambda part: (c for c in _replaced(part) if c.is_copied),
         "{counts[1]} parameters of copies get gradients and were changed through `.data`, which "
@@ -252,10 +248,8 @@ ROWS = (
         "order)",
         "error",
         place=lambda c: c.written_at,
-        subject="{names}",
-        kind="parameters",
     ),
-    Row(
+    of_parameters(
         "not_optimized",
         _beside,
         lambda c: (
@@ -266,8 +260,6 @@ ROWS = (
         "which saves its gradients",
         lambda c: "warning" if c.is_odd else "note",
         detail=lambda c: "" if c.is_odd else "it may be on purpose",
-        subject="{names}",
-        kind="parameters",
         edit=lambda c: c.edit,
     ),
 )
