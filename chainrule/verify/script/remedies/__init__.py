@@ -9,71 +9,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.script.remedies.cuts import rejoin, write_in_torch
-from chainrule.verify.script.remedies.losses import along, expected, keep_in_domain, one_mean
-from chainrule.verify.script.remedies.memory import copy_kept, copy_shared, read_only, return_change
-from chainrule.verify.script.remedies.order import (
-    change_after_backward,
-    clip_after_backward,
-    detach_carried,
-    drop_reset,
-    in_its_unit,
-    reset_after_step,
-    reset_after_use,
-    schedule_after_step,
-    unscale_before_clip,
-)
-from chainrule.verify.script.remedies.parts import (
-    add_group,
-    bound_gradients,
-    build_after_parts,
-    give_all,
-    give_other_model,
-    register_parts,
-)
-from chainrule.verify.script.remedies.rewrites import (
-    DRAWN,
-    FINER,
-    LEAKY,
-    SAME_NUMBERS,
-    SCALED,
-    STEEP,
-    STRAIGHT,
-    SWITCHED_ON,
-    USUAL_SCALE,
-    WIDER,
-    ZEROED,
-)
+from chainrule.verify.script.remedies import cuts, losses, memory, order, parts
+from chainrule.verify.script.remedies import rewrites as to
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import Source
 
 _Remedy = Callable[[Source, Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
-    "detached": (rejoin, write_in_torch),
-    "first_bad": (keep_in_domain, bound_gradients),
-    "vanishing": (*DRAWN, SCALED, STEEP),
-    "exploding": (*DRAWN, SCALED),
-    "dead": (ZEROED, LEAKY),
-    "underflow": (SWITCHED_ON, WIDER, FINER),
-    "scaler_skips": (USUAL_SCALE, keep_in_domain, WIDER, FINER),
-    "lost_updates": (FINER,),
-    "clip_scaled": (unscale_before_clip,),
-    "clip_idle": (clip_after_backward,),
-    "scheduled_first": (schedule_after_step,),
-    "unseen_change": (copy_kept, change_after_backward, copy_shared),
-    "recomputed": (SAME_NUMBERS,),
-    "not_optimized": (register_parts, build_after_parts, add_group, give_all, give_other_model),
-    "accumulation": (one_mean,),
-    "no_gradient": (STRAIGHT, give_other_model),
-    "not_reset": (reset_after_use,),
-    "reset_misplaced": (drop_reset, reset_after_step),
-    "graph_kept": (detach_carried,),
-    "writes": (read_only, return_change),
-    "partly_detached": (rejoin, write_in_torch),
-    "wrong_domain": (expected,),
-    "schedule_unit": (in_its_unit,),
-    "wrong_axis": (along,),
+    "detached": (cuts.rejoin, cuts.write_in_torch),
+    "first_bad": (losses.keep_in_domain, parts.bound_gradients),
+    "vanishing": (*to.DRAWN, to.SCALED, to.STEEP),
+    "exploding": (*to.DRAWN, to.SCALED),
+    "dead": (to.ZEROED, to.LEAKY),
+    "underflow": (to.SWITCHED_ON, to.WIDER, to.FINER),
+    "scaler_skips": (to.USUAL_SCALE, losses.keep_in_domain, to.WIDER, to.FINER),
+    "lost_updates": (to.FINER,),
+    "clip_scaled": (order.unscale_before_clip,),
+    "clip_idle": (order.clip_after_backward,),
+    "scheduled_first": (order.schedule_after_step,),
+    "unseen_change": (memory.copy_kept, order.change_after_backward, memory.copy_shared),
+    "recomputed": (to.SAME_NUMBERS,),
+    "not_optimized": (
+        parts.register_parts,
+        parts.build_after_parts,
+        parts.add_group,
+        parts.give_all,
+        parts.give_other_model,
+    ),
+    "accumulation": (losses.one_mean,),
+    "no_gradient": (to.STRAIGHT, parts.give_other_model),
+    "not_reset": (order.reset_after_use,),
+    "reset_misplaced": (order.drop_reset, order.reset_after_step),
+    "graph_kept": (order.detach_carried,),
+    "writes": (memory.read_only, memory.return_change),
+    "partly_detached": (cuts.rejoin, cuts.write_in_torch),
+    "wrong_domain": (losses.expected,),
+    "schedule_unit": (order.in_its_unit,),
+    "wrong_axis": (losses.along,),
 }
 """By code of a finding."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chainrule.engine.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Level, Name
@@ -143,23 +144,49 @@ RIGHT = 0.02
 """Error at which the opened gradient agrees with differences, in the script's own precision."""
 
 
-_WORDS = {
-    "detach": "`.detach()` cuts the graph",
-    "data": "`.data` is not connected to the graph",
-    "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
-    "grad": "`torch.autograd.grad` gives a derivative without a graph here",
-    "number": "the value leaves the graph as numbers here, which come back as constants",
-    "no_grad": "autograd is off here",
-    "draw": "this sample is drawn without a graph",
-}
-_INSTEAD = {
-    "detach": "leave `.detach()` out on this line",
-    "data": "use the tensor itself instead of its `.data`",
-    "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
-    "grad": "take the derivative with create_graph=True",
-    "number": "keep tensors, and compute with them what is computed with these numbers",
-    "no_grad": "compute it outside of no_grad()",
-    "draw": "draw it with rsample(), or as mean + std * randn_like(std): they keep the graph",
+class _Kind(NamedTuple):
+    """A kind of cuts."""
+
+    words: str
+    instead: str
+    """What to do."""
+    piece: str = ""
+    """What makes the cut, if leaving it out, or another one in its place, is the correction."""
+    other: str = ""
+    edit: Callable[[Place], Edit | None] = lambda _: None
+    """The correction as changed code, where it is more than a piece of the line."""
+
+
+_KINDS = {
+    "detach": _Kind(
+        "`.detach()` cuts the graph", "leave `.detach()` out on this line", ".detach()"
+    ),
+    "data": _Kind(
+        "`.data` is not connected to the graph",
+        "use the tensor itself instead of its `.data`",
+        ".data",
+    ),
+    "tensor": _Kind(
+        "`torch.tensor(...)` copies the value and leaves its graph behind",
+        "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
+    ),
+    "grad": _Kind(
+        "`torch.autograd.grad` gives a derivative without a graph here",
+        "take the derivative with create_graph=True",
+        edit=DERIVED_AGAIN.at,
+    ),
+    "number": _Kind(
+        "the value leaves the graph as numbers here, which come back as constants",
+        "keep tensors, and compute with them what is computed with these numbers",
+    ),
+    "no_grad": _Kind("autograd is off here", "compute it outside of no_grad()", edit=switch_on),
+    "draw": _Kind(
+        "this sample is drawn without a graph",
+        "draw it with rsample(), or as mean + std * randn_like(std): they keep the graph",
+        ".sample(",
+        ".rsample(",
+        SCALED_NOISE.at,
+    ),
 }
 
 
@@ -182,7 +209,7 @@ def _number(place: Place, how: str, value: float, factor: float) -> Spot:
         "a constant, which trains nothing"
     )
     advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
-    edit = Edit(*_line_without(place, word.strip("`")), place)
+    edit = _line_without(place, word.strip("`"))
     return Spot("partly_detached", place, because, advice, edit)
 
 
@@ -262,7 +289,7 @@ def _is_hooked(place: Place | None) -> bool:
 
 
 def _because(seen: CutCost, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
-    said = _WORDS.get(seen.kind, "the graph is cut")
+    said = _KINDS[seen.kind].words
     if orphans:
         where = " in the optimizer" if optimized else ""
         some = f"a parameter{where} acts on the loss and gets"
@@ -298,32 +325,26 @@ def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
     return [*rows, means[seen.where]]
 
 
-_EDITS: dict[str, Callable[[Place], Edit | None]] = {
-    "no_grad": switch_on, "grad": DERIVED_AGAIN.at, "draw": SCALED_NOISE.at
-}  # fmt: skip
-
-
 def _correction(seen: CutCost, known: bool) -> Correction:
     """The line without the cut; the step was run so, and its gradient compared. That tells nothing
     where it is not `known` which of several losses the parameters belong to."""
-    piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
-    before, after = _line_without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
-    place = seen.place
-    known_edit = _EDITS.get(seen.kind, lambda _: None)(seen.place)
-    if known_edit is not None:
-        before, after, place = known_edit.before, known_edit.after, known_edit.place
-    right = bool(after) and known and seen.error < RIGHT
+    kind = _KINDS[seen.kind]
+    edit = kind.edit(seen.place) or _line_without(seen.place, kind.piece, kind.other)
+    right = bool(edit.after) and known and seen.error < RIGHT
     error = seen.error if right else None
-    return Correction(_advice(seen), before, after, place, rechecked=right, error=error)
+    return Correction(
+        _advice(seen), edit.before, edit.after, edit.place, rechecked=right, error=error
+    )
 
 
-def _line_without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
-    """The line, and the line with another piece if it has that piece once."""
+def _line_without(place: Place, piece: str, other: str = "") -> Edit:
+    """The line with another piece, if it has that piece once."""
     line = source_line(place.file, place.line)
-    return line, line.replace(piece, instead) if piece and line.count(piece) == 1 else ""
+    after = line.replace(piece, other) if piece and line.count(piece) == 1 else ""
+    return Edit(line, after, place)
 
 
 def _advice(seen: CutCost) -> str:
     if seen.where == "reversed":
         return "the other way round: soft + (hard - soft).detach()"
-    return f"{_INSTEAD.get(seen.kind, 'keep the graph')}; if it is meant, nothing is to be done"
+    return f"{_KINDS[seen.kind].instead}; if it is meant, nothing is to be done"

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.script.step.tape import Entry, Tape
+from chainrule.verify.script.step.tape import Entry, Tape, things_in
 from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
 from chainrule.verify.where import placed
 
@@ -188,26 +188,12 @@ def meets_data(part: Slice, slot: int) -> bool:
 def _has_data(entry: Entry) -> bool:
     numbers = [x for x in entry.args if isinstance(x, float) and x not in (0.0, 1.0)]
     inner = len(entry.inputs) > len(entry.connected)
-    return inner or bool(numbers) or any(_is_data(t) for t in _constants(entry))
+    return inner or bool(numbers) or any(t.is_floating_point() for t in _constants(entry))
 
 
 def _constants(entry: Entry) -> list[Any]:
-    return list(_tensors((entry.args, entry.kwargs)))
-
-
-def _tensors(x: Any) -> Iterator[Any]:
-    """Tensors in nested arguments."""
-    if isinstance(x, dict):
-        x = list(cast("dict[Any, Any]", x).values())
-    if isinstance(x, tuple | list):
-        for part in cast("list[Any]", x):
-            yield from _tensors(part)
-    elif hasattr(x, "is_floating_point"):
-        yield x
-
-
-def _is_data(x: Any) -> bool:
-    return bool(x.is_floating_point())
+    """Tensors among the arguments of a call, which depend on nothing."""
+    return [x for x in things_in((entry.args, entry.kwargs)) if hasattr(x, "is_floating_point")]
 
 
 def _fitted(part: Slice, entry: Entry) -> frozenset[int]:

@@ -30,6 +30,7 @@ from chainrule.verify.script.step.tape import (
     Tensors,
     Values,
     forth,
+    with_things,
 )
 from chainrule.verify.where import Frames, frames, is_library
 
@@ -181,17 +182,12 @@ class Moved:
 
     def _fill(self, x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
         """Arguments with slots in place of some constants, by their numbers in `constants`."""
-        if isinstance(x, tuple | list):
-            items = cast("Sequence[Any]", x)
-            parts = [self._fill(part, slots, numbers) for part in items]
-            return parts if isinstance(x, list) else tuple(parts)
-        if isinstance(x, dict):
-            rows = cast("dict[Any, Any]", x).items()
-            return {k: self._fill(v, slots, numbers) for k, v in rows}
-        if any(True for _ in self.tensors.floats(x)):
-            slot = slots.get(next(numbers))
+
+        def filled(x: Any) -> Any:
+            slot = slots.get(next(numbers)) if self.tensors.is_float(x) else None
             return x if slot is None else Slot(slot)
-        return x
+
+        return with_things(x, filled)
 
 
 def _share(left: Sequence[Exited]) -> float:

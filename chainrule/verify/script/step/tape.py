@@ -92,6 +92,27 @@ class Entry:
         return bool(self.connected) and self.is_float and not self.is_live
 
 
+def things_in(x: Any) -> Iterator[Any]:
+    """What nested tuples, lists and dicts hold."""
+    if isinstance(x, dict):
+        x = list(cast("dict[Any, Any]", x).values())
+    if isinstance(x, tuple | list):
+        for part in cast("Sequence[Any]", x):
+            yield from things_in(part)
+    else:
+        yield x
+
+
+def with_things(x: Any, change: Callable[[Any], Any]) -> Any:
+    """Nested tuples, lists and dicts, all that they hold changed."""
+    if isinstance(x, tuple | list):
+        items = [with_things(part, change) for part in cast("Sequence[Any]", x)]
+        return items if isinstance(x, list) else tuple(items)
+    if isinstance(x, dict):
+        return {k: with_things(v, change) for k, v in cast("dict[Any, Any]", x).items()}
+    return change(x)
+
+
 Way = Callable[[Entry], Iterable[int]]
 """Which of a call's inputs it is gone on with."""
 
@@ -299,20 +320,14 @@ class Tensors(abc.ABC):
         slope the way they were moved; and the rounding of its dtype."""
 
     @final
-    def floats(self, x: Any) -> Iterator[Any]:
-        """Floats and float tensors among arguments."""
-        if isinstance(x, tuple | list):
-            for part in cast("Sequence[Any]", x):
-                yield from self.floats(part)
-        elif isinstance(x, dict):
-            yield from self.floats(list(cast("dict[Any, Any]", x).values()))
-        elif isinstance(x, float) or self.has(x):
-            yield x
+    def is_float(self, x: Any) -> bool:
+        """Whether it is a float or a tensor of floats."""
+        return isinstance(x, float) or self.has(x)
 
     @final
     def constants(self, entry: Entry) -> list[Any]:
-        """Those among an entry's arguments that depend on nothing."""
-        return list(self.floats((entry.args, entry.kwargs)))
+        """Floats among an entry's arguments, which depend on nothing."""
+        return list(filter(self.is_float, things_in((entry.args, entry.kwargs))))
 
     @final
     def copy(self, x: Any) -> Values:

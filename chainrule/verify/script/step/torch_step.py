@@ -22,6 +22,7 @@ from chainrule.verify.pytorch.door import Onlooker, look, look_away, unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
+from chainrule.verify.script.step import zero_slopes
 from chainrule.verify.script.step.aliases import shared_spot
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
@@ -35,15 +36,6 @@ from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges
 from chainrule.verify.script.step.wrong_uses import ROWS
-from chainrule.verify.script.step.zero_slopes import (
-    Flat,
-    calls_with_zero_slope,
-    calls_without_derivative,
-    flat_findings,
-    has_steps,
-    in_place_factors,
-    terms_with_zero_slope,
-)
 from chainrule.verify.training.facts.names import parameter_names
 
 MOST = 500
@@ -130,7 +122,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._patches = Patches()
         self._pause: EvaluationPause | None = None
         self._changes = UntrackedChanges()
-        self._flats: list[Flat] = []
+        self._flats: list[zero_slopes.Flat] = []
         self._overwritten: dict[Spot, None] = {}
         self._scaled: dict[Spot, None] = {}
         self._determinants = Determinants()
@@ -168,7 +160,7 @@ class TorchRecorder(Recorder[TorchTape]):
         self._changes.compare(tape, losses)
         alive = tape.alive()
         for part, _ in parts:
-            self._scaled.update(dict.fromkeys(in_place_factors(part)))
+            self._scaled.update(dict.fromkeys(zero_slopes.in_place_factors(part)))
             links = Links(part)
             self._spots.update(dict.fromkeys([spot for row in ROWS for spot in row(links)]))
         for part, loss in parts[:1]:
@@ -184,13 +176,13 @@ class TorchRecorder(Recorder[TorchTape]):
         fed = {key for key, grad in grads.items() if _is_any(grad)}
         step.fed |= fed
         for part, loss in parts:
-            self._flats += calls_without_derivative(part, step.turn)
-            if loss.numel() == 1 and has_steps(part):
-                idle = in_copy(lambda p=part, y=loss: terms_with_zero_slope(p, y))
+            self._flats += zero_slopes.calls_without_derivative(part, step.turn)
+            if loss.numel() == 1 and zero_slopes.has_steps(part):
+                idle = in_copy(lambda p=part, y=loss: zero_slopes.terms_with_zero_slope(p, y))
                 step.idle |= dict.fromkeys(idle)
             if len(fed) < len(grads) and loss.numel() == 1:
                 self._flats += in_copy(
-                    lambda p=part, y=loss: calls_with_zero_slope(p, y, step.turn)
+                    lambda p=part, y=loss: zero_slopes.calls_with_zero_slope(p, y, step.turn)
                 )
 
     @property
@@ -213,13 +205,17 @@ class TorchRecorder(Recorder[TorchTape]):
     def findings(self, step: Step) -> list[Finding]:
         """What is 0 because of a call is known before the cuts are judged; what is missing is
         looked for after them."""
-        zero = flat_findings([flat for flat in self._flats if flat.gives == "0"], step)
+        zero = self._flat_findings("0", step)
         cuts = cut_findings(step)
-        none = flat_findings([flat for flat in self._flats if flat.gives == "none"], step)
+        none = self._flat_findings("none", step)
         shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
         spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
         lost = map(spot_finding, self._overwritten)
         return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]
+
+    def _flat_findings(self, gives: str, step: Step) -> list[Finding]:
+        flats = [flat for flat in self._flats if flat.gives == gives]
+        return zero_slopes.flat_findings(flats, step)
 
 
 def _is_any(grad: Tensor) -> bool:

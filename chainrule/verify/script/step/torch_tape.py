@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch import Tensor
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
-from chainrule.verify.script.step.tape import DRAWS, Entry, Ref, Slot, Tape
+from chainrule.verify.script.step.tape import DRAWS, Entry, Ref, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.where import frames, here, placed
 
@@ -295,7 +295,10 @@ class TorchTape(Tape, Recorder):
 
     def _arguments(self, x: Any, given: list[Tensor]) -> Any:
         """Arguments with slots in place of what is followed; `given` gets their tensors."""
-        if isinstance(x, Tensor):
+
+        def followed(x: Any) -> Any:
+            if x.__class__ in _PLAIN or not isinstance(x, Tensor):
+                return x
             given.append(x)
             slot = self.slot(x)
             if x.requires_grad and slot not in self.roots:
@@ -304,13 +307,8 @@ class TorchTape(Tape, Recorder):
                 elif x.is_leaf:
                     slot = self._computed_leaf(x, slot)
             return x if slot is None else Slot(slot)
-        if isinstance(x, tuple | list):
-            some = cast("Sequence[Any]", x)
-            items = [i if i.__class__ in _PLAIN else self._arguments(i, given) for i in some]
-            return items if isinstance(x, list) else tuple(items)
-        if isinstance(x, dict):
-            return {k: self._arguments(v, given) for k, v in cast("dict[Any, Any]", x).items()}
-        return x
+
+        return with_things(x, followed)
 
     # --- after it
 

@@ -17,7 +17,16 @@ from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.rerun import Rerun
-from chainrule.verify.script.step.tape import GRAD, Entry, Exited, Slot, Tape, Tensors, Values
+from chainrule.verify.script.step.tape import (
+    GRAD,
+    Entry,
+    Exited,
+    Slot,
+    Tape,
+    Tensors,
+    Values,
+    with_things,
+)
 from chainrule.verify.script.step.torch_tape import EXITS
 
 _SMALL = 1 << 16
@@ -163,16 +172,14 @@ def _pass_on(x: Any, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Te
 def _fill(x: Any, values: Mapping[int, Tensor]) -> Any:
     """Arguments with values in place of slots. Small constants are copied: calls may update them,
     as batch norm does its statistics."""
-    if isinstance(x, Slot):
-        return values[x.number]
-    if isinstance(x, Tensor):
-        return x.clone() if x.numel() <= _SMALL and not x.requires_grad else x
-    if isinstance(x, tuple | list):
-        items = [_fill(i, values) for i in cast("Sequence[Any]", x)]
-        return items if isinstance(x, list) else tuple(items)
-    if isinstance(x, dict):
-        return {k: _fill(v, values) for k, v in cast("dict[Any, Any]", x).items()}
-    return x
+
+    def filled(x: Any) -> Any:
+        if isinstance(x, Slot):
+            return values[x.number]
+        is_small = isinstance(x, Tensor) and x.numel() <= _SMALL and not x.requires_grad
+        return x.clone() if is_small else x
+
+    return with_things(x, filled)
 
 
 @final

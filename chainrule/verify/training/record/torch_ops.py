@@ -18,21 +18,10 @@ from torch import Tensor
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.training.facts.layers import ACTIVATIONS, WEIGHTED
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_names
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.record.op_names import (
-    BOUNDED,
-    COMPARE,
-    EXPECT,
-    LOSSES,
-    SQUASH,
-    TAME,
-    VIEWS,
-    LossInput,
-    Maker,
-    Selected,
-)
+from chainrule.verify.training.record.op_names import LossInput, Maker, Selected
 from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract, leaf_of
 from chainrule.verify.training.record.torch_loop import TorchTap
 
@@ -77,9 +66,10 @@ def tell(engine: Engine, call: Call, say: Callable[[Any], None]) -> None:
         _select(engine, call, say)
         return
     x = call.args[0]
-    if not isinstance(x, Tensor) or not (name in SQUASH or name in LOSSES):
+    if not isinstance(x, Tensor) or name not in op_names.EXPECT:
         return
-    target = call.args[1] if name in LOSSES and len(call.args) > 1 else call.kwargs.get("target")
+    is_second = name in op_names.LOSSES and len(call.args) > 1
+    target = call.args[1] if is_second else call.kwargs.get("target")
     node = _node(y)
     key = 0 if node is None else node._sequence_nr()
     say(LossInput(engine, name, x, maker(x), key, target, call.kwargs))
@@ -134,7 +124,7 @@ def _counts_up(k: Any) -> bool:
     return k.tolist() == list(range(k.numel()))
 
 
-_FED = EXPECT | SELECT
+_FED = op_names.EXPECT | SELECT
 _WIDE = (torch.float32, torch.float64)
 
 
@@ -157,7 +147,7 @@ class _Ops(Onlooker):
                 tell(self._engine, call, bus.tell)
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
                 self._on_activation(call)
-            elif call.kind.name in COMPARE:
+            elif call.kind.name in op_names.COMPARE:
                 self._on_comparison(call)
             elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
                 self._on_weight(call)
@@ -206,10 +196,10 @@ def _is_ordinary(call: Call) -> bool:
     """Whether a call's results have a graph and are finite in a wide dtype, and its rule makes
     finite gradients of finite ones."""
     name = call.kind.name
-    known = name in VIEWS
-    if not (known or name in TAME):
+    known = name in op_names.VIEWS
+    if not (known or name in op_names.TAME):
         return False
-    known = known or (name in BOUNDED and _is_made(call.args))
+    known = known or (name in op_names.BOUNDED and _is_made(call.args))
     for i, y in enumerate(call.made):
         if y.dtype not in _WIDE or not y.requires_grad:
             return False

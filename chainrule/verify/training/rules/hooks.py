@@ -18,13 +18,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.torch_hooks import ROUNDED, Change, HookCalled
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.text.hook_code import (
-    Write,
-    draw_line,
-    has_generator,
-    return_line,
-    write_of,
-)
+from chainrule.verify.training.text import hook_code
+from chainrule.verify.training.text.hook_code import Write
 
 _COLLECTIVE = frozenset({"all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather"})
 """What writes into what it is given, and is called for that."""
@@ -47,7 +42,7 @@ class _Hook:
     @cached_property
     def write(self) -> Write | None:
         """Where its text writes into what it is given."""
-        return write_of(self.code)
+        return hook_code.write_of(self.code)
 
     @property
     def written(self) -> list[HookCalled]:
@@ -68,7 +63,7 @@ class _Hook:
     @property
     def draws(self) -> int:
         """In how many calls it drew random numbers, and returned something."""
-        own = has_generator(self.code)
+        own = hook_code.has_generator(self.code)
         return sum([e.drew or (e.returned and own) for e in self.calls])
 
     def at(self, line: int) -> Place:
@@ -104,7 +99,7 @@ class Hooks(Part):
             ),
             "if it is meant, nothing is to be done; a hook that only looks returns nothing",
             "note",
-            place=lambda h: h.at(return_line(h.code)),
+            place=lambda h: h.at(hook_code.return_line(h.code)),
             subject="{name}",
         ),
         Row(
@@ -114,7 +109,7 @@ class Hooks(Part):
             "second backward pass on the same values would give another one",
             "no random numbers in a backward pass; if the noise is meant, nothing is to be done",
             "note",
-            place=lambda h: h.at(draw_line(h.code)),
+            place=lambda h: h.at(hook_code.draw_line(h.code)),
             subject="{name}",
         ),
     )

@@ -12,20 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
+from chainrule.verify.training.facts import layers as facts
 from chainrule.verify.training.facts.holders import age, ages, tensors
-from chainrule.verify.training.facts.layers import (
-    ADDS,
-    Group,
-    Layer,
-    Row,
-    Units,
-    Weights,
-    bias_of,
-    group_modules,
-    in_order,
-    measure_units,
-    split_by_weight,
-)
+from chainrule.verify.training.facts.layers import Group, Layer, Row, Units, Weights
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -126,7 +115,7 @@ class Flow(Part):
         """A weight by itself, or the bias of what made `x`."""
         if self._within:
             return
-        if e.name in ADDS:
+        if e.name in facts.ADDS:
             order = self._outputs.of(e.x)
             if order is not None:
                 self._remember(e.y, order)
@@ -143,7 +132,7 @@ class Flow(Part):
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
         if order is not None:
-            self._units.append(measure_units(e.name, e.engine.array(e.y), order, self._steps))
+            self._units.append(facts.measure_units(e.name, e.engine.array(e.y), order, self._steps))
 
     def _behind(self, x: Any) -> int | None:
         """The number of the last layer that a value was made by, a few calls ago at most."""
@@ -254,7 +243,7 @@ class Flow(Part):
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
             own = [w for w in weights if self.history.names.has(w.what)]
-            fine = self._model(name, split_by_weight(layers, own), named)
+            fine = self._model(name, facts.split_by_weight(layers, own), named)
             self._judged.append(fine if fine.is_found else self._model(name, layers, named))
         loose = [w for w in weights if not self.history.names.has(w.what)]
         self._judged.append(self._model("training loop", loose, {}))
@@ -274,7 +263,7 @@ class Flow(Part):
         every = {key: self._inside(*row) for key, row in self.history.names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
-            yield group.name, in_order(some), dict(group.labels)
+            yield group.name, facts.in_order(some), dict(group.labels)
         for key, layers in every.items():
             yield type(self.history.names.roots[key][1]).__name__, layers, {}
 
@@ -282,13 +271,13 @@ class Flow(Part):
         """Small models that the program keeps together and calls one after the other."""
         roots = self.history.names.roots.values()
         small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
-        groups = group_modules(small) if len(self._chained) >= _FLOW - 1 else []
+        groups = facts.group_modules(small) if len(self._chained) >= _FLOW - 1 else []
         return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
 
     def _inside(self, engine: Engine, root: Any) -> list[Layer]:
         inside = {id(m) for _, m in engine.modules(root)}
         layers = [layer for key, layer in self._layers.items() if key in inside]
-        return in_order(layers)
+        return facts.in_order(layers)
 
     def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
@@ -301,7 +290,8 @@ class Flow(Part):
             name = f"{layer.op} {layer.order + 1}"
         return Row(
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
-            tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns), bias_of(engine, layer),
+            tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
+            facts.bias_of(engine, layer),
         )  # fmt: skip
 
 
