@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
 from chainrule.verify.patches import Patches
+from chainrule.verify.training.record.library import torch_library
 from chainrule.verify.training.rules.scales import PATIENCE
 from chainrule.verify.where import Line, here
 
@@ -20,14 +21,6 @@ Origin: TypeAlias = tuple[Line | None, tuple[tuple[int, ...], ...]]
 """A line on which an optimizer is made, and the shapes of its parameters."""
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
-
-BACKWARD: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (lambda torch: torch.Tensor, "backward"),
-    (lambda torch: torch.autograd, "backward"),
-    (lambda torch: torch.autograd, "grad"),
-)
-"""Where PyTorch's backward passes begin. The first calls the second, which alone would not do: it
-runs while modes are set aside, and a mode cannot be taken off the stack then."""
 
 
 class Steps:
@@ -171,9 +164,7 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
     Not by PyTorch's own hooks: what happens at the end of a step takes hooks away, and PyTorch goes
     through its list of hooks at that very moment. So each class's `step` is wrapped from outside.
     """
-    import torch
-    from torch.optim.optimizer import Optimizer
-
+    library = torch_library()
     known: set[type] = set()
 
     def made(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
@@ -183,7 +174,7 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
             known.add(kind)
             patches.around(kind, "step", steps.count_step)
 
-    patches.after(Optimizer, "__init__", made)
-    for owner, name in BACKWARD:
-        patches.around(owner(torch), name, steps.count_pass)
-    patches.around(torch.amp.GradScaler, "step", steps.count_scaler)
+    patches.after(library.optimizer, "__init__", made)
+    for owner, name in (*library.backward, *library.grad):
+        patches.around(owner, name, steps.count_pass)
+    patches.around(library.scaler, "step", steps.count_scaler)

@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.amp import GradScaler
 from chainrule.engine.graph import tracer
 from chainrule.engine.node import Node
 from chainrule.engine.op import Array, Spec
 from chainrule.engine.tensors import Tensor
-from chainrule.optim.optimizer import Optimizer
 from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.clock import Steps
+from chainrule.verify.training.record.library import native_library
 
 if TYPE_CHECKING:
     from chainrule.compile.jit import Jitted
@@ -41,13 +40,14 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     by hand, and of the end of an optimizer's step before it counts, since the last one that counts
     takes them away.
     """
-    own = _NativeClock(steps, patches)
+    own, library = _NativeClock(steps, patches), native_library()
 
-    def made(_: None, optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+    def made(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         steps.note_optimizer([group["params"] for group in optimizer.param_groups])
 
-    patches.after(Optimizer, "__init__", made)
-    patches.around(Tensor, "backward", own.unless_traced(steps.count_pass))
+    patches.after(library.optimizer, "__init__", made)
+    for owner, name in library.backward:
+        patches.around(owner, name, own.unless_traced(steps.count_pass))
     patches.around(_Run, "__init__", own.unless_traced(own.count_run))
     for name in ("pull", "push"):
         patches.before(_Run, name, own.note_derivative)
@@ -56,8 +56,8 @@ def watch_native(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
         patches.around(cls, "loop", own.count_compiled)
 
     def watch_steps(outer: Patches) -> None:
-        outer.around(Optimizer, "step", own.unless_traced(steps.count_step))
-        outer.around(GradScaler, "step", steps.count_scaler)
+        outer.around(library.optimizer, "step", own.unless_traced(steps.count_step))
+        outer.around(library.scaler, "step", steps.count_scaler)
 
     return watch_steps
 

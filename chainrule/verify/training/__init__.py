@@ -49,13 +49,13 @@ def observers() -> list[Observer]:
 
 def torch_bus() -> Bus:
     """Events of PyTorch's loops; the first tap can be told of what was there before."""
-    from chainrule.verify.training.record.scalers import ScalerTap, torch_library
+    from chainrule.verify.training.record.scalers import ScalerTap
     from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import ModuleTap, TorchTap
     from chainrule.verify.training.record.torch_ops import OpTap
 
     main = TorchTap()
-    scalers, hooks = ScalerTap(main, torch_library), HookTap(main)
+    scalers, hooks = ScalerTap(main), HookTap(main)
     return Bus([main, scalers, ModuleTap(main), OpTap(main), hooks])
 
 
@@ -69,10 +69,10 @@ def torch_parts(bus: Bus) -> list[Part]:
 def native_bus() -> Bus:
     """Events of chainrule's loops; the first tap can be told of what was there before."""
     from chainrule.verify.training.record.native_loop import NativeTap
-    from chainrule.verify.training.record.scalers import ScalerTap, native_library
+    from chainrule.verify.training.record.scalers import ScalerTap
 
     main = NativeTap()
-    return Bus([main, ScalerTap(main, native_library)])
+    return Bus([main, ScalerTap(main)])
 
 
 def native_parts(bus: Bus) -> list[Part]:

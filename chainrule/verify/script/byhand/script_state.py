@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.verify.arrays.members import is_object, walk
+from chainrule.verify.streams import numpy_and_python, replay, stream
 from chainrule.verify.subject import Array
 
 
@@ -130,13 +131,8 @@ def same_draws() -> Generator[None]:
     """Within it random numbers are drawn that are drawn again next time, and PyTorch records no
     graph."""
     torch: Any = sys.modules.get("torch")
-    states = np.random.get_state(), random.getstate()
-    drawn = None if torch is None else torch.get_rng_state()
-    try:
-        with nullcontext() if torch is None else torch.no_grad():
-            yield
-    finally:
-        np.random.set_state(states[0])
-        random.setstate(states[1])
-        if torch is not None:
-            torch.set_rng_state(drawn)
+    drawn = numpy_and_python()
+    if torch is not None:
+        drawn.append(stream(torch.get_rng_state, torch.set_rng_state))
+    with replay(drawn), nullcontext() if torch is None else torch.no_grad():
+        yield

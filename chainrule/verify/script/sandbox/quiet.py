@@ -13,7 +13,6 @@ import ctypes
 import io
 import mmap
 import os
-import random
 import sys
 import warnings
 from collections.abc import Callable, Generator
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from chainrule.verify.streams import streams
 
 
 @contextmanager
@@ -40,15 +41,11 @@ def calm() -> Generator[None]:
 
 
 def _streams() -> Callable[[], None]:
-    from chainrule.random import default_generator
-
-    python, own = random.getstate(), default_generator.state
-    numpy: Any = np.random.get_state(legacy=False)
+    some = streams()
 
     def restore() -> None:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        default_generator.state = own
+        for stream in some:
+            stream.set(stream.start)
 
     return restore
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -23,6 +23,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
+from chainrule.verify.training.facts.values import are_few
 from chainrule.verify.training.record.engine import Engine, Scale, Share
 from chainrule.verify.training.text import edits
 from chainrule.verify.training.text.edits import Edit
@@ -81,7 +82,7 @@ class Weighed:
             self._drop()
         is_late = not first and not self._counts  # a pass before it of this step was not heard
         known = self._several and len(self.off) < _STEPS and not is_late
-        if share is None or not known or not _are_few(held.values()):
+        if share is None or not known or not are_few(list(held.values()), _ELEMENTS):
             self._drop()
             return
         now = {key: engine.array(p.grad).astype(np.float64) for key, p in held.items()}
@@ -106,14 +107,6 @@ class Weighed:
 
     def _drop(self) -> None:
         self._before, self._sums, self._counts = {}, {}, []
-
-
-def _are_few(params: Collection[Any]) -> bool:
-    """Whether gradients are dense, real and small enough to be copied."""
-    plain = not any(
-        getattr(p.grad, "is_sparse", False) or "complex" in str(p.dtype) for p in params
-    )
-    return plain and sum([math.prod(p.shape) for p in params]) <= _ELEMENTS
 
 
 @dataclass(eq=False)

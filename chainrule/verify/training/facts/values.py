@@ -7,10 +7,11 @@ number of elements tells too little, the answer is no.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,33 +19,37 @@ from numpy.typing import NDArray
 from chainrule.verify.place import Place
 
 
-@final
-class Ranges:
-    """Questions about PyTorch's tensors, as cheap as possible for the answer "finite"."""
-
-    def __init__(self) -> None:
-        self._torch: Any = None
-
-    def finite(self, x: Any) -> bool:
-        """Whether all elements are; True for tensors without floats or without numbers."""
-        torch = self._torch = self._torch or import_module("torch")
-        real = x.is_floating_point()
-        if not (real or x.is_complex()) or x.layout is not torch.strided or x.is_meta:
+def is_finite(x: Any) -> bool:
+    """Whether all elements of a tensor of PyTorch's are; True for those without floats or without
+    numbers. As cheap as possible for that answer."""
+    torch: Any = sys.modules["torch"]
+    real = x.is_floating_point()
+    if not (real or x.is_complex()) or x.layout is not torch.strided or x.is_meta:
+        return True
+    x = x.detach()
+    if real:
+        wide = torch.float32 if x.dtype.itemsize < 4 else None
+        if math.isfinite(x.sum(dtype=wide).item()):
             return True
-        x = x.detach()
-        if real:
-            wide = torch.float32 if x.dtype.itemsize < 4 else None
-            if math.isfinite(x.sum(dtype=wide).item()):
-                return True
-        return bool(torch.isfinite(x).all())  # a sum of finite numbers may overflow
+    return bool(torch.isfinite(x).all())  # a sum of finite numbers may overflow
 
-    def has_nan(self, x: Any) -> bool:
-        """Whether any element is NaN."""
-        torch = self._torch = self._torch or import_module("torch")
-        if not x.is_floating_point() and not x.is_complex():
-            return False
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            return bool(torch.isnan(x).any())
+
+def has_nan(x: Any) -> bool:
+    """Whether any element of one is NaN."""
+    torch: Any = sys.modules["torch"]
+    if not x.is_floating_point() and not x.is_complex():
+        return False
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        return bool(torch.isnan(x).any())
+
+
+def are_few(params: Sequence[Any], most: int) -> bool:
+    """Whether parameters are real, their gradients dense, and all of them small enough to be
+    copied: of `most` elements."""
+    plain = not any(
+        getattr(p.grad, "is_sparse", False) or "complex" in str(p.dtype) for p in params
+    )
+    return plain and sum([math.prod(p.shape) for p in params]) <= most
 
 
 def describe(what: str, x: Any) -> str:

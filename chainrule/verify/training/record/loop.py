@@ -14,22 +14,42 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine, Scale
+from chainrule.verify.training.record.library import Library
 from chainrule.verify.where import place, site
 
 
 class LoopTap(Tap):
     """Puts events of a framework's loops on the bus."""
 
-    _engine: Engine
     _bus: Bus
 
-    def __init__(self) -> None:
+    def __init__(self, library: Library, engine: Engine) -> None:
+        self.library = library
+        self.engine = engine
         self.scale: float | None = None
         """What a gradient scaler multiplied the next loss by."""
         self._patched = Patches()
         self._serial = 0
         self._known: dict[int, Any] = {}
         """Parameters of optimizers and modules, by id."""
+
+    @final
+    def put(self, bus: Bus) -> None:
+        """Wrap what every loop goes through."""
+        self._bus = bus
+        for owner, name in self.library.backward:
+            self._patched.around(owner, name, self.backward)
+        self._patched.after(self.library.optimizer, "__init__", self.builds)
+        self._patched.before(self.library.module, "zero_grad", self.resets)
+        self.watch()
+
+    @abc.abstractmethod
+    def watch(self) -> None:
+        """Wrap what is one library's."""
+
+    @abc.abstractmethod
+    def backward(self, run: Callable[..., None], roots: Any, *args: Any, **kwargs: Any) -> None:
+        """A call by which a backward pass begins."""
 
     @abc.abstractmethod
     def is_abstract(self) -> bool:
@@ -91,7 +111,7 @@ class LoopTap(Tap):
         graph, scale = self.graph(roots), self.scale_of(roots[0]) if len(roots) == 1 else None
         self.scale = None
         begin = events.BackwardBegins(
-            self._engine, self._serial, roots, site(), place(), retained, graph, scale
+            self.engine, self._serial, roots, site(), place(), retained, graph, scale
         )
         self.tell(begin)
         return begin
@@ -100,24 +120,24 @@ class LoopTap(Tap):
         """How the gradients of all known parameters look."""
         with self.quiet():
             every = {**self._known, **{id(x): x for x in leaves}}
-            token = self._engine.token
+            token = self.engine.token
             return {key: token(g) for key, p in every.items() if (g := p.grad) is not None}
 
     # --- optimizers
 
     def knows(self, optimizer: Any) -> None:
         """Tell of an optimizer that was there before."""
-        self.remember(self._engine.params(optimizer))
-        self.tell(events.Built(self._engine, optimizer, None))
+        self.remember(self.engine.params(optimizer))
+        self.tell(events.Built(self.engine, optimizer, None))
 
     def builds(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         """An optimizer was made."""
-        self.remember(self._engine.params(optimizer))
-        self.tell(events.Built(self._engine, optimizer, place()))
+        self.remember(self.engine.params(optimizer))
+        self.tell(events.Built(self.engine, optimizer, place()))
 
     def resets(self, owner: Any, *_: Any, **__: Any) -> None:
         """An optimizer, or a module, is about to reset gradients."""
         if self._bus.hears(events.Zeroed):
             is_optimizer = hasattr(owner, "param_groups")
-            params = self._engine.params(owner) if is_optimizer else list(owner.parameters())
-            self.tell(events.Zeroed(self._engine, params, place()))
+            params = self.engine.params(owner) if is_optimizer else list(owner.parameters())
+            self.tell(events.Zeroed(self.engine, params, place()))

@@ -28,8 +28,8 @@ from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.training.facts.layers import ACTIVATIONS
 from chainrule.verify.training.record import events
-from chainrule.verify.training.record.bus import Bus
 from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of
+from chainrule.verify.training.record.library import native_library
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
 from chainrule.verify.where import Line, here, place
@@ -184,22 +184,17 @@ class NativeTap(LoopTap):
     """Puts events of a chainrule program on the bus."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._engine = NativeEngine()
+        super().__init__(native_library(), NativeEngine())
         self._rules = ExitStack()
         self._of_node: dict[int, weakref.ref[Any]] = {}
         """Of leaves of graphs, by the ids of their nodes: the tensors."""
         self._depth = 0
 
-    def put(self, bus: Bus) -> None:
-        """Replace the methods through which every loop goes, and watch modules and rules."""
-        self._bus = bus
-        self._patched.around(Tensor, "backward", self._backward)
-        self._patched.after(Optimizer, "__init__", self.builds)
+    def watch(self) -> None:
+        """Steps and resets of optimizers, calls of modules, and rules."""
         self._patched.before(Optimizer, "step", self._step_begins)
         self._patched.after(Optimizer, "step", self._step_ends)
         self._patched.before(Optimizer, "zero_grad", self.resets)
-        self._patched.before(Module, "zero_grad", self.resets)
         self._patched.around(Module, "__call__", self._calling)
         self._patched.after(Tensor, "detach", self._on_detach)
         for name in ("__call__", "loop"):
@@ -245,7 +240,8 @@ class NativeTap(LoopTap):
 
     # --- backward passes
 
-    def _backward(self, run: Callable[..., None], y: Any, *args: Any, **kwargs: Any) -> None:
+    def backward(self, run: Callable[..., None], y: Any, *args: Any, **kwargs: Any) -> None:
+        """Of a tensor."""
         if not self._on:
             run(y, *args, **kwargs)
             return
@@ -267,23 +263,23 @@ class NativeTap(LoopTap):
             if event is not None:
                 self._bus.tell(event)
         if op.name in FIRST | LOSSES and self._on and self._bus.hears(LossInput):
-            tell(self._engine, op.name, xs, self._bus.tell)
+            tell(self.engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
-            self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
+            self._bus.tell(events.Activated(self.engine, op.name, xs[0], y))
 
     def _on_vjp(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if alarm and self._on and self._bus.hears(events.Pulled):
-            self._bus.tell(events.Pulled(self._engine, node, g, bars))
+            self._bus.tell(events.Pulled(self.engine, node, g, bars))
         if getattr(g, "dtype", None) == np.float16 and self._on:
-            self._bus.tell(events.HalfGradient(self._engine, g))
+            self._bus.tell(events.HalfGradient(self.engine, g))
 
     # --- optimizers
 
     def _step_begins(self, optimizer: Any) -> None:
-        self.tell(events.StepBegins(self._engine, optimizer, place(), False))
+        self.tell(events.StepBegins(self.engine, optimizer, place(), False))
 
     def _step_ends(self, _: None, optimizer: Any) -> None:
-        self.tell(events.StepEnds(self._engine, optimizer, place()))
+        self.tell(events.StepEnds(self.engine, optimizer, place()))
 
     # --- modules
 
@@ -303,25 +299,25 @@ class NativeTap(LoopTap):
     def _leaves(self, module: Any, at: Line, y: Any) -> None:
         recording = is_recording()
         if recording:
-            self._bus.tell(events.Passed(self._engine, module, self._depth, at, y))
+            self._bus.tell(events.Passed(self.engine, module, self._depth, at, y))
         if self._depth == 0:
-            self._bus.tell(events.Left(self._engine, module, recording, at, y))
+            self._bus.tell(events.Left(self.engine, module, recording, at, y))
 
     def _enters(self, module: Any, args: tuple[Any, ...], at: Line) -> None:
         if self._depth == 0:
             self._known.update({id(p): p for p in module.parameters()})
         recording = is_recording()
-        self._bus.tell(events.Entered(self._engine, module, self._depth, recording, at, args))
+        self._bus.tell(events.Entered(self.engine, module, self._depth, recording, at, args))
 
     def _on_leave(self, x: Any, how: str) -> None:
         """A number was taken out of a graph."""
         name = how.removesuffix("()")
         if name in ("item", "tolist") and self._on and x.requires_grad:
-            self._bus.tell(events.OpRan(self._engine, name, (x,), {}, None, [], _no_total, 0))
+            self._bus.tell(events.OpRan(self.engine, name, (x,), {}, None, [], _no_total, 0))
 
     def _on_detach(self, y: Any, x: Any) -> None:
         if self._on:
-            self._bus.tell(events.OpRan(self._engine, "detach", (x,), {}, y, [y], _no_total, 0))
+            self._bus.tell(events.OpRan(self.engine, "detach", (x,), {}, y, [y], _no_total, 0))
 
 
 def _no_total(_: int) -> None:

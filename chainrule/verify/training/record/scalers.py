@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterable
+from typing import Any, final
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
-from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.where import place
-
-
-class Library(NamedTuple):
-    """Where a framework has these things."""
-
-    engine: Engine
-    scaler: Any
-    clips: Sequence[tuple[Any, str]]
-    """Functions that clip, by their modules."""
-    schedules: Sequence[Any]
-    """Classes with a `step` of their own."""
-
-
-def torch_library() -> Library:
-    """PyTorch's."""
-    from chainrule.verify.training.record.torch_engine import TorchEngine
-
-    torch: Any = import_module("torch")
-    owners = (torch.nn.utils, import_module("torch.nn.utils.clip_grad"))
-    kinds: Any = import_module("torch.optim.lr_scheduler")
-    names = ("LRScheduler", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")
-    clips = [(o, name) for o in owners for name in ("clip_grad_norm_", "clip_grad_value_")]
-    schedules = [getattr(kinds, name) for name in names]
-    return Library(TorchEngine(), torch.amp.GradScaler, clips, schedules)
-
-
-def native_library() -> Library:
-    """chainrule's."""
-    from chainrule import optim
-    from chainrule.amp import GradScaler
-    from chainrule.optim import clip
-    from chainrule.optim.scheduler import Scheduler
-    from chainrule.verify.training.record.native_loop import NativeEngine
-
-    clips = [(o, name) for o in (optim, clip) for name in ("clip_grad_norm", "clip_grad_value")]
-    return Library(NativeEngine(), GradScaler, clips, [Scheduler])
 
 
 @final
 class ScalerTap(Tap):
     """Puts events of scalers, clipping and schedules on the bus."""
 
-    def __init__(self, main: LoopTap, library: Callable[[], Library]) -> None:
+    def __init__(self, main: LoopTap) -> None:
         self._main = main
-        self._find = library
         self._patched = Patches()
 
     def put(self, bus: Bus) -> None:
         """Replace functions by ones that tell."""
-        _, scaler, clips, schedules = self._library = self._find()
+        library, scaler = self._main.library, self._main.library.scaler
         self._patched.after(scaler, "__init__", self._scaler_built)
         self._patched.after(scaler, "scale", self._on_scale)
         self._patched.after(scaler, "unscale_", self._on_unscale)
         self._patched.after(scaler, "step", self._on_step)
-        for owner, name in clips:
+        for owner, name in library.clips:
             self._patched.around(owner, name, self._clipping)
-        for kind in schedules:
+        for kind in library.schedules:
             self._patched.before(kind, "step", self._on_schedule)
 
     def take(self) -> None:
@@ -83,11 +44,11 @@ class ScalerTap(Tap):
         if _is_enabled(scaler):
             self._main.scale = scaler.get_scale()
             scale = self._main.scale or 1.0
-            self._main.tell(events.Scaled(self._library.engine, scaler, scale))
+            self._main.tell(events.Scaled(self._main.engine, scaler, scale))
 
     def _on_unscale(self, _: None, scaler: Any, optimizer: Any) -> None:
         if _is_enabled(scaler):
-            self._main.tell(events.Unscaled(self._library.engine, optimizer, place()))
+            self._main.tell(events.Unscaled(self._main.engine, optimizer, place()))
 
     def _on_step(self, took: Any, scaler: Any, optimizer: Any, *_: Any, **__: Any) -> None:
         if not _is_enabled(scaler):
@@ -98,7 +59,7 @@ class ScalerTap(Tap):
         else:
             found = states[id(optimizer)]["found_inf_per_device"].values()
             skipped = any(float(v) for v in found)
-        scale, engine = scaler.get_scale(), self._library.engine
+        scale, engine = scaler.get_scale(), self._main.engine
         self._main.tell(events.ScalerStepped(engine, optimizer, place(), scaler, skipped, scale))
 
     def _clipping(
@@ -107,7 +68,7 @@ class ScalerTap(Tap):
         params = _as_list(parameters)  # a generator can be read only once
         result = run(params, *args, **kwargs)
         bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-        self._main.tell(events.Clipped(self._library.engine, params, float(bound), place()))
+        self._main.tell(events.Clipped(self._main.engine, params, float(bound), place()))
         return result
 
     def _on_schedule(self, schedule: Any, *args: Any, **kwargs: Any) -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 
-from chainrule.verify.pytorch.door import resume
+from chainrule.verify.pytorch import door
+from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Scale
+from chainrule.verify.training.record.library import torch_library
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.training.record.torch_engine import (
     TorchEngine,
@@ -34,7 +36,7 @@ class TorchTap(LoopTap):
     """Puts events of a PyTorch program on the bus."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(torch_library(), TorchEngine())
         self.ops: OpTap | None = None
         """What sees ops, and is not to see those of models that are not trained."""
         self.adopt: Callable[[Sequence[Any]], None] = lambda leaves: None
@@ -45,20 +47,15 @@ class TorchTap(LoopTap):
         self._hidden = False  # whether kept values have hooks, which looking at them would run
         self._begun: dict[int, events.StepBegins] = {}  # by id of the optimizer
 
-    def put(self, bus: Bus) -> None:
-        """Replace functions of torch by ones that tell."""
+    def watch(self) -> None:
+        """Functions of torch's: derivatives, resets and steps of optimizers, what is compiled."""
         torch: Any = import_module("torch")
-        self._bus, self._torch, self._engine = bus, torch, TorchEngine()
-        self._door: Any = import_module("chainrule.verify.pytorch.door")
-        optimizer, module = torch.optim.Optimizer, torch.nn.Module
+        optimizer, module = self.library.optimizer, self.library.module
         for owner in (torch, module):
             self._patched.before(owner, "compile", self._compiles)
-        for owner in (torch.Tensor, torch.autograd):  # the first before its modes are set aside
-            self._patched.around(owner, "backward", self._backward)
-        self._patched.around(torch.autograd, "grad", self._watch_grad)
-        self._patched.after(optimizer, "__init__", self.builds)
+        for owner, name in self.library.grad:
+            self._patched.around(owner, name, self._watch_grad)
         self._patched.around(optimizer, "zero_grad", self._resetting)
-        self._patched.before(module, "zero_grad", self.resets)
         self._patched.before(module, "load_state_dict", self._loads)
         self._patched.after(optimizer, "_optimizer_step_code", self._step_ends)
         kept = torch.autograd.graph.saved_tensors_hooks
@@ -76,11 +73,11 @@ class TorchTap(LoopTap):
 
     def is_abstract(self) -> bool:
         """Traced, compiled or mapped."""
-        return is_abstract(self._torch)
+        return is_abstract(torch)
 
     def quiet(self) -> AbstractContextManager[object]:
         """Within it no mode sees what is asked of tensors."""
-        return self._torch._C.DisableTorchFunction()
+        return unseen()
 
     def graph(self, roots: Sequence[Any]) -> events.Graph:
         """By its nodes."""
@@ -94,23 +91,22 @@ class TorchTap(LoopTap):
 
     # --- backward passes
 
-    def _backward(
-        self, run: Callable[..., None], tensors: Any, *args: Any, **kwargs: Any
-    ) -> None:  # fmt: skip
+    def backward(self, run: Callable[..., None], tensors: Any, *args: Any, **kwargs: Any) -> None:
+        """Of a tensor, or of several."""
         if self._inside:
             run(tensors, *args, **kwargs)
             return
         retain = kwargs.get("retain_graph", args[1] if len(args) > 1 else None)
         create = kwargs.get("create_graph", args[2] if len(args) > 2 else False)
         self._inside += 1
-        self._door.pause()
+        door.pause()
         try:
             retained = bool(retain or create)
             self.watch_pass(lambda: run(tensors, *args, **kwargs), tensors, retained)
         finally:
             self._inside -= 1
             self._hidden = False
-            self._door.resume()
+            door.resume()
 
     def _watch_grad(self, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if self._inside:
@@ -140,7 +136,7 @@ class TorchTap(LoopTap):
         ):
             self._serial += 1
             self.tell(events.Differentiated(
-                self._engine, self._serial, roots, site(), place(), bool(retain_graph),
+                self.engine, self._serial, roots, site(), place(), bool(retain_graph),
                 graph_of(roots), leaves,
             ))  # fmt: skip
 
@@ -157,7 +153,7 @@ class TorchTap(LoopTap):
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         told = callable(closure)
-        begins = events.StepBegins(self._engine, optimizer, place(), told)
+        begins = events.StepBegins(self.engine, optimizer, place(), told)
         self.remember(begins.params)
         self.tell(begins)
         if not told:
@@ -171,12 +167,12 @@ class TorchTap(LoopTap):
     def _closure(self, optimizer: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(run)
         def closure(*args: Any, **kwargs: Any) -> Any:
-            before = self._patched.tried(lambda: stream(self._torch))
+            before = self._patched.tried(lambda: stream(torch))
             result = run(*args, **kwargs)
             if self._patched.on:
-                drew = self._patched.tried(lambda: stream(self._torch)) != before
+                drew = self._patched.tried(lambda: stream(torch)) != before
                 code = getattr(run, "__code__", None)
-                self.tell(events.ClosureEnds(self._engine, optimizer, place(), code, drew))
+                self.tell(events.ClosureEnds(self.engine, optimizer, place(), code, drew))
             return result
 
         return closure
@@ -187,12 +183,12 @@ class TorchTap(LoopTap):
             with self.quiet():
                 if event.tokens:  # as they are before the step
                     self._begun[id(event.optimizer)] = event
-        self._door.pause()
+        door.pause()
 
     def _step_ends(self, _: None, optimizer: Any) -> None:
         begin = self._begun.pop(id(optimizer), None)
-        self.tell(events.StepEnds(self._engine, optimizer, place(), begin))
-        self._door.resume()
+        self.tell(events.StepEnds(self.engine, optimizer, place(), begin))
+        door.resume()
 
     def _compiles(self, *_: Any, **__: Any) -> None:
         for leave in self.before_compiling:
@@ -200,7 +196,7 @@ class TorchTap(LoopTap):
         self.tell(events.Compiles())
 
     def _loads(self, module: Any, state_dict: Any, *args: Any, **kwargs: Any) -> None:
-        self.tell(events.Loaded(self._engine, module, dict(state_dict), place()))
+        self.tell(events.Loaded(self.engine, module, dict(state_dict), place()))
 
     def _hides(self, hooks: Any) -> None:
         self._hidden = True
@@ -210,11 +206,11 @@ class TorchTap(LoopTap):
     ) -> None:  # fmt: skip
         """An optimizer's reset asks much of its parameters, which is not to be seen."""
         self._patched.tried(lambda: self.resets(optimizer))
-        self._door.pause()
+        door.pause()
         try:
             run(optimizer, *args, **kwargs)
         finally:
-            self._door.resume()
+            door.resume()
 
 
 _Token = tuple[int, Line | None]
@@ -255,7 +251,7 @@ class ModuleTap(Tap, Listener):
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> _Token | None:
         """A module is being called; `NOTHING` if nobody cares."""
         try:
-            resume()  # what was to end a pause may have failed
+            door.resume()  # what was to end a pause may have failed
             recording, depth, ops = torch.is_grad_enabled(), self._depth, self._main.ops
             trains = depth and recording and module.training  # as nearly all calls do
             if ops is not None and not (trains and ops.looks):

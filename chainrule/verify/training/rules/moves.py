@@ -7,7 +7,6 @@ may come from copies of a model that have other weights by then, or their sum is
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
+from chainrule.verify.training.facts.values import are_few
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine, Scale
@@ -138,7 +138,7 @@ class Moves(Part):
     def _row(self, e: events.AtOptimizer) -> _Moves | None:
         """That of an optimizer, if its parameters are looked at."""
         row = self._rows.setdefault(id(e.optimizer), _Moves(self.history.of(e)))
-        return row if row.steps < _STEPS and _are_few(e.params) else None
+        return row if row.steps < _STEPS and are_few(e.params, _ELEMENTS) else None
 
     @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins) -> None:
@@ -157,7 +157,7 @@ class Moves(Part):
         for key in list(names.roots)[:_COPIES] if e.touched - optimized.keys() else ():
             params = names.within(names.roots[key][1])
             own = {id(p) for p in params}
-            if own & e.touched and own.isdisjoint(optimized) and _are_few(params):
+            if own & e.touched and own.isdisjoint(optimized) and are_few(params, _ELEMENTS):
                 engine, grads = e.begin.engine, [p.grad for p in params]
                 if None not in grads:
                     self._passes[key] = _Pass(
@@ -218,12 +218,6 @@ class Moves(Part):
             row.bound = [(i, some, old) for i, some, old in row.bound if _differ(now[i][some], old)]
             row.first = row.last = ()
         self._passes.clear()
-
-
-def _are_few(params: Sequence[Any]) -> bool:
-    """Whether parameters are real and small enough to be copied."""
-    plain = not any("complex" in str(p.dtype) for p in params)
-    return plain and sum([math.prod(p.shape) for p in params]) <= _ELEMENTS
 
 
 def _values(engine: Engine, tensors: Sequence[Any]) -> Values:

@@ -22,7 +22,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.facts.values import Blame, Ranges, describe
+from chainrule.verify.training.facts.values import Blame, describe, has_nan, is_finite
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
@@ -98,7 +98,6 @@ class Bad(Part):
         """The first one, and what is not finite because of it."""
         self._optimized = False
         self._backward_at: Place | None = None
-        self._ranges = Ranges()
         self._hand = HandSteps()
         self._unused: tuple[Origin, str] | None = None  # until a step by hand has used it
 
@@ -120,7 +119,7 @@ class Bad(Part):
                 self._examine(e, y)
 
     def _examine(self, e: events.OpRan, y: Any) -> None:
-        if (e.name in _PLACES and not self._bad) or self._ranges.finite(y):
+        if (e.name in _PLACES and not self._bad) or is_finite(y):
             return
         inputs = [*e.inputs, *tensors(e.kwargs)]
         inherited = [self._bad.of(x) for x in inputs if x is not y]
@@ -138,11 +137,11 @@ class Bad(Part):
         """Whether a value went bad here, not counting infinities that were put there."""
         if e.name in _PLACES:
             return None
-        infinite = any(not self._ranges.finite(x) for x in inputs if x is not y)
-        nan = self._ranges.has_nan(y)
+        infinite = any(not is_finite(x) for x in inputs if x is not y)
+        nan = has_nan(y)
         if not nan and (infinite or _has_infinity(e)):
             return None
-        data = nan and any(self._ranges.has_nan(x) for x in inputs if x is not y)
+        data = nan and any(has_nan(x) for x in inputs if x is not y)
         said = tuple(describe(f"argument {i}", x) for i, x in enumerate(inputs) if x is not y)
         origin = Origin(
             e.name, placed(here()), said, describe("result", y), "forward", self._step, data
@@ -183,12 +182,12 @@ class Bad(Part):
     def _pulled(self, op: str, at: Any, bars: Sequence[Any], gs: Sequence[Any]) -> None:
         try:
             some = [bar for bar in bars if bar is not None and bar.is_floating_point()]
-            if all(self._ranges.finite(bar) for bar in some):
+            if all(is_finite(bar) for bar in some):
                 return
             given = [g for g in gs if g is not None]
-            if all(self._ranges.finite(g) for g in given):
+            if all(is_finite(g) for g in given):
                 said = tuple([describe("incoming gradient", g) for g in given])
-                bad = next(bar for bar in some if not self._ranges.finite(bar))
+                bad = next(bar for bar in some if not is_finite(bar))
                 result = describe("outgoing gradient", bad)
                 name = op.removesuffix("0").removesuffix("Backward")
                 half = str(bad.dtype) == "torch.float16"
@@ -204,7 +203,7 @@ class Bad(Part):
     def _begins(self, e: events.BackwardBegins) -> None:
         self._settle()
         for root in e.roots:
-            if not self._ranges.finite(root):
+            if not is_finite(root):
                 origin = self._bad.of(root) or self._forward
                 self._candidate = self._candidate or (origin and (origin, "the loss"))
 
@@ -240,7 +239,7 @@ class Bad(Part):
         if all(math.isfinite(norm) for norm in e.gradients.values()):
             return
         grads = [p.grad for p in e.params if p.grad is not None]
-        bad = next((g for g in grads if not self._ranges.finite(g)), None)
+        bad = next((g for g in grads if not is_finite(g)), None)
         if bad is not None:
             self.found = self._candidate or (self._overflow(bad), "a gradient")
 
