@@ -13,7 +13,7 @@ from typing import Any, Final, final
 from chainrule.errors import ConfigError
 from chainrule.verify.reporting.report import Report, joined
 from chainrule.verify.script.byhand import told
-from chainrule.verify.script.byhand.telling import telling
+from chainrule.verify.script.byhand.loops import telling
 from chainrule.verify.script.observers import OWN, TORCH
 from chainrule.verify.script.run import Phases
 from chainrule.verify.script.session import Session

@@ -17,7 +17,7 @@ from typing import Any
 
 from chainrule.errors import ConfigError
 from chainrule.verify.script.byhand import told
-from chainrule.verify.script.byhand.telling import compile_telling
+from chainrule.verify.script.byhand.loops import compile_telling
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,9 @@ named first, and what lies upstream of it is listed as its victim.
 
 from __future__ import annotations
 
+import ast
+import re
+import textwrap
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,13 +19,13 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.engine.op import Array, Spec
+from chainrule.engine.source_text import definition_text
 from chainrule.errors import describe
 from chainrule.verify.certifying.certify import certify
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.backwards.surrogates import as_meant, is_surrogate
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.subject import Subject
 from chainrule.verify.training.record.bus import Bus
@@ -204,3 +207,42 @@ def _copy(value: Any, random: np.random.Generator) -> Any:
     if isinstance(value, Spec):
         return random.normal(size=value.shape).astype(value.dtype)
     return np.array(cast("Array", value)) if isinstance(value, np.ndarray) else value
+
+
+_SAYS = re.compile(
+    r"surrogate|straight[- ]?through|by design|estimator|pseudo[- ]?gradient|on purpose|deliberate|"
+    r"not (the|a|its)( true| exact| real)? (derivative|gradient)",
+    re.IGNORECASE,
+)
+
+
+def is_surrogate(function: Any) -> bool:
+    """Whether a class with a backward is meant to give another gradient than the derivative."""
+    try:
+        text = textwrap.dedent(definition_text(function))
+        tree = ast.parse(text)
+    except SyntaxError:
+        return False
+    return _SAYS.search(text) is not None or any(
+        _asks_for_sign(n) for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
+    )
+
+
+def _asks_for_sign(f: ast.FunctionDef) -> bool:
+    """Whether a backward compares both its cotangent and something else with a bound."""
+    if f.name != "backward" or len(f.args.args) < 2:
+        return False
+    cotangents = {a.arg for a in f.args.args[1:]}
+    asked = [
+        bool(cotangents & {m.id for m in ast.walk(n) if isinstance(m, ast.Name)})
+        for n in ast.walk(f)
+        if isinstance(n, ast.Compare)
+    ]
+    return any(asked) and not all(asked)
+
+
+def as_meant(finding: Finding) -> Finding:
+    """The finding about such a backward, as a note."""
+    says = "it is no derivative of its forward, and is meant so by what its text says"
+    names = (Name("straight_through", says), *finding.names)
+    return replace(finding, level="note", names=names, correction=None, victims=())

@@ -1,7 +1,7 @@
 """Loops that change parameters by themselves: being told when a turn of one begins.
 
 Neither an optimizer nor a backward pass is to be seen there. So the script tells of the head of
-each such loop (`told.py`).
+each such loop (`told.py`), and of the calls of functions that state a derivative (`pairs.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from types import CodeType
+from typing import TypeAlias, cast
 
+from chainrule.verify.script.byhand import pairs
 from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.updates import updates_in
 
@@ -65,3 +67,14 @@ def _called_names(node: ast.AST) -> Iterator[str]:
             yield f.id
         elif isinstance(f, ast.Attribute):
             yield f.attr
+
+
+def compile_telling(text: bytes, file: str) -> CodeType:
+    """That of a script; `SyntaxError` and `ValueError` as of `compile`."""
+    tree = compile(text, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    return compile(telling(cast("ast.Module", tree)), file, "exec", dont_inherit=True)
+
+
+def telling(tree: ast.Module) -> ast.Module:
+    """The same for a tree, which is left as it is."""
+    return pairs.with_calls(with_calls(tree))

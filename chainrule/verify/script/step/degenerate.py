@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.idle_terms import adding_calls
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.tape import GRAD, Entry
+from chainrule.verify.script.step.terms import adding_calls
 
 _RISING = {"logsigmoid", "log_sigmoid", "softplus", "sigmoid"}
 """Calls that grow with their argument, to a bound on one side."""

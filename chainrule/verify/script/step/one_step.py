@@ -25,14 +25,13 @@ from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.idle_terms import idle_terms
+from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
 from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
 from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
 from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
-from chainrule.verify.script.step.wasted_terms import Sum, wasted_spots
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on

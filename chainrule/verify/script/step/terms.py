@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, cast
 
 from chainrule.verify.place import Place
@@ -94,6 +94,11 @@ def terms_of_sum(entry: Entry) -> Iterable[int]:
     """Inputs with a graph of a call that adds up its arguments, passes them on, or multiplies one
     by a constant."""
     return entry.connected if is_linear(entry) else ()
+
+
+def adding_calls(part: Slice) -> Iterator[Entry]:
+    """Calls that only add, or multiply by constants, on the way to the loss; the last one first."""
+    return filter(is_linear, part.back({part.loss}, terms_of_sum))
 
 
 _PASSES_ON = ELEMENTWISE | SCALING

@@ -23,7 +23,6 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step import zero_slopes
-from chainrule.verify.script.step.aliases import shared_spot
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links
@@ -34,7 +33,7 @@ from chainrule.verify.script.step.tape import GRAD
 from chainrule.verify.script.step.terms import overwritten_losses
 from chainrule.verify.script.step.torch_tape import TorchTape
 from chainrule.verify.script.step.torch_tensors import TorchTensors, move
-from chainrule.verify.script.step.untracked_changes import UntrackedChanges
+from chainrule.verify.script.step.untracked_changes import UntrackedChanges, shared_spot
 from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.training.facts.names import parameter_names
 

@@ -2,7 +2,8 @@
 
 PyTorch counts in-place changes of a tensor and refuses a backward that needs the old value. What
 goes through `.data` or a NumPy view is not counted, and tensors that a Function keeps on its ctx by
-hand are not checked. So sums of values are compared.
+hand are not checked. So sums of values are compared. One tensor under two names is changed by
+itself: what is kept from step to step is no copy (`shared_spot`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
+from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.torch_tape import Mark, TorchTape, version
 from chainrule.verify.training.facts.names import parameter_names
+from chainrule.verify.trees import function_at, tree_of_file
 from chainrule.verify.where import frames, users_line
 
 
@@ -108,9 +110,10 @@ class UntrackedChanges:
 
 def _set_at(forward: Place | None, name: str) -> Place | None:
     """The line of a forward that sets an attribute; the forward's own if it has none."""
-    if forward is None or (tree := function_at(forward)) is None:
-        return forward
-    for node in ast.walk(tree):
+    if forward is None:
+        return None
+    function = function_at(tree_of_file(forward.file), forward.line)
+    for node in ast.walk(function) if function is not None else ():
         match node:
             case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == name:
                 return replace(forward, line=node.lineno)
@@ -163,3 +166,57 @@ def _line(tape: TorchTape, changed: Tensor) -> Place | None:
         if same and entry.name in ("data", "detach") and entry.frames:
             return users_line(entry.frames)
     return users_line(frames())
+
+
+_MEANS = {
+    "lerp_": "a mean of both changes nothing",
+    "copy_": "to copy one to the other changes nothing",
+}
+
+
+def shared_spot(place: Place, name: str) -> Spot | None:
+    """What is said of a call of that name which was given the tensor that it changes; None if the
+    text gives it the same one: `x.add_(x)`."""
+    pair = _names(place, name)
+    if pair is None or pair[0] == pair[1]:
+        return None
+    means = _MEANS.get(name, f"`{name}` adds it to itself, and who sets one to 0 clears both")
+    says = f"`{pair[0]}` and `{pair[1]}` lie in the same memory: {means}"
+    code = "idle_load" if name in _MEANS else "unseen_change"
+    return Spot(code, _made_at(place, pair) or place, says, "keep a copy: .detach().clone()")
+
+
+def _names(place: Place, name: str) -> tuple[str, str] | None:
+    """The text of what a call on a line changes, and of what it is given."""
+    for n in ast.walk(tree_of_file(place.file)):
+        if not isinstance(n, ast.expr | ast.stmt) or not n.lineno <= place.line <= (
+            n.end_lineno or 0
+        ):
+            continue
+        match n:
+            case ast.Call(func=ast.Attribute(value=x, attr=attr), args=[y, *_]) if attr == name:
+                return _owner(x), ast.unparse(y)
+            case ast.AugAssign(target=x, value=y) if name in ("add_", "sub_"):
+                return ast.unparse(x), ast.unparse(y)
+            case _:
+                pass
+    return None
+
+
+def _owner(x: ast.expr) -> str:
+    """What a chain of calls in place changes: `b` of `b.mul_(m).add_(g)`."""
+    match x:
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr.endswith("_"):
+            return _owner(inner)
+        case _:
+            return ast.unparse(x)
+
+
+def _made_at(place: Place, pair: tuple[str, str]) -> Place | None:
+    """The line of the function that gives one the other."""
+    function = function_at(tree_of_file(place.file), place.line)
+    nodes = ast.walk(function) if function is not None else ()
+    for n in [n for n in nodes if isinstance(n, ast.Assign)]:
+        if {ast.unparse(x) for x in (n.value, *n.targets)} <= {*pair}:
+            return Place(place.file, n.lineno, place.function)
+    return None
