@@ -77,7 +77,7 @@ def native_bus() -> Bus:
 
 def native_parts(bus: Bus) -> list[Part]:
     """The parts for chainrule."""
-    from chainrule.verify.training.rules.nonfinite import OwnBad
+    from chainrule.verify.training.rules.native_nonfinite import OwnBad
 
     parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
     return [part(bus) for part in parts]

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, cast
 
 from chainrule.verify.script.step.links import SAME_AXES, Links, dim_of, is_product
+from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
-from chainrule.verify.script.step.tape import GRAD, Entry, Slot
 
 _VIEWS = {"view", "reshape", "_unsafe_view"}
 _RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.tape import (
+from chainrule.verify.script.step.record.tape import (
     GRAD,
     NUMBER,
     Entry,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES
+from chainrule.verify.script.step.record.tape import GRAD, Entry
 from chainrule.verify.script.step.spots import Spot, spots_at
-from chainrule.verify.script.step.tape import GRAD, Entry
 from chainrule.verify.script.step.terms import adding_calls
 
 _RISING = {"logsigmoid", "log_sigmoid", "softplus", "sigmoid"}

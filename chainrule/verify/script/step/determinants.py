@@ -20,8 +20,8 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.links import Links
+from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
-from chainrule.verify.script.step.tape import Entry, Slot
 
 _MOST, _DIMENSIONS = 16, 16
 _NEAR = 1e-3

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.tape import DRAWS, Entry, Slot
+from chainrule.verify.script.step.record.tape import DRAWS, Entry, Slot
 
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",
              "sub", "__truediv__", "__mul__", "__add__", "__rmul__"}  # fmt: skip

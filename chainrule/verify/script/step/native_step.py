@@ -29,9 +29,10 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
 from chainrule.verify.script.step.cut_findings import Step, cut_findings
-from chainrule.verify.script.step.native_tape import HOW, NativeTape, NativeTensors
 from chainrule.verify.script.step.numbers import Moved, Trial
-from chainrule.verify.script.step.one_step import OneStep, Recorder
+from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.record.native_tape import HOW, NativeTape, NativeTensors
+from chainrule.verify.script.step.record.recorder import Recorder
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.training.text.edits import name_of
 

@@ -21,17 +21,8 @@ from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError
 from chainrule.verify.script.step.cut_findings import CutCost
 from chainrule.verify.script.step.cuts import Cut
-from chainrule.verify.script.step.tape import (
-    NUMBER,
-    Entry,
-    Exited,
-    Slot,
-    Tape,
-    Tensors,
-    Values,
-    forth,
-    with_things,
-)
+from chainrule.verify.script.step.record.tape import NUMBER, Entry, Slot, Tape, forth, with_things
+from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
 from chainrule.verify.where import Frames, frames, is_library
 
 BY = 1e-3

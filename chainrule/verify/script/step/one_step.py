@@ -10,13 +10,12 @@ what is looked for in one library only, is a `Recorder`.
 
 from __future__ import annotations
 
-import abc
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Generic, TypeVar, final
+from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
@@ -26,83 +25,22 @@ from chainrule.verify.script.step import numbers
 from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
 from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
-from chainrule.verify.script.step.numbers import Going, Moved, Site, Trial, follow_numbers
+from chainrule.verify.script.step.numbers import Going, Site, Trial, follow_numbers
+from chainrule.verify.script.step.record.recorder import Parts, Recorder
+from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.spots import Spot, spot_finding
-from chainrule.verify.script.step.tape import NUMBER, Tape, Tensors
 from chainrule.verify.script.step.terms import added_numbers
 from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 
-T = TypeVar("T", bound=Tape)
 _AT = 1
 """The step after which recording begins; it ends with the next."""
 _BACKWARDS = 16
 """Backward passes of that step that are looked at."""
 WHAT = "one step as a whole"
-Parts = Sequence[tuple[Slice, Any]]
-"""The losses of a backward pass, each with what it depends on."""
-
-
-class Recorder(abc.ABC, Generic[T]):
-    """Records the steps of one library, and knows what is looked for in its programs only."""
-
-    begins_whole = True
-    """Whether a step that is recorded begins before its forward pass, whatever counts steps."""
-
-    def __init__(self, tensors: Tensors) -> None:
-        self.tensors = tensors
-        self.tape: T | None = None
-        """None if nothing was recorded."""
-        self.trains = True
-        """Whether the script trains by this library, as far as is known."""
-
-    @property
-    @abc.abstractmethod
-    def is_on(self) -> bool:
-        """Whether it records now, or only pauses."""
-
-    def watch(self) -> None:
-        """See what is needed before the step that is recorded, if anything is."""
-        return
-
-    def unwatch(self) -> None:
-        """See no more."""
-        return
-
-    @abc.abstractmethod
-    def begin(self, step: OneStep) -> T:
-        """Record from now on."""
-
-    @abc.abstractmethod
-    def end(self) -> None:
-        """Record no more."""
-
-    @abc.abstractmethod
-    def leaves(self, loss: Any) -> set[int]:
-        """What is the identity of the leaves that a backward pass from `loss` reaches."""
-
-    @abc.abstractmethod
-    def names(self) -> Mapping[int, str]:
-        """Names of parameters, by their ids."""
-
-    @abc.abstractmethod
-    def move(self, trial: Trial) -> Moved:
-        """What moves numbers on the tape of this process from now on, for a trial."""
-
-    def look(self, losses: Sequence[Any], parts: Parts) -> None:
-        """Before a backward pass from losses: look for what only this library's programs do."""
-        return
-
-    def look_after(self, parts: Parts, step: Step) -> None:
-        """The same when it is over."""
-        return
-
-    @abc.abstractmethod
-    def findings(self, step: Step) -> list[Finding]:
-        """What was found, cuts among it."""
 
 
 @final

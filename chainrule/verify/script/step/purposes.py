@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from chainrule.verify.script.step.cuts import STEPS, Cut, Slice, given, made
-from chainrule.verify.script.step.tape import DRAWS, GRAD, Entry, Slot
+from chainrule.verify.script.step.record.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING, is_linear
 
 Purpose = Literal[

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.tape import GRAD, Entry, Tensors
+from chainrule.verify.script.step.record.tape import GRAD, Entry
+from chainrule.verify.script.step.record.tensors import Tensors
 
 _ALIKE = 1e-3
 """Relative difference that the loss of the step run again may have."""

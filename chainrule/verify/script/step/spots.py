@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.tape import Entry
+from chainrule.verify.script.step.record.tape import Entry
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.where import placed

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.record.tape import Entry, Tape
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.script.step.tape import Entry, Tape
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import statement_at
 from chainrule.verify.where import placed, users_line

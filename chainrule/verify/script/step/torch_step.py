@@ -27,12 +27,13 @@ from chainrule.verify.script.step.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.numbers import Moved, Trial
-from chainrule.verify.script.step.one_step import OneStep, Parts, Recorder
+from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.record.recorder import Parts, Recorder
+from chainrule.verify.script.step.record.tape import GRAD
+from chainrule.verify.script.step.record.torch_tape import TorchTape
+from chainrule.verify.script.step.record.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.spots import Spot, spot_finding
-from chainrule.verify.script.step.tape import GRAD
 from chainrule.verify.script.step.terms import overwritten_losses
-from chainrule.verify.script.step.torch_tape import TorchTape
-from chainrule.verify.script.step.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.untracked_changes import UntrackedChanges, shared_spot
 from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.training.facts.names import parameter_names

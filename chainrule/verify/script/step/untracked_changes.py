@@ -22,8 +22,9 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
+from chainrule.verify.script.step.record.marks import Mark, version
+from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.script.step.torch_tape import Mark, TorchTape, version
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.trees import function_at, tree_of_file
 from chainrule.verify.where import frames, users_line

@@ -12,8 +12,8 @@ from typing import Any
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, forth
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.script.step.tape import GRAD, Entry, Slot, Tape, forth
 from chainrule.verify.training.text.unread import unused_value
 from chainrule.verify.where import placed
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
+from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
-from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.terms import SCALING
 from chainrule.verify.where import placed
 

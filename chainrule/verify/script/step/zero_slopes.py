@@ -24,10 +24,10 @@ from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.step.cut_findings import Step
 from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
 from chainrule.verify.script.step.idle_terms import idle_spot
+from chainrule.verify.script.step.record.tape import Entry, Slot
+from chainrule.verify.script.step.record.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.script.step.tape import Entry, Slot
 from chainrule.verify.script.step.terms import adding_calls
-from chainrule.verify.script.step.torch_tensors import TorchTensors, call_again, values_of
 from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.where import is_library, placed

@@ -3,7 +3,7 @@
 A result is bad if it has a NaN, or an infinity though all that went in was finite. What comes of a
 bad value is bad by inheritance and leads back to where it began. An infinity that the program put
 there itself (a mask of -inf) is none. All of that is a finding only if a loss or a gradient is not
-finite in the end. In chainrule's programs `explain` names the op; here it is told when.
+finite in the end. For chainrule's programs see `native_nonfinite.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
-from chainrule.explain import BadOp, first_bad
-from chainrule.explain.nan import backward_found
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import age, node_of, tensors
@@ -295,58 +291,3 @@ def _has_infinity(e: events.OpRan) -> bool:
     """Whether the program itself gives an infinity as a number."""
     numbers = [*e.args, *e.kwargs.values()]
     return any(isinstance(x, float) and math.isinf(x) for x in numbers)
-
-
-@final
-class OwnBad(Part):
-    """Finds `first_bad` in chainrule programs."""
-
-    title = "NaN and infinities"
-    rows = (
-        Row(
-            "first_bad",
-            lambda f: [f.found] if f.found is not None else [],
-            lambda c: " ".join(str(c[0]).split()),
-            lambda c: f"keep the arguments of {c[0].op} away from where it has no finite value",
-            "error",
-            place=lambda c: _place(c[0].where),
-            detail=lambda c: f"in step {c[1]}",
-            subject=lambda c: c[0].op,
-            kind="op",
-        ),
-    )
-
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self._steps = 0
-        self._candidate: BadOp | None = None
-        self.found: tuple[BadOp, int] | None = None
-
-    @on(events.BackwardBegins)
-    def _begins(self, e: events.BackwardBegins) -> None:
-        root = e.roots[0]
-        if not np.all(np.isfinite(root.value)):
-            self._candidate = first_bad(root) or first_bad(root, inf=True)
-
-    @on(events.Pulled)
-    def _pulled(self, e: events.Pulled) -> None:
-        if self._candidate is None:
-            self._candidate = backward_found(e.node, e.g, e.bars, inf=True)
-
-    @on(events.StepBegins)
-    def _step(self, e: events.StepBegins) -> None:
-        self._steps += 1
-        grads = [p.grad for p in e.params if p.grad is not None]
-        bad = any(not np.all(np.isfinite(g.value)) for g in grads)
-        if bad and self._candidate is not None and self.found is None:
-            self.found = (self._candidate, self._steps)
-        self._candidate = None
-
-    def seen(self) -> Sequence[str]:
-        """How many steps there were."""
-        return [f"{self._steps} steps"] if self._steps else []
-
-
-def _place(where: Any) -> Place | None:
-    file, _, line = str(where).rpartition(":")
-    return Place(file, int(line)) if file and line.isdigit() else None

@@ -16,18 +16,10 @@ from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.step.cuts import Slice
 from chainrule.verify.script.step.numbers import Moved, Trial
+from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, with_things
+from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
+from chainrule.verify.script.step.record.torch_tape import EXITS
 from chainrule.verify.script.step.rerun import Rerun
-from chainrule.verify.script.step.tape import (
-    GRAD,
-    Entry,
-    Exited,
-    Slot,
-    Tape,
-    Tensors,
-    Values,
-    with_things,
-)
-from chainrule.verify.script.step.torch_tape import EXITS
 
 _SMALL = 1 << 16
 

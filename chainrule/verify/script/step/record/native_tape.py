@@ -21,7 +21,8 @@ from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Op, Spec
 from chainrule.ops.fusing import PassesOn
 from chainrule.ops.reductions.reduction import sum as total
-from chainrule.verify.script.step.tape import Entry, Exited, Slot, Tape, Tensors, Values
+from chainrule.verify.script.step.record.tape import Entry, Slot, Tape
+from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
 from chainrule.verify.where import frames
 
 HOW = {

@@ -1,0 +1,1 @@
+"""The record of one step: calls as values and links, in two libraries."""
