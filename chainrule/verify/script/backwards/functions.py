@@ -3,6 +3,10 @@
 Each class is captured once for all calls of the same shapes and dtypes. They are checked after the
 observation, in a copy of the process, in the order of the backward pass: the first wrong one is
 named first, and what lies upstream of it is listed as its victim.
+
+Some are meant to be no derivative: what they give is a note, and nothing to correct. The class says
+so (surrogate, straight-through, by design), or its backward asks for the sign of its cotangent
+beside that of what it saved, as guided backpropagation does.
 """
 
 from __future__ import annotations
