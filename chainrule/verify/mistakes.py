@@ -99,6 +99,9 @@ _ROWS: list[tuple[str, str, str]] = [
         "undone by the step",
         "weights that were set by hand do not stay so",
     ),
+    ("symmetric", "units that stay the same", "they began the same and get the same gradients"),
+    ("untied", "copied, not tied", "two layers were to have one weight, and have two"),
+    ("swapped", "average that keeps nothing", "it takes nearly all of the model in each step"),
     (
         "lost_updates",
         "updates are lost",

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
+from chainrule.verify.training.rules.alike import Alike
+from chainrule.verify.training.rules.averages import Averages
 from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.death import Died
@@ -35,7 +37,7 @@ from chainrule.verify.training.rules.shapes import Shapes
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
-    Owners, Moves,
+    Owners, Moves, Alike, Averages,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Closures, Assigned)

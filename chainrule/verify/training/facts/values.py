@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 
 
@@ -41,6 +42,11 @@ def has_nan(x: Any) -> bool:
         return False
     with torch.no_grad(), torch._C.DisableTorchFunction():
         return bool(torch.isnan(x).any())
+
+
+def flat(arrays: Sequence[Array]) -> Array:
+    """All numbers of some arrays in one row, as float64."""
+    return np.concatenate([x.ravel() for x in arrays]).astype(np.float64)
 
 
 def are_few(params: Sequence[Any], most: int) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
-from chainrule.verify.training.facts.values import are_few
+from chainrule.verify.training.facts.values import are_few, flat
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine, Scale
@@ -188,8 +188,8 @@ class Moves(Part):
         grads = [p.grad for p in e.params]
         if not passes or None in grads:
             return
-        parts = np.stack([_flat(one.gradients) for one in passes])
-        whole = _flat(_values(e.engine, grads))
+        parts = np.stack([flat(one.gradients) for one in passes])
+        whole = flat(_values(e.engine, grads))
         shares, *_ = np.linalg.lstsq(parts.T, whole, rcond=None)
         if np.linalg.norm(shares @ parts - whole) > _EXACT * np.linalg.norm(whole):
             return
@@ -224,10 +224,6 @@ def _values(engine: Engine, tensors: Sequence[Any]) -> Values:
     return [np.array(engine.array(x)) for x in tensors]
 
 
-def _flat(values: Values) -> Array:
-    return np.concatenate([x.ravel() for x in values]).astype(np.float64)
-
-
 def _differ(x: Array, y: Array) -> bool:
     """Whether more than half of the elements are other ones."""
     return bool(np.count_nonzero(x != y) > 0.5 * x.size)
@@ -254,7 +250,7 @@ def _is_elsewhere(first: Values, last: Values, now: Values) -> bool:
     """Whether values that were moved away have been moved by as much, but not back."""
     if not _are_other(first, last) or not _are_other(last, now):
         return False
-    x, y, z = (_flat(values) for values in (first, last, now))
+    x, y, z = (flat(values) for values in (first, last, now))
     away, back = float(np.linalg.norm(y - x)), float(np.linalg.norm(z - y))
     left = float(np.linalg.norm(z - x))
     cosine = float((y - x) @ (y - z)) / (away * back)

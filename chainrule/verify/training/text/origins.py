@@ -45,6 +45,21 @@ def fill_line(module: str) -> Place | None:
     return _only(lambda node: _fills(node, last), (last,))
 
 
+def copy_line(one: str, other: str) -> Place | None:
+    """The statement that copies one parameter into another: that names both, by the modules that
+    have them, and no others. To assign the one to the other is no copy."""
+    held = {tuple(name.split(".")[-2:]) for name in (one, other)}
+
+    def names_both(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Expr | ast.Assign) or isinstance(node.value, ast.Attribute):
+            return False
+        found = [n for n in ast.walk(node) if isinstance(n, ast.Attribute)]
+        last = {name[-1] for name in held}
+        return {(last_word(n.value), n.attr) for n in found if n.attr in last} == held
+
+    return _only(names_both, [name[0] for name in held])
+
+
 def _fills(node: ast.AST, module: str) -> bool:
     match node:
         case ast.Call(func=function, args=[first, *_]) if last_word(function) in _FILLS:
