@@ -19,6 +19,7 @@ from chainrule.verify.ledger import Ledger, Planted, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.script.byhand.index_sums import IndexSums
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
 from chainrule.verify.script.byhand.pairs_seen import StatedPairs
 from chainrule.verify.script.clock import Steps, watch_torch
@@ -203,7 +204,8 @@ class Session:
         self._install("own")
         if self._makers["own"]:
             self._guard(
-                "steps by hand", lambda: self._start([StatedPairs(), Unoptimized(self.clock)])
+                "steps by hand",
+                lambda: self._start([StatedPairs(), IndexSums(), Unoptimized(self.clock)]),
             )
         watch_steps(self._outer)
 

@@ -1,7 +1,8 @@
 """Loops that change parameters by themselves: being told when a turn of one begins.
 
 Neither an optimizer nor a backward pass is to be seen there. So the script tells of the head of
-each such loop (`told.py`), and of the calls of functions that state a derivative (`pairs.py`).
+each such loop (`told.py`), of the calls of functions that state a derivative (`pairs.py`), and of
+sums at indices (`index_sums.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import TypeAlias, cast
 
-from chainrule.verify.script.byhand import pairs
+from chainrule.verify.script.byhand import index_sums, pairs
 from chainrule.verify.script.byhand.told import TURNS
 from chainrule.verify.script.byhand.updates import updates_in
 
@@ -77,4 +78,4 @@ def compile_telling(text: bytes, file: str) -> CodeType:
 
 def telling(tree: ast.Module) -> ast.Module:
     """The same for a tree, which is left as it is."""
-    return pairs.with_calls(with_calls(tree))
+    return index_sums.with_calls(pairs.with_calls(with_calls(tree)))

@@ -1,7 +1,7 @@
 """Places in a script's own code at which the verifier is told that the script has come there.
 
 A script is compiled with a call at each of them, on the line of the statement that stands there;
-all else is as it stands. Which places these are say `loops.py` and `pairs.py`.
+all else is as it stands. Which places these are say `loops.py`, `pairs.py` and `index_sums.py`.
 """
 
 from __future__ import annotations
@@ -53,15 +53,18 @@ TURNS: Final = Places("__chainrule_turn__")
 """Turns of loops that change parameters."""
 CALLS: Final = Places("__chainrule_call__")
 """Calls of functions that may be a backward or have one."""
+SUMS: Final = Places("__chainrule_sum__")
+"""Statements that add at indices."""
+_ALL = (TURNS, CALLS, SUMS)
 
 
 def prepare() -> None:
     """Let code that tells of its places run, from now on: the script's functions may outlive it."""
-    for places in (TURNS, CALLS):
+    for places in _ALL:
         setattr(builtins, places.name, places.tell)
 
 
 def silence() -> None:
     """Let nobody be told of anything any more: in a copy of the process."""
-    for places in (TURNS, CALLS):
+    for places in _ALL:
         places.forget()
