@@ -11,6 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import DtypeError
+from chainrule.names.module_calls import MODULE_CALLS
 from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
@@ -86,6 +87,12 @@ def test_a_function_of_pytorch_names_ours(name: str):
 def test_what_stands_in_a_part_of_the_package(name: str, hint: str):
     assert message(lambda: getattr(cr, name)).endswith(f": write cr.{hint}")
     eval(f"cr.{hint}")
+
+
+@pytest.mark.parametrize("name", MODULE_CALLS)
+def test_a_module_that_is_called(name: str):
+    said = f"chainrule.{name} is a module and no function: {MODULE_CALLS[name]}"
+    assert message(lambda: getattr(cr, name)(abs)) == said
 
 
 def test_a_function_that_nobody_has():
