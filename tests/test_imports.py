@@ -34,7 +34,13 @@ LAYERS: list[set[str]] = [
         "ops.descriptions",
         "names.examples",
     },
-    {"names.module_calls", "optional", "ops.row_examples", "nn.base.row_examples"},
+    {
+        "names.jax_names",
+        "names.module_calls",
+        "optional",
+        "ops.row_examples",
+        "nn.base.row_examples",
+    },
     {"engine.op", "names.public_names"},
     {"names.spellings"},
     {

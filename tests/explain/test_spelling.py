@@ -26,7 +26,7 @@ PLACES: dict[str, Any] = {
     "axis": 1, "axis1": 0, "axis2": 1, "source": 0, "destination": 1, "counts": (2, 2), "min": 0.0,
     "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0], "xs": [SQUARE, SQUARE], "seed": 3,
     "low": 0, "high": 4, "n": 5, "np": np, "count": 1, "weight": np.float32(0.5), "sizes": (1, 1),
-    "widths": (1, 2),
+    "widths": (1, 2), "i": 0, "mask": SQUARE > 1,
 }  # fmt: skip
 """What stands for the names in the hints."""
 
@@ -47,6 +47,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "take_along_dim": {"indices": np.array([[0], [1]])},
     "orgqr": {"tau": V},
     "ormqr": {"tau": V},
+    "at": {"x": cr.tensor(SQUARE), "y": V},
+    "choose": {"x": WHOLE % 2},
 }
 """What stands for a name in one hint."""
 
