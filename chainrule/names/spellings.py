@@ -45,6 +45,8 @@ METHODS: dict[str, str] = {
     **not_offered.METHODS, **jax_names.ARRAYS,
 }
 """What to write for a method of PyTorch's tensors or JAX's arrays; a test runs each."""
+OF_DEVICES: dict[str, str] = {"to": f", or for a device {_NOWHERE}"}
+"""What follows the hint for a method that means a device as well."""
 FUNCTIONS: dict[str, str] = {
     "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
     "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
@@ -81,7 +83,8 @@ _TO_DTYPE = "write model.to(cr.float64), or give each layer dtype="
 MODULES: dict[str, str] = {
     "type": _TO_DTYPE, "float": _TO_DTYPE, "double": _TO_DTYPE,
     "half": "write with cr.autocast():", "bfloat16": "write with cr.autocast(cr.bfloat16):",
-    "cuda": _NOWHERE, "cpu": _NOWHERE, "share_memory": "leave it out",
+    "cuda": _NOWHERE, "cpu": _NOWHERE, "xpu": _NOWHERE, "ipu": _NOWHERE, "mtia": _NOWHERE,
+    "to_empty": _NOWHERE, "share_memory": "leave it out",
     "modules": "write [m for _, m in model.named_modules()]",
     "named_children": "write model.children(), which gives names and modules",
     "apply": "write for _, m in model.named_modules(): f(m)",
@@ -132,7 +135,8 @@ LACKING: dict[str, str] = {
     "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
-    "device_type": _NOWHERE, "device": _NOWHERE,
+    "device_type": _NOWHERE, "device": _NOWHERE, "non_blocking": _NOWHERE, "pin_memory": _NOWHERE,
+    "memory_format": "leave it out: no result depends on how an array lies in memory",
 }
 """What to do about an argument of PyTorch's that has no counterpart."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
@@ -250,7 +254,7 @@ def _function(name: str) -> str | None:
         return LEFT_OUT.get(name) or PACKAGE[name]
     for table in (FUNCTIONS, METHODS):
         if name in table:
-            return f"write {table[name]}"
+            return f"write {table[name]}{OF_DEVICES.get(name, '')}"
     for part in _PARTS if is_installed("numpy") else ():
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
@@ -264,7 +268,7 @@ def _method(name: str) -> str | None:
     if name in LEFT_OUT:
         return LEFT_OUT[name]
     if name in METHODS:
-        return f"write {METHODS[name]}"
+        return f"write {METHODS[name]}{OF_DEVICES.get(name, '')}"
     for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
         if name in dir(import_module(home)):
             return f"it is a function: write {shown}.{name}(x, ...)"

@@ -12,7 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import DtypeError
 from chainrule.names.module_calls import MODULE_CALLS
-from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS
+from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS, OF_DEVICES
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 
@@ -70,6 +70,7 @@ def test_a_function_of_pytorch_names_ours(name: str):
         assert name in METHODS  # a method that is a function here: of the same name
         return
     hint = LEFT_OUT.get(name) or f"write {FUNCTIONS.get(name) or METHODS[name]}"
+    hint += OF_DEVICES.get(name, "")
     said = f"module 'chainrule' has no attribute '{name}': {hint}"
     assert message(lambda: getattr(cr, name)) == said
 
@@ -109,6 +110,7 @@ def test_a_method_of_pytorch_names_ours(name: str):
     with pytest.raises(AttributeError) as caught:
         getattr(x, name)
     hint = f"write {METHODS[name]}" if name in METHODS else LEFT_OUT[name]
+    hint += OF_DEVICES.get(name, "")
     assert str(caught.value) == f"'Tensor' object has no attribute '{name}': {hint}"
     assert not hasattr(x, name)
     assert getattr(x, name, 5) == 5
