@@ -79,6 +79,10 @@ class BroadcastWarning(UserWarning):
     """Two arrays in a loss were broadcast against each other, most likely by accident."""
 
 
+class LostGradientWarning(UserWarning):
+    """A function that is being differentiated computes with a plain number of its argument's."""
+
+
 class CacheWarning(UserWarning):
     """The cache of compiled code is not used, since somebody else could have written to it."""
 

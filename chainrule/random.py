@@ -20,6 +20,8 @@ from chainrule.engine import graph
 from chainrule.engine.arrays import admit, admit_dtype
 from chainrule.engine.graph import variable
 from chainrule.errors import ConfigError, ShapeError, TraceError
+from chainrule.names.jax_names import draw_advice
+from chainrule.names.spellings import missing_name_getter
 
 Sizes = int | Sequence[int]
 
@@ -180,3 +182,6 @@ def manual_seed(seed: int) -> Generator:
     tensor([0., 2., 2.], dtype=float32)
     """
     return default_generator.manual_seed(seed)
+
+
+__getattr__ = missing_name_getter(__name__, draw_advice)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
 from chainrule.errors import DtypeError
+from chainrule.names.jax_names import tree_advice
+from chainrule.names.spellings import missing_name_getter
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,6 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
             raise DtypeError(f"the trees differ: {structure} and {its}")
         others.append(more)
     return structure.unflatten([f(*xs) for xs in zip(leaves, *others, strict=True)])
+
+
+__getattr__ = missing_name_getter(__name__, tree_advice)

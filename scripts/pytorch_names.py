@@ -16,6 +16,7 @@ import torch
 import chainrule
 from chainrule import nn, optim
 from chainrule.names import not_offered, public_names
+from chainrule.names.module_calls import MODULE_CALLS
 from chainrule.nn import functional
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch_names.md"
@@ -65,7 +66,7 @@ def _is_called(x: Any) -> bool:
 
 def sections() -> Iterator[tuple[str, list[str], Any, dict[str, str], str]]:
     """For each: title, PyTorch's names, home of ours, what to write instead, how ours is called."""
-    yield "torch", names(torch, _is_called), chainrule, {"compile": "write cr.jit(f)"}, "cr"
+    yield "torch", names(torch, _is_called), chainrule, MODULE_CALLS, "cr"
     members = [n for n in dir(torch.Tensor) if not n.startswith("_")]
     yield "torch.Tensor", members, chainrule.Tensor, {}, "x"
     classes = names(torch.nn, inspect.isclass)

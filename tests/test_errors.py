@@ -399,3 +399,18 @@ def test_weights_of_another_shape_are_refused():
             cr.ShapeError, match=r"elements, so weight has shape \(3,\), not \(1,\)"
         ):
             f(leaf(), (3,))
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3,), (4,)), ((3,), (4, 2)), ((2, 3), (4,)), ((3,), (5, 4, 2))]
+)
+def test_a_product_with_a_vector_names_the_shapes_that_were_given(shapes: Any):
+    a, b = cr.ones(shapes[0]), cr.ones(shapes[1])
+    said = f"float32 {a.shape}, float32 {b.shape}: the inner sizes differ: 3, 4"
+    for product in (cr.matmul, cr.jit(cr.matmul), np.matmul):
+        with pytest.raises(cr.ShapeError, match=re.escape(said)):
+            product(a, b)
+    if b.ndim == 2 and a.ndim == 1:
+        said = "linear: cannot be applied to float32 (3,), float32 (2, 4): the inner sizes differ"
+        with pytest.raises(cr.ShapeError, match=re.escape(said)):
+            nn.Linear(4, 2)(a)

@@ -90,6 +90,37 @@ def test_it_names_what_to_write(statement: str):
     assert SAYS[statement] in str(caught.value)
 
 
+class Device:
+    """Another package's device, as PyTorch has it: its text names it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Device.__name__ = "device"
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:1", "mps", "tpu:0"])
+def test_there_is_one_device(name: str):
+    model: Any = nn.Linear(3, 2)
+    linear: Any = nn.Linear
+    x: Any = leaf()
+    for given in (name, Device(name)):
+        with pytest.raises(cr.ConfigError, match="one device, 'cpu': leave the call out"):
+            model.to(given)
+    for call in (lambda: model.to(device=name), lambda: linear(3, 2, device=name)):
+        with pytest.raises(cr.DtypeError, match="'device': leave it out: everything is on the CPU"):
+            call()
+    with pytest.raises(AttributeError, match=r"write x.astype\(dtype\), or for a device leave it"):
+        x.to(name)
+    if name != "cpu":
+        with pytest.raises(cr.ConfigError, match=r"one device, 'cpu', and no .*leave `device` out"):
+            cr.ones(3, device=name)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_methods_of_modules(name: str):
     model = nn.Linear(3, 2)

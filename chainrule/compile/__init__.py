@@ -6,6 +6,8 @@ groups it into kernels, written in the language of `loops`. `llvm` says these in
 `inspect` is for people. A `Target` says what code is made for; `jit` is the public face.
 """
 
-from chainrule.optional import require
+from chainrule.names.module_calls import answer_calls as _answer_calls
+from chainrule.optional import require as _require
 
-require("llvmlite", "compiled code")
+_require("llvmlite", "compiled code")
+_answer_calls(__name__)

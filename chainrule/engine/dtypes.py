@@ -9,6 +9,7 @@ of kind "V", and nothing else of that kind is ever let in, so kinds tell what a 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, wraps
@@ -71,6 +72,16 @@ def check_real(what: str, *xs: Any) -> None:
                 f"{what} is for real numbers, not {getattr(x, 'dtype', x)}, which have no order: "
                 "take real(x), imag(x) or abs(x) first"
             )
+
+
+_DEVICES = {"cpu", "cuda", "gpu", "hip", "ipu", "meta", "mps", "mtia", "tpu", "xla", "xpu"}
+"""What other packages call devices."""
+
+
+def is_device(x: Any) -> builtins.bool:
+    """Whether `x` is a device of another package's: "cpu", "cuda:0", a `torch.device`."""
+    named = x if isinstance(x, str) else str(x) if type(x).__name__ == "device" else ""
+    return named.partition(":")[0].lower() in _DEVICES
 
 
 def check_device(device: Any) -> None:

@@ -20,6 +20,7 @@ from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand, u
 from chainrule.engine.border import public
 from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result_type
 from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
+from chainrule.engine.lost_gradients import differentiated, notice
 from chainrule.engine.op import Alias, Array, Detach, Spec
 from chainrule.engine.operators import operators
 from chainrule.engine.unheld import references_of_unheld
@@ -388,6 +389,8 @@ class Tensor(Variable, metaclass=_Shown):
         return bool(self._single("bool()"))
 
     def __float__(self) -> float:
+        if self.node is not None and self.node.needs and differentiated.get():
+            notice(self.node)
         return float(self._single("float()"))
 
     def __int__(self) -> int:
@@ -399,6 +402,8 @@ class Tensor(Variable, metaclass=_Shown):
         return int(self._single("an index"))
 
     def __complex__(self) -> complex:
+        if self.node is not None and self.node.needs and differentiated.get():
+            notice(self.node)
         return complex(self._single("complex()"))
 
     def _single(self, what: str) -> Any:

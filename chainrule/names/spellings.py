@@ -1,4 +1,4 @@
-"""PyTorch's and NumPy's spellings that do not exist here: what to write instead.
+"""PyTorch's, NumPy's and JAX's spellings that do not exist here: what to write instead.
 
 The hints are answers of errors: of a tensor, a module, the package and its parts that lack a name,
 and (in `border`) of a function that lacks an argument.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from chainrule.names import not_offered
+from chainrule.names import jax_names, not_offered
 from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
 
@@ -42,9 +42,11 @@ METHODS: dict[str, str] = {
     "uniform_": "cr.nn.init.uniform_(x)", "detach_": "x = x.detach()",
     "equal": "bool(cr.all(x == y))", "sort": "cr.sort(x), cr.argsort(x)",
     "nonzero": "cr.stack(cr.nonzero(x), axis=1)",
-    **not_offered.METHODS,
+    **not_offered.METHODS, **jax_names.ARRAYS,
 }
-"""What to write for a method of PyTorch's tensors; a test runs each."""
+"""What to write for a method of PyTorch's tensors or JAX's arrays; a test runs each."""
+OF_DEVICES: dict[str, str] = {"to": f", or for a device {_NOWHERE}"}
+"""What follows the hint for a method that means a device as well."""
 FUNCTIONS: dict[str, str] = {
     "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
     "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
@@ -62,6 +64,7 @@ LEFT_OUT: dict[str, str] = {
     "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
     "contiguous": "leave it out: no result depends on how an array lies in memory",
     "is_contiguous": "leave it out: no result depends on how an array lies in memory",
+    **jax_names.LEFT_OUT,
 }
 """What to do about those for which nothing is to be written."""
 PACKAGE: dict[str, str] = {
@@ -69,8 +72,10 @@ PACKAGE: dict[str, str] = {
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
     "autograd": "write loss.backward(), cr.grad(f) or cr.vjp(f, *xs)",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
+    "dtype": "write cr.float32, cr.int64 and so on, or np.dtype",
     "is_tensor": "write isinstance(x, cr.Tensor)",
     "set_default_dtype": "say dtype= where arrays are made", "FloatTensor": "write cr.tensor(data)",
+    "func": "write cr.grad, cr.vjp, cr.jvp, cr.vmap, cr.jacobian or cr.hessian",
     "utils": "write cr.data, cr.checkpoint", "typename": "write type(x).__name__",
 }
 """What to do about functions of PyTorch's package that have none here."""
@@ -78,7 +83,8 @@ _TO_DTYPE = "write model.to(cr.float64), or give each layer dtype="
 MODULES: dict[str, str] = {
     "type": _TO_DTYPE, "float": _TO_DTYPE, "double": _TO_DTYPE,
     "half": "write with cr.autocast():", "bfloat16": "write with cr.autocast(cr.bfloat16):",
-    "cuda": _NOWHERE, "cpu": _NOWHERE, "share_memory": "leave it out",
+    "cuda": _NOWHERE, "cpu": _NOWHERE, "xpu": _NOWHERE, "ipu": _NOWHERE, "mtia": _NOWHERE,
+    "to_empty": _NOWHERE, "share_memory": "leave it out",
     "modules": "write [m for _, m in model.named_modules()]",
     "named_children": "write model.children(), which gives names and modules",
     "apply": "write for _, m in model.named_modules(): f(m)",
@@ -129,7 +135,8 @@ LACKING: dict[str, str] = {
     "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
-    "device_type": _NOWHERE, "device": _NOWHERE,
+    "device_type": _NOWHERE, "device": _NOWHERE, "non_blocking": _NOWHERE, "pin_memory": _NOWHERE,
+    "memory_format": "leave it out: no result depends on how an array lies in memory",
 }
 """What to do about an argument of PyTorch's that has no counterpart."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
@@ -175,21 +182,32 @@ class Hint:
         raise AttributeError(f"{said}: {self.hint}")
 
 
-def missing_name_getter(module: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a part of the package, such as `chainrule.nn`."""
+def missing_name_getter(
+    module: str, advice: Callable[[str], str | None] | None = None
+) -> Callable[[str], Any]:
+    """A `__getattr__` for a part of the package, such as `chainrule.nn`.
+
+    `advice` gives what to do about a name, if not as for the parts that have layers.
+    """
 
     def no_name(name: str) -> Any:
         said = f"module '{module}' has no attribute '{name}'"
-        hint = None if name.startswith("_") else LAYERS.get(name) or _functional(name)
+        hint = None if name.startswith("_") else (advice or _layer)(name)
         raise AttributeError(f"{said}: {hint}" if hint else said)
 
     return no_name
 
 
+def _layer(name: str) -> str | None:
+    return LAYERS.get(name) or jax_names.layer_advice(name) or _functional(name)
+
+
 def _functional(name: str) -> str | None:
-    """The function that does what a class of PyTorch's does, found by the letters of its name."""
+    """The function that does what a class or a function of another package does, found by the
+    letters of its name."""
     functions = import_module("chainrule.nn.functional")
     letters = name.lower().removesuffix("loss") + "loss" * name.endswith("Loss")
+    letters = letters.replace("_", "")
     same = {f.replace("_", ""): f for f in dir(functions)} | _LOSSES
     for spelling in (letters, letters.rstrip("123d")):
         if spelling in same:
@@ -219,11 +237,16 @@ def put_elsewhere(cls: type) -> None:
 def no_function(name: str) -> AttributeError:
     """The error for a function that `chainrule` lacks, with what to write if it is known.
 
-    Known are PyTorch's and NumPy's spellings, and what stands in a part of the package.
+    Known are PyTorch's, NumPy's and JAX's spellings, and what stands in a part of the package.
     """
     said = f"module 'chainrule' has no attribute '{name}'"
-    hint = None if name.startswith("_") else _function(name)
-    return AttributeError(f"{said}: {hint}" if hint else said)
+    if name.startswith("_"):
+        return AttributeError(said)
+    hint, of_jax = _function(name), jax_names.function_advice(name)
+    if hint and of_jax:
+        of_jax = f"or, for JAX's {name}, {of_jax}"
+    hints = [h for h in (hint, of_jax) if h]
+    return AttributeError(f"{said}: {'; '.join(hints)}" if hints else said)
 
 
 def _function(name: str) -> str | None:
@@ -231,7 +254,7 @@ def _function(name: str) -> str | None:
         return LEFT_OUT.get(name) or PACKAGE[name]
     for table in (FUNCTIONS, METHODS):
         if name in table:
-            return f"write {table[name]}"
+            return f"write {table[name]}{OF_DEVICES.get(name, '')}"
     for part in _PARTS if is_installed("numpy") else ():
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
@@ -245,7 +268,7 @@ def _method(name: str) -> str | None:
     if name in LEFT_OUT:
         return LEFT_OUT[name]
     if name in METHODS:
-        return f"write {METHODS[name]}"
+        return f"write {METHODS[name]}{OF_DEVICES.get(name, '')}"
     for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
         if name in dir(import_module(home)):
             return f"it is a function: write {shown}.{name}(x, ...)"

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.engine.dtypes import NARROW, result_type, rounded_once
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Spec
-from chainrule.errors import ShapeError
+from chainrule.errors import ShapeError, describe_all
 from chainrule.ops.families import Multilinear, conj, sum_to
 from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.reductions import reduction as red
@@ -107,6 +107,7 @@ def matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: {a.shape} @ {b.shape}: a number has no axis to sum over; use *")
     left, right = a.ndim == 1, b.ndim == 1
+    _check_inner(a, b, a.shape[-1], b.shape[-1 if right else -2])
     y = apply(MatMul(), reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b)
     shape = list(y.shape)
     if right:
@@ -116,8 +117,18 @@ def matmul(a: Any, b: Any) -> Any:
     return reshape(y, shape)
 
 
+def _check_inner(a: Any, b: Any, k: int, l: int) -> None:
+    """Raise an error of the shapes that were given, before a vector becomes a matrix."""
+    if k != l:
+        raise ShapeError(
+            f"matmul: cannot be applied to {describe_all((a, b))}: the inner sizes differ: {k}, {l}"
+        )
+
+
 def matmul_t(a: Any, b: Any) -> Any:
     """a @ b.mT without a transposition of its own: (..., m, k), (..., n, k) -> (..., m, n)."""
+    if a.ndim == 1 and b.ndim > 1:
+        _check_inner(a, b, a.shape[-1], b.shape[-1])
     if a.ndim < 2 or b.ndim < 2:
         return matmul(a, b if b.ndim < 2 else matrix_transpose(b))
     return apply(MatMul(False, True), a, b)

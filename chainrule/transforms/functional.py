@@ -19,6 +19,7 @@ import numpy as np
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.dtypes import INEXACT, REAL
 from chainrule.engine.graph import Node, Variable, alias, order, recording, variable
+from chainrule.engine.lost_gradients import differentiated
 from chainrule.engine.op import Spec
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, GradientError, ShapeError
@@ -44,8 +45,12 @@ class _Run:
         new = list(args)
         for n, x in zip(numbers, self.structure.unflatten(self.aliases), strict=True):
             new[n] = x
-        with recording(True):
-            self.result = f(*new, **kwargs)
+        token = differentiated.set((*differentiated.get(), *[x.node for x in self.aliases]))
+        try:
+            with recording(True):
+                self.result = f(*new, **kwargs)
+        finally:
+            differentiated.reset(token)
 
     def outputs(self, result: Any) -> tuple[list[Tensor], Structure]:
         """The leaves of a result as tensors."""

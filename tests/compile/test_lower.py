@@ -143,6 +143,21 @@ def test_rounding_to_bfloat16_is_that_of_eager_code():
         np.testing.assert_array_equal(wide(got), wide(want))
 
 
+def test_rounding_of_float64_to_float16_is_that_of_eager_code():
+    """Once: what lies a little beside the middle of two goes to the nearer one."""
+    half = np.sort(np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float64))
+    half = half[np.isfinite(half)]
+    middle = (half[1:] + half[:-1]) / 2
+    beside = [np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), middle * (1 + 1e-12)]
+    far = [65519.999999, 65520.0, -65520.0, 3.5e38, 1e300, 1e-300, 5e-324, *EDGE]
+    x = cr.asarray(np.concatenate([half, middle, *beside, far]))
+    for f in (lambda v: v.astype(cr.float16), lambda v: (v * -1).astype(cr.float16)):
+        with np.errstate(over="ignore", under="ignore"):
+            want = f(x).numpy()
+        np.testing.assert_array_equal(cr.jit(f)(x).numpy(), want)
+        np.testing.assert_array_equal(cr.jit(f)(x[7]).numpy(), f(x[7]).numpy())
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_a_model_under_autocast_is_native_code(dtype: Any, made: list[Any]):
     model = nn.Sequential(

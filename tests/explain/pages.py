@@ -22,14 +22,14 @@ def programs(page: Path) -> list[tuple[str, str]]:
 
 
 def run(program: str) -> str:
-    """What a program prints; if it ends in one of our errors, that too."""
+    """What a program prints; if it ends in one of our errors or warnings, that too."""
     lines = program.splitlines(keepends=True)
     linecache.cache[FILE] = (len(program), None, lines, FILE)
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
             exec(compile(program, FILE, "exec"), {"__name__": "train"})
-    except (ChainruleError, ValueError) as error:
+    except (ChainruleError, ValueError, UserWarning) as error:
         said = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
         print("\n".join(said), file=out)
     finally:

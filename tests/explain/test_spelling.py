@@ -11,7 +11,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import DtypeError
-from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS
+from chainrule.names.module_calls import MODULE_CALLS
+from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS, OF_DEVICES
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 
@@ -25,7 +26,7 @@ PLACES: dict[str, Any] = {
     "axis": 1, "axis1": 0, "axis2": 1, "source": 0, "destination": 1, "counts": (2, 2), "min": 0.0,
     "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0], "xs": [SQUARE, SQUARE], "seed": 3,
     "low": 0, "high": 4, "n": 5, "np": np, "count": 1, "weight": np.float32(0.5), "sizes": (1, 1),
-    "widths": (1, 2),
+    "widths": (1, 2), "i": 0, "mask": SQUARE > 1,
 }  # fmt: skip
 """What stands for the names in the hints."""
 
@@ -46,6 +47,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "take_along_dim": {"indices": np.array([[0], [1]])},
     "orgqr": {"tau": V},
     "ormqr": {"tau": V},
+    "at": {"x": cr.tensor(SQUARE), "y": V},
+    "choose": {"x": WHOLE % 2},
 }
 """What stands for a name in one hint."""
 
@@ -67,6 +70,7 @@ def test_a_function_of_pytorch_names_ours(name: str):
         assert name in METHODS  # a method that is a function here: of the same name
         return
     hint = LEFT_OUT.get(name) or f"write {FUNCTIONS.get(name) or METHODS[name]}"
+    hint += OF_DEVICES.get(name, "")
     said = f"module 'chainrule' has no attribute '{name}': {hint}"
     assert message(lambda: getattr(cr, name)) == said
 
@@ -88,6 +92,12 @@ def test_what_stands_in_a_part_of_the_package(name: str, hint: str):
     eval(f"cr.{hint}")
 
 
+@pytest.mark.parametrize("name", MODULE_CALLS)
+def test_a_module_that_is_called(name: str):
+    said = f"chainrule.{name} is a module and no function: {MODULE_CALLS[name]}"
+    assert message(lambda: getattr(cr, name)(abs)) == said
+
+
 def test_a_function_that_nobody_has():
     for name in ("nonsense", "__wrapped__", "_cat"):
         said = f"module 'chainrule' has no attribute '{name}'"
@@ -100,6 +110,7 @@ def test_a_method_of_pytorch_names_ours(name: str):
     with pytest.raises(AttributeError) as caught:
         getattr(x, name)
     hint = f"write {METHODS[name]}" if name in METHODS else LEFT_OUT[name]
+    hint += OF_DEVICES.get(name, "")
     assert str(caught.value) == f"'Tensor' object has no attribute '{name}': {hint}"
     assert not hasattr(x, name)
     assert getattr(x, name, 5) == 5

@@ -94,3 +94,21 @@ def test_ignored_labels_do_not_count():
     logp = cr.log_softmax(X)
     some = losses.nll_loss(logp, cr.tensor(np.array([0, 9, 2])), ignore_index=9)
     assert some.item() == pytest.approx(-(logp[0, 0] + logp[2, 2]).item() / 2)
+
+
+@pytest.mark.parametrize("whole", [np.int8, np.int32, np.int64, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_integers_leave_the_dtype_of_ldexp_alone(dtype: Any, whole: Any):
+    x, n = np.array([1.5, -0.25, 0.0], dtype), np.array([3, 0, 1]).astype(whole)
+    want = np.ldexp(x, n)
+    for f in (special.ldexp, cr.jit(special.ldexp)):
+        y = f(cr.tensor(x), cr.tensor(n))
+        assert y.dtype == want.dtype == dtype
+        np.testing.assert_array_equal(y.numpy(), want)
+    slope = cr.grad(lambda x: cr.sum(special.ldexp(x, n)))(x)
+    assert slope.dtype == dtype and slope.tolist() == (2.0 ** n.astype(float)).tolist()
+
+
+def test_ldexp_of_small_numbers_does_not_overflow():
+    x, n = np.array([1e-30, 1e30], np.float32), np.array([150, -150])
+    np.testing.assert_array_equal(special.ldexp(cr.tensor(x), cr.tensor(n)).numpy(), np.ldexp(x, n))

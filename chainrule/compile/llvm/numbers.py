@@ -136,6 +136,8 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     to = type_of(new, lanes_of(v))
     if new.kind == "b":
         return truth(b, old, v)
+    if old.char == "d" and new.char == "e":
+        v, old = _to_odd(b, v), _F32
     if old.kind == "f" and new.kind == "f":
         return b.fptrunc(v, to) if old.itemsize > new.itemsize else b.fpext(v, to)
     if old.kind == "f":
@@ -147,6 +149,23 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     if new.itemsize > old.itemsize:
         return b.sext(v, to)
     return b.trunc(v, to) if new.itemsize < old.itemsize else v
+
+
+def _to_odd(b: Builder, v: Value) -> Value:
+    """The float64 `v` as a float32 whose last bit says whether anything was cut off.
+
+    Rounded to float16 it gives what `v` does: processors have no such step, and LLVM calls a
+    function for it that is not there.
+    """
+    lanes = lanes_of(v)
+    near = b.fptrunc(v, type_of(_F32, lanes))
+    back = b.fpext(near, v.type)
+    bits = b.bitcast(near, _words(lanes))
+    beyond = b.fcmp_ordered(">", intrinsic(b, "fabs", back), intrinsic(b, "fabs", v))
+    cut = b.select(beyond, b.sub(bits, constant(1, _U32, lanes)), bits)
+    odd = b.or_(cut, constant(1, _U32, lanes))
+    found = b.select(b.fcmp_ordered("!=", back, v), odd, bits)
+    return b.bitcast(found, near.type)
 
 
 def _from_bfloat16(b: Builder, v: Value) -> Value:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, cast
 
 from chainrule.engine import graph
 from chainrule.engine.arrays import admit_dtype
-from chainrule.engine.dtypes import INEXACT
+from chainrule.engine.dtypes import DEVICE, INEXACT, is_device
 from chainrule.engine.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
 from chainrule.engine.tensors import Handle, Tensor, asarray
 from chainrule.errors import ConfigError, DtypeError
@@ -169,8 +169,11 @@ class Module(ABC):
         Integers and booleans stay what they are; complex tensors take a complex `dtype` only.
         Parameters remain the same tensors, so an optimizer keeps them, but it keeps the dtypes of
         its own averages too: make it afterwards. Gradients are forgotten. Raises `DtypeError` for
-        a dtype that is not floating-point or complex, `ConfigError` inside a compiled function.
+        a dtype that is not floating-point or complex, `ConfigError` for a device, of which there is
+        one, and inside a compiled function.
         """
+        if is_device(dtype):
+            raise ConfigError(f"to: there is one device, {DEVICE!r}: leave the call out")
         new = admit_dtype(dtype, "a module")
         if new.kind not in INEXACT:
             raise DtypeError(f"to: a module computes with floating-point numbers, not {new}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.engine.dtypes import finfo, rounded_once
+from chainrule.engine.dtypes import INEXACT, finfo, float64, int64, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import complex, imag, real
@@ -123,11 +123,14 @@ def ldexp(a: Any, b: Any) -> Any:
     """a times 2 to the power of b; shapes broadcast.
 
     Shapes: (...), (...) -> (...).
+    Integers b do not change the dtype of a, as in NumPy and PyTorch.
 
     >>> cr.ldexp(cr.tensor([1.5]), cr.tensor([3]))
-    tensor([12.], dtype=float64)
+    tensor([12.], dtype=float32)
     """
-    return a * exp2(b)
+    y = a * exp2(b)
+    whole = getattr(b, "dtype", float64).kind in "iub"
+    return y.astype(a.dtype) if whole and getattr(a, "dtype", int64).kind in INEXACT else y
 
 
 def frac(x: Any) -> Any:
