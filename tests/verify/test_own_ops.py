@@ -62,6 +62,8 @@ PARTS = {
     "Apart": "raises, or is the identity",
     "Alike": "raises, or is the identity",
     "NoExamples": "nothing is computed",
+    "ShiftedProduct": "part of a convolution, which has a derivative",
+    "ShiftedSum": "part of a convolution, which has a derivative",
 }
 """Classes of ops that need no case, and why."""
 
