@@ -27,8 +27,8 @@ HEAD = """# JAX's names
 The names of `jax`, `jax.lax`, `jax.nn`, `jax.random`, `jax.tree`, `jax.tree_util` and of JAX's
 arrays, as JAX lists them, and what to write here. A name that is not offered is an error that says
 the same, also under `chainrule.random` and `chainrule.tree`. Primitives (`sin_p`) have no row:
-write the function. [from_jax.md](from_jax.md) says what differs. `scripts/jax_names.py` writes this
-page, and a test compares it.
+write the function. [from_jax.md](from_jax.md) says what differs. `scripts/jax_names.py`, which
+needs JAX 0.10.2, writes this page.
 """
 
 

@@ -112,6 +112,18 @@ by_kernels: set[Any] = set()
 """Functions of one array that kernels compute: the values of rows."""
 
 
+def is_ours(row: Any) -> bool:
+    """Whether a row stands in a table of this package: kernels are known by names, and what a name
+    means is said by the package's source."""
+    return row.home.startswith("chainrule.") and rows.get(row.label) is row
+
+
+def is_value(fn: Any, label: str) -> bool:
+    """Whether a function is the value of our row of that name: another one may be called so."""
+    row: Any = rows.get(label)
+    return row is not None and row.fn is fn and is_ours(row)
+
+
 @cache
 def row_kernel(label: str, dtype: Dtype) -> Kernel:
     """The value of a row of one argument."""

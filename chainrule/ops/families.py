@@ -27,7 +27,14 @@ from chainrule.engine import watch
 from chainrule.engine.dtypes import NARROW, float32, number_of, weakly
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec, derived
-from chainrule.ops.eager_kernels import Calls, are_alike, by_kernels, is_large, product_kernel
+from chainrule.ops.eager_kernels import (
+    Calls,
+    are_alike,
+    by_kernels,
+    is_large,
+    is_ours,
+    product_kernel,
+)
 from chainrule.ops.rows import Elementwise as Elementwise
 from chainrule.ops.rows import LazyFunction, NotOffered, Rule, equip_with
 from chainrule.ops.rows import Partial as Partial
@@ -143,8 +150,11 @@ def _vjp_of_one(row: Elementwise, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def pulls_by_kernel(row: Elementwise) -> bool:
-    """Whether the slope of a row of one argument is made of a row whose value a kernel computes."""
-    if len(row.partials) != 1 or row.partials[0].singular or row.partials[0].reads != (1,):
+    """Whether the slope of a row of ours, of one argument, is made of a row whose value a kernel
+    computes."""
+    if not is_ours(row) or len(row.partials) != 1:
+        return False
+    if row.partials[0].singular or row.partials[0].reads != (1,):
         return False
     formula: Any = inspect.unwrap(row.partials[0].formula)
     made_of = [formula.__globals__.get(name) for name in formula.__code__.co_names]

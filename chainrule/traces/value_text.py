@@ -50,9 +50,10 @@ def _statistics(s: Summary) -> str:
     bad = f"{s.not_finite:,} not finite"
     if not count:
         return bad
-    with np.errstate(over="ignore"):
-        square = np.float64(s.norm) ** 2 / count - np.float64(s.mean) ** 2
-    deviation = math.sqrt(max(float(square), 0.0))
+    square = (
+        1 / count - (s.mean / s.norm) ** 2 if s.norm else 0.0
+    )  # of the norm's, which may be huge
+    deviation = s.norm * math.sqrt(max(square, 0.0))
     spread = f"{s.mean:.3g} ± {deviation:.2g}, {s.low:.3g} … {s.high:.3g}"
     text = (spread if s.low < s.high else f"all {s.low:.5g}").replace("-", "−")
     return text if count == size else f"{text}, {bad}"

@@ -46,7 +46,7 @@ def floating(fn: Fn) -> Fn:
             return x.copy()  # only its dtype is asked for: SciPy need not be loaded for that
         if x.size < eager_kernels.LEAST:
             return fn(x)
-        if eager_kernels.has_kernels():
+        if eager_kernels.has_kernels() and eager_kernels.is_value(wrapper, label):
             return calls.run(xs)
         return _in_blocks(fn, np.ascontiguousarray(x))
 
