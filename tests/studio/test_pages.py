@@ -131,6 +131,18 @@ def test_an_address_that_cannot_be_read(browser: Any, studio: str):
         assert page.locator("#view .card").count() == 6
 
 
+def test_an_address_is_followed_though_the_page_writes_its_own_before_it_hears(
+    browser: Any, studio: str
+):
+    with opened(browser, studio) as page:
+        page.evaluate("""() => {
+            const own = location.href;
+            location.hash = "page=break";
+            history.replaceState(null, "", own);
+        }""")
+        page.get_by_role("tab", name="Break it", selected=True).wait_for()
+
+
 def test_a_fresh_example_plays_in_both_orders(browser: Any, studio: str):
     with opened(browser, studio) as page:
         button(page, "two paths").click()

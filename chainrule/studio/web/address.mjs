@@ -4,8 +4,8 @@ const ADDRESS_PAUSE = 150; // milliseconds: browsers stop a page that writes its
 let addressTimer = null;
 let addressToWrite = null;
 
-export function readAddress() {
-  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+export function readAddress(hash = location.hash) {
+  return Object.fromEntries(new URLSearchParams(hash.slice(1)));
 }
 
 export function addressOf(state) {
@@ -16,6 +16,12 @@ export function addressOf(state) {
 export function writeAddress(state) {
   addressToWrite = addressOf(state);
   addressTimer ??= setTimeout(writeNow, ADDRESS_PAUSE);
+}
+
+// A state that was to be written is over: the reader has given another address.
+export function forgetAddress() {
+  clearTimeout(addressTimer);
+  addressTimer = addressToWrite = null;
 }
 
 export function writeNow() {

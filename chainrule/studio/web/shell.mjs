@@ -1,5 +1,5 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
-import {addressOf, readAddress, writeAddress, writeNow} from "./address.mjs";
+import {addressOf, forgetAddress, readAddress, writeAddress, writeNow} from "./address.mjs";
 import {breakPage} from "./break_page.mjs";
 import {pageContent, inflate} from "./page_content.mjs";
 import {h} from "./dom.mjs";
@@ -67,7 +67,7 @@ class Shell {
     );
     this.draw();
     setInterval(() => this.saveState(), STATE_INTERVAL);
-    addEventListener("hashchange", () => this.followAddress());
+    addEventListener("hashchange", (e) => this.followAddress(new URL(e.newURL).hash));
     addEventListener("pagehide", () => {
       this.saveState();
       writeNow();
@@ -171,9 +171,11 @@ class Shell {
     this.tabs.get(this.now).focus();
   }
   // The reader changed the address, or followed a link to a state of this page.
-  followAddress() {
-    if (location.hash === this.address) return;
-    const {page, lesson, part, ...params} = readAddress();
+  // The page may have written its own state since the reader gave this address.
+  followAddress(hash) {
+    if (hash === this.address) return;
+    forgetAddress();
+    const {page, lesson, part, ...params} = readAddress(hash);
     if (this.lessons.knows(lesson)) this.lessons.show(lesson, Number(part) || 0);
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
