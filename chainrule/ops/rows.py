@@ -18,7 +18,7 @@ from inspect import unwrap
 from typing import Any, cast, final
 
 from chainrule.engine.op import Need, Op, Spec, derived
-from chainrule.errors import GradientError
+from chainrule.errors import ConfigError, GradientError
 from chainrule.ops.descriptions import description
 from chainrule.optional import require
 
@@ -223,11 +223,17 @@ def elementwise(
 
     `scalar` is the value on Python floats; by default the function of the same name in `math`, or
     else `fn` itself. `forward` are rules for tangents that are not those for cotangents.
+    Raises `ConfigError` if a table of the package has a row of that name.
     """
     label = name or fn.__name__
     plain: Any = scalar or getattr(math, label, None) or _from_array(label, fn)
     home = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage]
     stated = tuple([Partial(p, singular) for p in partials])
+    before = rows.get(label)
+    if before is not None and before.home != home and before.home.startswith("chainrule."):
+        raise ConfigError(
+            f"elementwise: {before.home} has a row named {label}: give yours another one, name=..."
+        )
     row = rows[label] = Elementwise(label, fn, stated, plain, forward, home)
     return row
 
