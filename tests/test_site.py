@@ -66,6 +66,12 @@ def test_links_lead_to_pages_and_nothing_is_loaded_from_elsewhere(site: Path) ->
         assert not [x for x in found.loaded if urlsplit(x).netloc], page.name
 
 
+def test_examples_and_shapes_are_marked_as_code_once(site: Path) -> None:
+    for page in (site / "reference").glob("*.html"):
+        text = re.sub("<[^>]*>", "", page.read_text(encoding="utf-8"))
+        assert "```" not in text and "``" not in text, page.name
+
+
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     import chainrule as cr
 

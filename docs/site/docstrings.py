@@ -21,11 +21,16 @@ _SEVERAL = re.compile(r"^\w+(?:, \w+)+ = \w+\(", re.MULTILINE)
 class Code(griffe.Extension):
     """Marks what is code, and adds what runs but is not written."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._marked: dict[int, Any] = {}
+
     def on_object(self, *, obj: Any, **kwargs: Any) -> None:
-        """Change the docstring of anything that has one."""
-        if obj.docstring is not None:
-            text = _SHAPES.sub(_spanned, obj.docstring.value)
-            obj.docstring.value = _EXAMPLE.sub(_fenced, text)
+        """Change the docstring of anything that has one, once: what is added here comes again."""
+        found = obj.docstring
+        if found is not None and id(found) not in self._marked:
+            found.value = _EXAMPLE.sub(_fenced, _SHAPES.sub(_spanned, found.value))
+            self._marked[id(found)] = found
 
     def on_class_members(self, *, cls: Any, **kwargs: Any) -> None:
         """Add the constructor and the methods that the text of a class does not state."""
