@@ -34,6 +34,22 @@ WRONG = {
         "table[idx, idx % 3] += rows[:, 0]",
         "np.add.at(table, (idx, idx % 3), rows[:, 0])",
     ),
+    "an expression": (
+        "table[(idx + 1) % 6] += rows",
+        "np.add.at(table, (idx + 1) % 6, rows)",
+    ),
+    "behind a slice": (
+        "table.T[:, idx] += rows.T",
+        "np.add.at(table.T, (slice(None), idx), rows.T)",
+    ),
+    "an expression of a tensor": (
+        "i = torch.tensor(idx); weight[(i + 1) % 6] += torch.tensor(rows).float()",
+        "weight.index_put_(((i + 1) % 6,), torch.tensor(rows).float(), accumulate=True)",
+    ),
+    "behind a slice of a tensor": (
+        "i = torch.tensor(idx); weight.T[:, i] += torch.tensor(rows).float().T",
+        "",
+    ),
     "torch": (
         "i = torch.tensor(idx); weight[i] += torch.tensor(rows).float()",
         "weight.index_put_((i,), torch.tensor(rows).float(), accumulate=True)",

@@ -69,6 +69,7 @@ class _Statement:
     effect; what was seen."""
 
     node: ast.AugAssign
+    target: ast.Subscript
     array: CodeType
     index: CodeType
     value: CodeType | None
@@ -126,7 +127,7 @@ def _statement_at(file: str, line: int) -> _Statement | None:
     )
     if array is None or index is None:
         return None
-    return _Statement(node, array, index, value)
+    return _Statement(node, node.target, array, index, value)
 
 
 def _look(known: _Statement, frame: FrameType) -> None:
@@ -165,26 +166,42 @@ def _rows(parts: Sequence[Any], shape: Sequence[int]) -> Array | None:
 
 
 def _finding(place: Place, s: _Statement) -> Finding:
-    sign = "" if isinstance(s.node.op, ast.Add) else "-"
-    assert isinstance(s.node.target, ast.Subscript)
-    array, index, value = map(ast.unparse, (s.node.target.value, s.node.target.slice, s.node.value))
-    value = f"-({value})" if sign else value
-    after = f"{s.numpy}.add.at({array}, {_as_argument(index)}, {value})" if s.numpy else ""
-    if s.torch:
-        after = f"{array}.index_put_(({index.strip('()')},), {value}, accumulate=True)"
+    sign = "+" if isinstance(s.node.op, ast.Add) else "-"
+    after = _added_at(s)
     return finding(
         "error",
         "overwritten",
         f"in {s.times} of {s.seen} runs an index comes more than once (the last time {s.lost} of "
-        f"{s.count} values): `{array}[{index}] {sign or '+'}= ...` adds one value to each element, "
-        "and the others are lost",
-        "add at indices: " + (after or "np.add.at, or index_add_ of a tensor"),
+        f"{s.count} values): `{ast.unparse(s.node.target)} {sign}= ...` adds one value to each "
+        "element, and the others are lost",
+        "add at indices: " + (after or "np.add.at, or index_put_(accumulate=True) of a tensor"),
         place,
-        subject=array,
+        subject=ast.unparse(s.target.value),
         kind="sum at indices",
         edit=line_as(place, after) if after else None,
     )
 
 
-def _as_argument(index: str) -> str:
-    return f"({index})" if "," in index and not index.startswith("(") else index
+def _added_at(s: _Statement) -> str:
+    """The statement that adds all values; empty where none is known, as for slices of a tensor."""
+    index, value = s.target.slice, ast.unparse(s.node.value)
+    value = value if isinstance(s.node.op, ast.Add) else f"-({value})"
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    texts = [_as_argument(part) for part in parts]
+    array = ast.unparse(s.target.value)
+    if s.torch:
+        has_slice = any(isinstance(part, ast.Slice) for part in parts)
+        indices = ", ".join(texts) + "," * (len(texts) == 1)
+        return "" if has_slice else f"{array}.index_put_(({indices}), {value}, accumulate=True)"
+    whole = f"({', '.join(texts)})" if isinstance(index, ast.Tuple) else texts[0]
+    return f"{s.numpy}.add.at({array}, {whole}, {value})" if s.numpy else ""
+
+
+def _as_argument(part: ast.expr) -> str:
+    """A part of an index as an argument of a call: `slice(a, b)` for `a:b`."""
+    if not isinstance(part, ast.Slice):
+        return ast.unparse(part)
+    ends = [part.lower, part.upper, *([part.step] if part.step else [])]
+    if not part.lower and len(ends) == 2:
+        ends = ends[1:]
+    return f"slice({', '.join(['None' if e is None else ast.unparse(e) for e in ends])})"

@@ -19,7 +19,7 @@ from chainrule.verify.training.facts.values import are_few
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.training.rules.finding import Row, of_parameters
+from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text.origins import copy_line, weights
 
 _ELEMENTS = 1_000_000
@@ -74,15 +74,13 @@ class Alike(Part):
             "layer does by itself",
             "error",
         ),
-        Row(
+        of_parameters(
             "untied",
             lambda f: f.copied(),
             "{one} and {other} are equal before the first step, as one was copied into the other, "
             "and are trained apart: each has a gradient of its own",
             "to tie them, let both layers hold one parameter: {other} = {one}, not its values",
             "error",
-            subject="{names}",
-            kind="parameters",
         ),
     )
 
