@@ -1,6 +1,6 @@
-"""Examples and shapes in docstrings are code on the site, wherever in a docstring they stand; and
-what no text defines is on it, too: functions and classes that a function has made, constructors
-that follow from annotations, methods that a class has from a base that is not public."""
+"""What the site shows of docstrings. Examples and shapes are code, wherever they stand. Functions
+that a function has made are shown, too, and what no text states: constructors and methods of bases.
+"""
 
 from __future__ import annotations
 

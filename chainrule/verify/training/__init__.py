@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
-from chainrule.verify.training.rules.alike import Alike
-from chainrule.verify.training.rules.averages import Averages
 from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.death import Died
@@ -23,7 +21,6 @@ from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.given import Assigned, Closures
 from chainrule.verify.training.rules.kept_graphs import Kept
 from chainrule.verify.training.rules.modes import Modes
-from chainrule.verify.training.rules.moves import Moves
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
 from chainrule.verify.training.rules.owners import Owners
@@ -33,6 +30,9 @@ from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.shapes import Shapes
+from chainrule.verify.training.rules.weights.alike import Alike
+from chainrule.verify.training.rules.weights.averages import Averages
+from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,

@@ -1,0 +1,1 @@
+"""What the values of parameters tell: how they begin, and how a program moves them by hand."""
