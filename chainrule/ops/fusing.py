@@ -34,6 +34,7 @@ from chainrule.engine.graph import (
     variable,
 )
 from chainrule.engine.op import Need, Op, derived
+from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops import eager_kernels
 from chainrule.ops.eager_kernels import Direct, Kernel, has_kernels, is_on, maker
 from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
@@ -114,7 +115,7 @@ class Composite:
         given = {n: x for n, x in bound.arguments.items() if n in self.axes and x is not None}
         arrays = [x.value if isinstance(x, Variable) else x for x in given.values()]
         static = {n: v for n, v in bound.arguments.items() if n not in given}
-        if static.get("axis") == arrays[0].ndim - 1:
+        if static.get("axis", -1) in (None, arrays[0].ndim - 1):
             static["axis"] = -1
         plain = all(v is None or isinstance(v, str | float | int) for v in static.values())
         letters = [self.axes[n] for n in given]
@@ -125,6 +126,8 @@ class Composite:
 
 
 composites: dict[str, Composite] = {}
+_REFUSED = ConfigError, DtypeError, IndexingError, ShapeError
+"""What is raised for arguments that a composite is not for."""
 _MOST = 4096
 """Kinds of calls that are remembered."""
 
@@ -135,7 +138,7 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
     `axes` name the axes of its array arguments by a letter each. A first N is all leading axes
     together, a last L all trailing ones. Axes of one letter have one size; a digit is a size. `to`
     does so for the result, or begins so if that has fewer axes; for each, where there are several.
-    An argument `axis` has to be the last one. All others are Python values.
+    An argument `axis` has to be the last one, which None means. All others are Python values.
     """
 
     def mark(f: _F) -> _F:
@@ -149,7 +152,10 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
             if value.__class__ is np.ndarray and value.size >= eager_kernels.LEAST and fuses():
                 op, xs = composite.op(args, kwargs)
                 if op is not None:
-                    return op(*xs)
+                    try:
+                        return op(*xs)
+                    except _REFUSED:  # op by op it says better what is wrong
+                        return f(*args, **kwargs)
             return f(*args, **kwargs)
 
         return cast(_F, run)

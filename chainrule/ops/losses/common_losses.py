@@ -47,6 +47,7 @@ def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
 # --- Cross entropy -------------------------------------------------------------------------------
 
 
+@fused("cross_entropy", logits="NC", target="N", weight="C", to="N")
 @roomy
 def cross_entropy(
     logits: Any,
@@ -97,12 +98,10 @@ def cross_entropy(
     return _of_classes(logits, index, used, weight, axis, label_smoothing, reduction)
 
 
-@fused("cross_entropy", logits="NC", index="N", used="N", weight="C", to="N")
 def _of_classes(
     logits: Any, index: Any, used: Any, weight: Any, axis: int, smooth: float, reduction: str
 ) -> Any:
     """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
-    axis = normalize_axis(axis, logits.ndim)
     rest, total, shift = red.shift_by_max(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     total = squeeze(total, axis)
