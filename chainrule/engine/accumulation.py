@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cmath
-import math
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,9 @@ from chainrule.engine.quiet import quietly
 from chainrule.errors import GradientError, describe
 
 
-def _is_finite(value: Any) -> bool:
-    # of one number, as a loss is, Python knows it sooner; of many the sum of squares tells at once
-    if not value.ndim:
-        return cmath.isfinite(complex(value))
-    if value.dtype.char in "fd":
-        flat = value.ravel()
-        if math.isfinite(quietly(flat.dot, flat)):
-            return True
-    return bool(np.isfinite(value).all())
+def _is_loss_to_explain(value: Any) -> bool:
+    """Whether this is one number, and not finite. To look at many would cost a sweep over them."""
+    return value.size == 1 and not cmath.isfinite(complex(value.item()))
 
 
 def only_reads(node: Node | None) -> bool:
@@ -40,7 +33,7 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
     """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on.
 
     The graph is freed unless something is to be asked of it: another derivative, or, where `y` is
-    not finite, which op made it so.
+    one number and not finite, which op made it so.
     """
     node = y.node
     if node is None or not node.needs:
@@ -54,7 +47,7 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
     keep = retain_graph or create_graph
     if traced and not keep and (t := tracer()) is not None:
         t.spend(walk)
-    free = not (keep or traced) and _is_finite(y.value)
+    free = not (keep or traced or _is_loss_to_explain(y.value))
     arrived = pullback_nodes(walk, {node: g}, None, record=create_graph, free=free)
     for n, bar in arrived.items():
         if n.extra is not None and n.extra.retain:

@@ -33,6 +33,7 @@ USES = {
     "ERF_F64": ("erf", np.float64),
     "ERFC_F32": ("erf", np.float32),
     "ERFC_F64": ("erfc", np.float64),
+    "NORMAL_TAIL_F32": ("ndtr", np.float32),
     "ERFINV_NEAR": ("erfinv", np.float64),
     "ERFC_INVERSE": ("ndtri", np.float64),
     "ERFCX_FAR": ("erfcx", np.float64),

@@ -258,15 +258,17 @@ def test_first_bad_works_after_the_backward_of_a_loss_that_is_not_finite():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
 def test_only_the_graph_of_a_loss_that_is_not_finite_is_left(dtype: type[np.generic]):
-    for values, left in (([1.0, 2.0], False), ([np.inf, 2.0], True), ([np.nan, 2.0], True)):
+    cases = (([1.0], False), ([np.inf], True), ([np.nan], True), ([np.nan, 1.0], False))
+    for values, left in cases:  # many numbers are not looked through
         x = cr.tensor(np.array(values, dtype), requires_grad=True)
         y = x * x
-        y.backward(np.ones(2, dtype))  # of several numbers, one of which is enough
+        g = np.ones(len(values), dtype)
+        y.backward(g)
         if left:
-            y.backward(np.ones(2, dtype))
+            y.backward(g)
         else:
             with pytest.raises(GradientError, match="second time: this graph was freed by"):
-                y.backward(np.ones(2, dtype))
+                y.backward(g)
 
 
 def test_first_bad_counts_infinities_on_request():

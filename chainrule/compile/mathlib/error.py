@@ -2,19 +2,21 @@
 
 erfc(x) = exp(-x^2) p(t) / (1 + 2 x) with t = (x - 4) / (x + 4), one polynomial for all x >= 0
 (Shepherd & Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, Math. Comp. 36, 1981);
-x^2 to twice the digits, because exp multiplies its error by x^2.
+x^2 to twice the digits, because exp multiplies its error by x^2. In float32 ndtr and GELU have a
+polynomial of their own (`_NormalTail`), which saves a division.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import final
 
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_parts,
     exp_twofold,
     expm1_near_0_f32,
-    halves,
     reduced_f32,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
@@ -30,8 +32,9 @@ from chainrule.compile.mathlib.twofold import (
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values import special_coefficients as s
 
-ROOT_2 = halves(math.sqrt(2), 23)
-"""The square root of 2, in float32."""
+
+NORMAL_MIDDLE = 4.185546875
+"""m of `c.NORMAL_TAIL_F32`."""
 
 
 def scaled_erfc(x: Two) -> Two:
@@ -129,20 +132,60 @@ def _finite(x: Real, y: Real) -> Real:
     return (abs(x) < math.inf).where(y, x * (x > 0.0).where(x.lift(1.0), 0.0))
 
 
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class _NormalTail:
+    """ndtr(-x) = p w (1 + e) 2^k of float32, 0 <= x <= 15; exp(-x^2 / 2) is (1 + e) 2^k.
+
+    w = 2 m / (x + m), and p is a polynomial of 1 - w: one division is all that it takes.
+    """
+
+    p: Two
+    w: Two
+    e: Real
+    k: Bits
+
+    @classmethod
+    def of(cls, x: Real) -> _NormalTail:
+        """That of x."""
+        half = product(x, x * 0.5)
+        r, k = reduced_f32(half.hi, half.lo)
+        m = NORMAL_MIDDLE
+        below = x + m
+        w = 2 * m / below
+        rest = w.fma(x - (below - m), w.fma(below, -2 * m))
+        low = w * rest * (-0.5 / m)
+        t = (1.0 - w) - low
+        first, more = x.lift(c.NORMAL_TAIL_F32[0]), polynomial(t, c.NORMAL_TAIL_F32[1:])
+        p = t.fma(more, first)
+        return cls(Two(p, t.fma(more, first - p)), Two(w, low), expm1_near_0_f32(r), k)
+
+    @classmethod
+    def limited(cls, x: Real, most: float) -> tuple[_NormalTail, Real]:
+        """That of |x|, and |x|, which is `most` where it is more."""
+        a = abs(x)
+        a = (x.lift(most) < a).where(x.lift(most), a)
+        return cls.of(a), a
+
+    def scaled(self) -> Real:
+        """p w, a little worse than rounded."""
+        return self.p.hi.fma(self.w.lo, self.p.hi * self.w.hi)
+
+    def times(self, factor: Real) -> Real:
+        """ndtr(-x) times a factor, nearly rounded."""
+        p, w = self.p, self.w
+        y = product(p.hi, w.hi)
+        rest = p.hi.fma(w.lo, w.hi.fma(p.lo, y.lo))
+        hi = y.hi * factor
+        lo = rest.fma(factor, y.hi.fma(factor, -hi))
+        return scale(hi + hi.fma(self.e, lo), self.k)
+
+
 def gelu_erf_f32(x: Real) -> Real:
-    """`gelu_erf` of float32."""
-    a = abs(x).clamp(0.0, 14.5)
-    half = product(a, a).times(0.5)
-    below = a.fma(ROOT_2[0], 1.0)
-    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
-    hi, lo, k = _tail_f32(a * c.SQRT_HALF[0], half, Two(below, rest))
-    share = a * 0.5
-    far = scale(hi.fma(share, lo * share), k)
-    z = x * c.SQRT_HALF[0]
-    even = x * 0.5
-    near = even.fma(z.fma(polynomial(z * z, c.ERF_F32), z), even)
-    y = (a < 0.5).where(near, (x < 0.0).where(-far, x - far))
-    return _finite(x, y.copysign(x))
+    """`gelu_erf` of float32; NaN at -inf, as inf times 0 is."""
+    tail, a = _NormalTail.limited(x, 14.5)
+    far = tail.times(a)
+    return (x < 0.0).where(x * 0.0 - far, x - far)
 
 
 def ndtr(x: Real) -> Real:
@@ -155,12 +198,7 @@ def ndtr(x: Real) -> Real:
 
 def ndtr_f32(x: Real) -> Real:
     """`ndtr` of float32."""
-    a = abs(x).clamp(0.0, 14.5)
-    half = product(a, a).times(0.5)
-    below = a.fma(ROOT_2[0], 1.0)
-    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
-    hi, lo, k = _tail_f32(a * c.SQRT_HALF[0], half, Two(below, rest))
-    tail = scale((hi + lo) * 0.5, k)
+    tail = _NormalTail.limited(x, 14.5)[0].times(x.lift(1.0))
     return (x < 0.0).where(tail, 1.0 - tail)
 
 
@@ -181,17 +219,7 @@ def gelu_erf_slope(x: Real) -> Real:
 
 def gelu_erf_slope_f32(x: Real) -> Real:
     """`gelu_erf_slope` of float32."""
-    a = abs(x).clamp(0.0, 15.0)
-    half = product(a, a).times(0.5)
-    r, k = reduced_f32(half.hi, half.lo)
-    u = a * c.SQRT_HALF[0]
-    p, below = polynomial((u - 4.0) / (u + 4.0), c.ERFC_F32), a.fma(ROOT_2[0], 1.0)
-    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
-    one = 1.0 / below
-    q = p * one
-    scaled = ((-q).fma(below, p) - q * rest).fma(one, q)
-    part = (-a).fma(s.INV_ROOT_2_PI[0], 0.5 * scaled)
-    y = expm1_near_0_f32(r).fma(part, part)
-    return (x < 0.0).where(
-        scale(y, k) + 0.0, 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k))
-    )
+    tail, a = _NormalTail.limited(x, 15.0)
+    part = (-a).fma(s.INV_ROOT_2_PI[0], tail.scaled())
+    y = scale(tail.e.fma(part, part), tail.k)
+    return (x < 0.0).where(y + 0.0, 1.0 - y)
