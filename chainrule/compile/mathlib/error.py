@@ -32,7 +32,6 @@ from chainrule.compile.mathlib.twofold import (
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values import special_coefficients as s
 
-
 NORMAL_MIDDLE = 4.185546875
 """m of `c.NORMAL_TAIL_F32`."""
 
