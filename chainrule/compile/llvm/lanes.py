@@ -85,16 +85,35 @@ def _is_long(n: Extent, width: int) -> bool:
 
 def _registers_at_once(e: Emitter, s: For, width: int) -> int:
     """How many registers a vector of the loop `s` is long."""
-    n, many = s.var.extent, 1
+    many = 1
     if serial_loops.expressions(s.body) < HEAVY:
         many = SIDE_BY_SIDE if _folds(e, s.body) else 1
+    elif _adds_up_columns(s.body):
+        many = SIDE_BY_SIDE
     elif serial_loops.has_mathematics(s.body):
         many = max(1, e.target.registers // REGISTERS)
-    while many > 1 and not (
-        typical(n) >= LONG * many * width and (s.upto is None or _divides(s.upto, many * width))
-    ):
+    while many > 1 and not _has_many(s, many * width):
         many //= 2
     return many
+
+
+def _has_many(s: For, width: int) -> bool:
+    """Whether the loop is long for vectors of that width, or consists of them."""
+    n = s.var.extent
+    if s.upto is not None and not _divides(s.upto, width):
+        return False
+    return typical(n) >= LONG * width or (isinstance(n, int) and n % width == 0)
+
+
+def _adds_up_columns(body: Sequence[Stmt]) -> bool:
+    """Whether each lane is a column of which a short loop makes a sum: it reads from another row,
+    often from another page, in each of its steps, so that it had better take much from there."""
+    loops = [x for x in body if isinstance(x, For)]
+    return any(
+        any(isinstance(x, Into) for x in loop.body)
+        and serial_loops.expressions(loop.body) < HEAVY
+        for loop in loops
+    )
 
 
 @contextmanager
