@@ -42,6 +42,10 @@ class Bucketed(Optimizer):
         """The numbers after the step, which `update` finds in its `state`."""
         return dict(numbers)
 
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """A range of a setting of which every float passes `check`, if there is one."""
+        return None
+
     @abstractmethod
     def update(
         self, group: Group, step: int, p: Array, g: Array, state: Mapping[str, Array]
@@ -83,8 +87,8 @@ class Bucketed(Optimizer):
                 else:
                     self._step(group, bucket)
         if by is not None:  # the trace holds as long as these are the buckets
-            held = [list(buckets) for buckets in self._buckets]
-            by.guards.append(lambda: self._buckets == held)
+            by.reads(vars(self), "_buckets", "the parameters of an optimizer")
+            by.reads_lists([self._buckets, *self._buckets])
         return loss
 
     def _step(self, group: Group, bucket: Bucket) -> None:

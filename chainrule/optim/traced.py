@@ -8,8 +8,7 @@ compiled step, so that a learning rate may change between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
-from operator import itemgetter
+from functools import cache
 from typing import Any, Protocol, cast, final
 
 import numpy as np
@@ -28,6 +27,10 @@ class Rule(Protocol):
 
     def update(self, group: Any, step: Any, p: Any, g: Any, state: Mapping[str, Any]) -> None:
         """Change parameters and what is remembered of them."""
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """A range of a setting of which every float passes its check, if there is one."""
+        ...
 
     def next_numbers(self, group: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """The numbers after the step."""
@@ -80,12 +83,13 @@ class Settings(Mapping[str, Any]):
     the same.
     """
 
-    def __init__(self, by: Any, group: Mapping[str, Any], check: Callable[[], None]) -> None:
+    def __init__(
+        self, by: Any, group: Mapping[str, Any], check: Callable[[], None], rule: Rule
+    ) -> None:
         self._by = by
         self._group = group
         self._check = check
-        self._fixed: dict[str, Any] = {}
-        self._guard: Callable[[], bool] | None = None
+        self._limits = rule.limits
 
     def __getitem__(self, key: str) -> Any:
         group = self._group
@@ -98,34 +102,18 @@ class Settings(Mapping[str, Any]):
 
     def fixed(self, key: str) -> Any:
         """A setting as it is: the trace holds only as long as it stays so."""
-        fixed, guards = self._fixed, self._by.guards
-        if key not in fixed:  # one guard for all of them, which every call asks
-            if self._guard in guards:
-                guards.remove(self._guard)
-            fixed[key] = self._group[key]
-            values = (*fixed.values(), fixed[key])  # one of them twice, so that it is a tuple
-            self._guard = partial(_has, self._group, itemgetter(*fixed, key), values)
-            guards.append(self._guard)
-        return fixed[key]
+        self._by.reads(self._group, key, f"the setting {key!r} of an optimizer")
+        return self._group[key]
 
     def _number(self, key: str, item: int | None = None) -> Vector:
-        return Vector(self._by.number(self._group, key, item, self._check))
+        limits = self._limits(key) if item is None else None
+        return Vector(self._by.number(self._group, key, item, self._check, limits))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._group)
 
     def __len__(self) -> int:
         return len(self._group)
-
-
-def _has(
-    group: Mapping[str, Any], get: Callable[[Mapping[str, Any]], Any], values: tuple[Any, ...]
-) -> bool:
-    """Whether what `get` takes out of the group are these settings."""
-    try:
-        return get(group) == values
-    except KeyError:
-        return False
 
 
 def fixed(group: Mapping[str, Any], key: str) -> Any:
@@ -159,7 +147,7 @@ def traced_step(
     bucket.count.data = bucket.count + 1
     step = Vector(by.as_number(astype(bucket.count, np.float64)))
     known = {name: Vector(by.as_number(t)) for name, t in bucket.numbers.items()}
-    settings = Settings(by, group, check)
+    settings = Settings(by, group, check, rule)
     numbers = rule.next_numbers(settings, step, known)
     for name, t in bucket.numbers.items():
         t.data = numbers[name].tensor

@@ -8,6 +8,7 @@ annotated again in a subclass only the default is new.
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -38,6 +39,8 @@ class Check:
 
     holds: Callable[[Any], bool]
     words: str
+    limits: tuple[float, float] | None = None
+    """A range, its ends included, of which every float makes sense."""
 
 
 def is_number(x: Any) -> bool:
@@ -62,14 +65,16 @@ def choice(*names: str) -> Check:
     return Check(lambda x: x is None or x in names, f"one of {', '.join(names)}, or None")
 
 
-Number = Annotated[float, Check(is_number, "a number")]
-NotNegative = Annotated[
-    float, Check(lambda x: is_number(x) and x >= 0, "a number that is not negative")
-]
-NotPositive = Annotated[
-    float, Check(lambda x: is_number(x) and x <= 0, "a number that is not positive")
-]
-Fraction = Annotated[float, Check(lambda x: is_number(x) and 0 <= x <= 1, "a number from 0 to 1")]
+def number_in(low: float, high: float, words: str) -> Check:
+    """A setting that is a number from `low` to `high`."""
+    return Check(lambda x: is_number(x) and low <= x <= high, words, (low, high))
+
+
+_LARGEST = sys.float_info.max
+Number = Annotated[float, number_in(-_LARGEST, _LARGEST, "a number")]
+NotNegative = Annotated[float, number_in(0, _LARGEST, "a number that is not negative")]
+NotPositive = Annotated[float, number_in(-_LARGEST, 0, "a number that is not positive")]
+Fraction = Annotated[float, number_in(0, 1, "a number from 0 to 1")]
 Fractions = Annotated[
     tuple[float, float],
     numbers_such_that(lambda *x: min(x) >= 0 and max(x) < 1, "two numbers in [0, 1)"),
@@ -142,6 +147,13 @@ class UpdateRule(_Row):
 
     def agree(self, group: Group) -> None:
         """Raise `ConfigError` for settings that do not go together."""
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """A range of a setting of which every float passes `check`, whatever the others are."""
+        rule = type(self)
+        if rule.check is not UpdateRule.check or rule.agree is not UpdateRule.agree:
+            return None
+        return self._fields[name].limits if name in self._fields else None
 
     def memory(self, group: Group, shape: tuple[int, ...]) -> Mapping[str, Memory]:
         """The names that the class states."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import chainrule as cr
 from chainrule import optim
 from chainrule.compile.runtime.call.steady_call import Steady
 from chainrule.compile.runtime.many_runs import ManyArguments
+from chainrule.optim.update_rule import NotNegative
 
 CALLS = 40
 
@@ -125,36 +128,85 @@ def test_calls_that_stop_being_alike():
     np.testing.assert_allclose(f.loop(batches()).numpy(), want)
 
 
-def test_which_settings_have_changed():
-    """Equal numbers are others if they are other objects; lists are always asked in Python."""
+TAKEN: dict[str, tuple[dict[str, Any], bool | None]] = {
+    "the same": ({}, True),
+    "a float": ({"lr": 0.25}, True),
+    "an equal float": ({"lr": float("0.1")}, True),
+    "two floats": ({"lr": 0.0, "eps": 0.5}, True),
+    "an int": ({"lr": 1}, False),
+    "NumPy's": ({"lr": np.float64(0.5)}, False),
+    "a pair": ({"betas": (0.5, 0.75)}, False),
+    "a list": ({"betas": [0.5, 0.75]}, False),
+    "a number that is not taken": ({"lr": -0.5}, None),
+    "an infinite one": ({"lr": float("inf")}, None),
+    "none": ({"lr": float("nan")}, None),
+    "no number": ({"lr": "fast"}, None),
+    "switched on": ({"weight_decay": 0.5}, None),  # the trace was told that it is 0
+}
+"""New settings, and whether machine code takes them over (True), Python does, or nobody."""
+
+
+@pytest.mark.parametrize(("new", "taken"), TAKEN.values(), ids=TAKEN)
+def test_settings_that_are_taken_over(new: dict[str, Any], taken: bool | None):
     _, f = trained(lambda k, group: None, "calls")
-    settings = vars(f._latest)["_settings"]
-    names = [n.name for n in settings.numbers]
-    group: Any = settings.numbers[0].entry.holder
-
-    def found() -> set[str]:
-        bits = settings.changed(None)
-        return {name for k, name in enumerate(names) if bits >> k & 1}
-
-    assert found() == set()
-    group["lr"] = float("0.1")
-    assert found() == {"lr"}
-    assert settings.take_over(settings.changed(None)) and found() == set()
-    group["eps"], group["betas"] = 0.5, (0.5, group["betas"][1])
-    assert found() == {"eps", "betas 0"}
-    assert settings.take_over(settings.changed(None)) and found() == set()
-    assert [n.array.item() for n in settings.numbers] == list(settings.read())
-    group["betas"] = list(group["betas"])
-    assert found() == {"betas 0", "betas 1"} and settings.take_over(settings.changed(None))
-    assert found() == {"betas 0", "betas 1"}
-    group["weight_decay"] = 0.5  # which the trace was told is 0
-    assert not settings.take_over(settings.changed(None))
+    settings, gate = (vars(f._latest)[name] for name in ("_settings", "_gate"))
+    args = (cr.tensor(np.ones((2, 3))),)
+    key = gate.again(args)
+    assert key >= 0
+    settings.numbers[0].entry.holder.update(new)
+    before = [n.array.item() for n in settings.numbers]
+    assert gate.again(args) == (key if taken else -2 - key)
+    if taken is False:
+        assert settings.take_over()
+    elif taken is None:
+        with pytest.raises(cr.ConfigError) if "lr" in new else nullcontext():
+            assert not settings.take_over()
+    found = [n.array.item() for n in settings.numbers]
+    assert found == (before if taken is None else list(settings.read()))
+    assert [n.last for n in settings.numbers] == list(settings.read()) or taken is None
 
 
-def test_a_setting_of_a_variant_that_another_call_took_over():
-    """What changed is asked of the variant, not of what one of its short ways saw."""
+def test_who_has_a_setting_that_is_taken_over():
+    """The number that was and the one that is are counted as Python counts them."""
     _, f = trained(lambda k, group: None, "calls")
-    settings = vars(f._latest)["_settings"]
-    number = next(n for n in settings.numbers if n.name == "lr")
-    number.entry.holder["lr"] = other = float("0.3")
-    assert settings.changed(None) and number.fits(other) and not settings.changed(None)
+    number = next(n for n in vars(f._latest)["_settings"].numbers if n.name == "lr")
+    values = [float(f"0.{k}") for k in range(2, 6)]
+    free = list(map(getrefcount, values))
+    for k in range(4):
+        number.entry.holder["lr"] = values[k]
+        assert vars(f._latest)["_gate"].again((cr.tensor(np.ones((2, 3))),)) >= 0
+        more = [n - m for n, m in zip(map(getrefcount, values), free, strict=True)]
+        assert more == [2 * (i == k) for i in range(4)]  # the dictionary's and this one
+
+
+def test_rules_with_checks_of_their_own_are_asked():
+    """A range of a setting alone says nothing where a rule checks several of them together."""
+
+    class Careful(optim.UpdateRule):
+        lr: NotNegative = 0.1
+
+        def agree(self, group: Any) -> None:
+            if group["lr"] > 0.5:
+                raise cr.ConfigError("too fast")
+
+        def follow(self, group: Any, step: Any, p: Any, g: Any, state: Any) -> None:
+            p -= group["lr"] * g
+
+    w = cr.tensor(np.ones(3), requires_grad=True)
+    rule = Careful([w], lr=0.1)
+
+    @cr.jit
+    def step(x: Any) -> Any:
+        loss = (w * x).sum()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        return loss
+
+    for lr in (0.1, 0.1, 0.1, 0.2, 0.3):
+        rule.param_groups[0]["lr"] = lr
+        step(cr.tensor(np.ones(3)))
+    np.testing.assert_allclose(w.detach().numpy(), 0.2)
+    rule.param_groups[0]["lr"] = 0.75
+    with pytest.raises(cr.ConfigError, match="too fast"):
+        step(cr.tensor(np.ones(3)))

@@ -67,7 +67,7 @@ ARGUMENTS: list[tuple[str, Callable[[], tuple[Any, ...]], bool]] = [
 def test_what_fits(step: Any, args: Callable[[], tuple[Any, ...]], fit: bool):
     found, given = steady_of(step), args()
     assert (found._gate.again(given) >= 0) is fit
-    assert (found._matching_arrays(given) is not None) is fit
+    assert (found._wanted.arrays(given) is not None) is fit
 
 
 def test_sizes_are_told_apart(step: Any):

@@ -5,11 +5,16 @@
 
 `again` tells whether all is as it has to be: the arguments, a tuple; the words of the plan's rows;
 the dictionaries that were read (see `dict_guards.py`). It gives a number that says the sizes, or
--1. `enter` puts arguments and results into the program's table and runs it, without the
-interpreter's lock. Where the plan wants it checked, it gives 0 and does nothing if the arguments
-are not those that the plan is for. `plan` is an array of int64. First come the words that `PLAN`
-names, then a record for each argument (`ARGUMENT`), then the rows: an address and the word that is
-to be there.
+-1. Where an optimizer's settings are to be seen in Python (see `call_settings.py`), it gives the
+number -2 - n instead of n.
+
+`enter` puts arguments and results into the program's table and runs it, without the interpreter's
+lock if the plan does not say that it keeps it. It gives None, or the number that says what is wrong
+with indices. Where the plan wants it checked, it gives 0 and does nothing if the arguments are not
+those that the plan is for.
+
+`plan` is an array of int64. First come the words that `PLAN` names, then a record for each argument
+(`ARGUMENT`), then the rows: an address and the word that is to be there.
 
 Where objects hold what is looked at here is CPython's and NumPy's layout; `object_layout.py` makes
 sure of it before anything of this is used.
@@ -22,6 +27,7 @@ from typing import Any, final
 from llvmlite import ir
 
 from chainrule.compile.cpu.call_plan import ARGUMENT, BITS, PLAN, SYMBOLS
+from chainrule.compile.cpu.call_settings import NONE, add_call_settings
 from chainrule.compile.cpu.dict_guards import add_dict_guard
 from chainrule.compile.cpu.function_writer import I32, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.interrupts import Run
@@ -80,10 +86,18 @@ class _Plan:
 def add_call_gate(module: Any) -> None:
     """Add the function to a module."""
     _add_matching(module)
+    add_call_settings(module)
     s = FunctionWriter(module, "again", [PTR, PTR], PTR)
-    plan, args = s.args
-    key = find_key(s, s.field(plan, ARRAY.data, I64), args)
-    s.return_(s.call("PyLong_FromLongLong", PTR, key))
+    (plan, args), b = s.args, s.b
+    words = s.field(plan, ARRAY.data, I64)
+    key = find_key(s, words, args)
+    settings = _Plan(s, s.pointer(words)).pointer("settings")
+    found = b.alloca(I64)
+    s.store(key, found, 0)
+    with b.if_then(b.and_(b.icmp_signed(">=", key, int64(0)), b.not_(s.equal(settings, NONE)))):
+        settled = s.call("settle", I64, settings)
+        s.store(b.select(s.equal(settled, 0), b.sub(int64(-2), key), key), found, 0)
+    s.return_(s.call("PyLong_FromLongLong", PTR, s.load(found, 0)))
 
 
 def find_key(s: FunctionWriter, words: Any, args: Any) -> Any:
@@ -179,11 +193,16 @@ def enter(run: Run, program: Any) -> None:
     first = w.word("first")
     with s.count_up(b.sub(count, int64(2))) as k:
         s.store(s.load(given, b.add(k, int64(2)), PTR), table, b.add(first, k))
-    run.begin(b)
+    run.begin(b, w.word("holding"))
     memory = [w.pointer(name) for name in ("scratch", "sizes", "host")]
     b.call(program, [table, *memory, ir.Constant(PTR, None)])  # no clock
     run.end(b)
     s.return_if(run.is_stopped(b), ir.Constant(PTR, None))  # something was raised
+    flags = w.pointer("flags")
+    with b.if_then(b.not_(s.equal(flags, NONE))):
+        wrong = s.load(flags, 0)
+        with b.if_then(b.not_(s.equal(wrong, 0)), likely=False):
+            s.return_(s.call("PyLong_FromLongLong", PTR, wrong))
     none = w.pointer("none")
     s.call("Py_IncRef", VOID, none)
     s.return_(none)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 PLAN = (
     "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
-    "checked",
+    "checked", "settings", "holding", "flags",
 )  # fmt: skip
 """How many arguments and rows there are; what the program is given; the place in the table of the
 first result; the addresses of None, of NumPy's class, and of the words for `guarded`; whether
-`enter` compares the arguments with their records."""
+`enter` compares the arguments with their records; the address of the words for `settle`, or 0;
+whether a run keeps the interpreter's lock; the address of a word in which the program says what is
+wrong with indices, or 0."""
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
@@ -25,7 +27,11 @@ CALLS = (
 """What `collect` of `call_rows.py` reads: the plan of `again`; the list that keeps arrays; memory
 for rows, how many there are and how many are filled, and the words of one; how many arrays and
 settings are in one; the addresses of Python's classes."""
-SETTING = ("holder", "key", "item", "tuple", "truth", "last")
+SETTINGS = ("count", "asked", "float")
+"""What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
+Python; the address of Python's class of floats."""
+SETTING = ("holder", "key", "item", "tuple", "truth", "last", "low", "high", "number")
 """A setting's dictionary and key; of a tuple there the item, otherwise -1; the address of Python's
 class of tuples; whether the number is to be 0 (0) or not (1), or either (-1); the address of the
-word that says which object it was."""
+word that says which object it was; the range, two float64, in which any number is taken; the
+address of the number that the program reads."""

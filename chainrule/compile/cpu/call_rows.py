@@ -1,17 +1,13 @@
-"""Functions that Python calls as built-in ones: what a steady call is given, and its settings.
+"""The function that notes the calls of a loop, which Python calls as a built-in one.
 
     object collect(object plan, object args)
-    object changed(object plan, object none)
 
-`collect` asks what `again` asks (see `call_gate.py`), and gives the same number. Then it notes the
-call in the next row: the addresses of the arrays that the program reads, the settings of optimizers
-as they are now, the number. The arrays are kept in a list. `plan` is an array of int64: the words
-that `CALLS` names, then a record for each setting (`SETTING`). It gives -1, and notes nothing,
-where `again` does, where there is no row left, or where a setting is no float, int or bool, which
-is for Python to see.
-
-`changed` gives a number with a bit for each setting that is another object than it was. Its plan is
-the number of settings, then their records.
+It asks what `again` asks of the arguments (see `call_gate.py`), and gives the same number. Then it
+notes the call in the next row: the addresses of the arrays that the program reads, the settings of
+optimizers as they are now, the number. The arrays are kept in a list. `plan` is an array of int64:
+the words that `CALLS` names, then a record for each setting (`SETTING`). It gives -1, and notes
+nothing, where `again` does, where there is no row left, or where a setting is no float, int or
+bool, which is for Python to see.
 """
 
 from __future__ import annotations
@@ -21,20 +17,16 @@ from typing import Any, final
 from llvmlite import ir
 
 from chainrule.compile.cpu.call_gate import argument_array, find_key
-from chainrule.compile.cpu.call_plan import CALLS, SETTING
+from chainrule.compile.cpu.call_plan import CALLS
+from chainrule.compile.cpu.call_settings import NONE, find_setting, has_truth, setting_record
 from chainrule.compile.cpu.function_writer import F64, PTR, FunctionWriter, int64
-from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH
-from chainrule.compile.cpu.symbols import APPEND, AS_FLOAT, ERROR, LOOKUP
+from chainrule.compile.cpu.object_layout import ARRAY, KIND, LENGTH
+from chainrule.compile.cpu.symbols import APPEND, AS_FLOAT, ERROR
 from chainrule.compile.llvm.numbers import I64
-
-_SETTING = "setting"
-_NONE = ir.Constant(PTR, None)
 
 
 def add_call_rows(module: Any) -> None:
-    """Add the functions to a module that has `again`."""
-    _add_setting(module)
-    _add_changed(module)
+    """Add the function to a module that has `again`."""
     s = FunctionWriter(module, "collect", [PTR, PTR], PTR)
     (plan, args), b = s.args, s.b
     c = _Calls(s, s.field(plan, ARRAY.data))
@@ -59,36 +51,6 @@ def add_call_rows(module: Any) -> None:
     s.return_(s.call("PyLong_FromLongLong", PTR, int64(-1)))
 
 
-def _record(s: FunctionWriter, words: Any, first: int, k: Any) -> Any:
-    """Where the record of setting `k` is, of those that begin at word `first`."""
-    return s.element(words, s.b.add(int64(first), s.b.mul(k, int64(len(SETTING)))))
-
-
-def _add_setting(module: Any) -> None:
-    """The object that a setting is now; null where there is none."""
-    s = FunctionWriter(module, _SETTING, [PTR], PTR)
-    (record,), b = s.args, s.b
-    holder, key, item, kind = [s.load(record, i) for i in range(4)]
-    found = s.call(LOOKUP, PTR, s.pointer(holder), s.pointer(key))
-    s.return_if(b.or_(s.equal(found, _NONE), b.icmp_signed("<", item, int64(0))), found)
-    s.return_unless(s.equal(s.field(found, KIND, I64), kind), _NONE)
-    s.return_unless(b.icmp_signed("<", item, s.field(found, LENGTH, I64)), _NONE)
-    s.return_(s.field(found, b.add(int64(ITEMS), b.mul(item, int64(8)))))
-
-
-def _add_changed(module: Any) -> None:
-    s = FunctionWriter(module, "changed", [PTR, PTR], PTR)
-    (plan, _), b = s.args, s.b
-    words, bits = s.field(plan, ARRAY.data), b.alloca(I64)
-    s.store(0, bits, 0)
-    with s.count_up(s.load(words, 0)) as k:
-        record = _record(s, words, 1, k)
-        was = s.load(s.load(record, SETTING.index("last"), PTR), 0)
-        other = b.not_(s.equal(s.call(_SETTING, PTR, record), was))
-        s.store(b.or_(s.load(bits, 0), b.shl(b.zext(other, I64), k)), bits, 0)
-    s.return_(s.call("PyLong_FromLongLong", PTR, s.load(bits, 0)))
-
-
 @final
 class _Calls:
     """The words of the plan; `no` is where the function goes when it notes nothing."""
@@ -110,12 +72,11 @@ class _Calls:
     def setting(self, k: Any) -> Any:
         """The bits of setting `k`, a float64."""
         s, b = self.s, self.s.b
-        record = _record(s, self.words, len(CALLS), k)
-        found = s.call(_SETTING, PTR, record)
-        self.go_on_if(b.not_(s.equal(found, _NONE)))
-        value, truth = self._number(found), s.load(record, SETTING.index("truth"))
-        true = b.zext(b.fcmp_unordered("!=", value, ir.Constant(F64, 0.0)), I64)
-        self.go_on_if(b.or_(s.equal(truth, -1), s.equal(truth, true)))
+        record = setting_record(s, self.words, len(CALLS), k)
+        found = find_setting(s, record)
+        self.go_on_if(b.not_(s.equal(found, NONE)))
+        value = self._number(found)
+        self.go_on_if(has_truth(s, record, value))
         return b.bitcast(value, I64)
 
     def _number(self, x: Any) -> Any:
@@ -127,5 +88,5 @@ class _Calls:
         self.go_on_if(b.or_(is_float, whole))
         value = s.call(AS_FLOAT, F64, x)
         with b.if_then(b.fcmp_ordered("==", value, ir.Constant(F64, -1.0)), likely=False):
-            s.return_if(b.not_(s.equal(s.call(ERROR, PTR), _NONE)), _NONE)
+            s.return_if(b.not_(s.equal(s.call(ERROR, PTR), NONE)), NONE)
         return value

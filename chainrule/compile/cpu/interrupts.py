@@ -46,7 +46,8 @@ def _number(n: int) -> Any:
 @final
 class Run:
     """A module's state for the current run: whether it is to end, when the next look is due, and
-    Python's thread. The time of the next look outlives the run."""
+    Python's thread, 0 where the run holds the interpreter all the time. The time of the next look
+    outlives the run."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -63,10 +64,15 @@ class Run:
         g.linkage, g.initializer = "internal", ir.Constant(kind, None)
         return g
 
-    def begin(self, b: Any) -> None:
-        """A run begins: the interpreter is free for others."""
+    def begin(self, b: Any, holding: Any = None) -> None:
+        """A run begins: the interpreter is free for others, unless it is `holding` it."""
         b.store_atomic(_number(0), self._stopped, _RELAXED, 8)
-        self._release(b)
+        if holding is None:
+            self._give(b)
+        else:
+            b.store(_number(0), self._thread)
+            with b.if_then(b.icmp_signed("==", holding, _number(0))):
+                self._give(b)
 
     def end(self, b: Any) -> None:
         """A run is over: this thread has the interpreter again."""
@@ -95,13 +101,22 @@ class Run:
             b.store_atomic(_number(1), self._stopped, _RELAXED, 8)
         self._release(b)
 
-    def _release(self, b: Any) -> None:
+    def _give(self, b: Any) -> None:
         thread = b.call(declare(b, "PyEval_SaveThread", _PTR, []), [])
         b.store(b.ptrtoint(thread, I64), self._thread)
 
+    def _release(self, b: Any) -> None:
+        with b.if_then(self._is_free(b)):
+            self._give(b)
+
     def _acquire(self, b: Any) -> None:
-        thread = b.inttoptr(b.load(self._thread, typ=I64), _PTR)
-        b.call(declare(b, "PyEval_RestoreThread", _VOID, [_PTR]), [thread])
+        with b.if_then(self._is_free(b)):
+            thread = b.inttoptr(b.load(self._thread, typ=I64), _PTR)
+            b.call(declare(b, "PyEval_RestoreThread", _VOID, [_PTR]), [thread])
+
+    def _is_free(self, b: Any) -> Any:
+        """Whether this run does not hold the interpreter."""
+        return b.icmp_signed("!=", b.load(self._thread, typ=I64), _number(0))
 
     def _write_poll(self) -> None:
         f = self.poll

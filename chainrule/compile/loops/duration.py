@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from chainrule.compile.graph.sizes import Extent, product, typical
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var, within
 from chainrule.compile.loops.functions import MATHEMATICS
 
-_PER_BYTE = 0.05
-_PER_MATH = 0.2
-_PER_MULTIPLICATION = 0.005
-"""Nanoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
+_PER_BYTE = 50
+_PER_MATH = 200
+_PER_MULTIPLICATION = 5
+"""Picoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
 a function like `exp` is, and in products of one that is multiplied."""
 
 
 def nanoseconds(body: Sequence[loops.Stmt]) -> float:
     """About how long one core takes for `body`. Sizes that are not known are typical ones."""
-    return sum([_nanoseconds(s) for s in body])
+    return _all(body, typical) / 1000
 
 
-def _nanoseconds(s: loops.Stmt) -> float:
+def picoseconds(kernels: Sequence[loops.Kernel]) -> Extent | None:
+    """About how long one core takes for a program, as a polynomial of its sizes; None if it has a
+    loop of unknown length, or calls functions of others."""
+    kinds = loops.While | loops.Host | loops.Routine
+    if any(isinstance(s, kinds) for k in kernels for s in loops.statements(k.body)):
+        return None
+    return _all([s for k in kernels for s in k.body], lambda n: n)
+
+
+def _all(body: Sequence[loops.Stmt], size: Callable[[Extent], Any]) -> Any:
+    return sum([_picoseconds(s, size) for s in body])
+
+
+def _picoseconds(s: loops.Stmt, size: Callable[[Extent], Any]) -> Any:
     match s:
         case loops.For():
-            return typical(s.var.extent) * nanoseconds(s.body)
+            return size(s.var.extent) * _all(s.body, size)
         case loops.Product():
-            depth = typical(product([k.extent for k in s.k]))
-            each = depth * s.acc.dtype.itemsize * _PER_MULTIPLICATION + nanoseconds(s.body)
-            return typical(s.i.extent) * typical(s.j.extent) * each
+            depth = size(product([k.extent for k in s.k]))
+            each = depth * (s.acc.dtype.itemsize * _PER_MULTIPLICATION) + _all(s.body, size)
+            return size(s.i.extent) * size(s.j.extent) * each
         case loops.Gemm():
-            count = typical(s.m) * typical(s.n) * typical(s.k)
-            return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
+            count = size(s.m) * size(s.n) * size(s.k)
+            return count * (s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION)
         case loops.Let() | loops.Into() | loops.Store():
             math = len(MATHEMATICS & {x.of[0] for x in within(s.value) if x.kind == "fn"})
             return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
         case loops.Host() | loops.Routine():
             return 0
         case loops.While():
-            return sum([nanoseconds(k.body) for k in s.kernels])
+            return sum([_all(k.body, size) for k in s.kernels])
 
 
 # --- kernels that are split over cores: parallel loops, one in the other, are as one --------------

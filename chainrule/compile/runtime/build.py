@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from chainrule.compile.cpu.core_split import split
 from chainrule.compile.cpu.program_module import Module, emit
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.loops import memory
+from chainrule.compile.loops.duration import picoseconds
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.lower.kernels import write
 from chainrule.compile.lower.planning import plan
-from chainrule.compile.runtime.scratch import Layout
+from chainrule.compile.runtime.scratch import SHORT, Layout
 from chainrule.compile.target import Target
 
 CHECKING = False
@@ -27,12 +29,21 @@ def schedule(program: Program, target: Target) -> tuple[Loops, Layout]:
     scratch = [b for b in loops.buffers if b.role == "scratch"]
     lives = memory.lifetimes(loops, scratch)
     scratch = [b for b in scratch if b in lives]
-    layout = Layout(loops.symbols, objects, [t.spec for t in program.results], scratch, lives)
+    specs = [t.spec for t in program.results]
+    layout = Layout(loops.symbols, objects, specs, scratch, lives, _duration(loops))
     if CHECKING:
         from chainrule.compile.loops.check.checker import check
 
         check(loops)
     return loops, layout
+
+
+def _duration(loops: Loops) -> Extent | None:
+    """About how many picoseconds it takes; None if that is not known, or never little."""
+    found = picoseconds(loops.kernels)
+    if found is None or isinstance(found, int):
+        return found if found is None or found < SHORT else None
+    return None if max([n for _, n in found.terms]) > SHORT else found
 
 
 def emit_module(loops: Loops, layout: Layout, target: Target, *, timed: bool = False) -> Module:

@@ -64,8 +64,8 @@ class Prepared:
 
 @final
 class Entered:
-    """A prepared program at certain sizes. `run(args)` puts the arguments into the table and
-    returns the results, of other `shapes` if these are given."""
+    """A prepared program at certain sizes. It puts arguments into the table and returns results,
+    of other `shapes` if these are given."""
 
     def __init__(
         self,
@@ -79,48 +79,52 @@ class Entered:
         self._program, self._enter = program, way.enter
         block = program.block(sizes)
         self._now = table, block
-        self._plan = way.plan(ctypes.addressof(table), block, program.number, first, given)
+        self._flags = [np.zeros((), np.int64)] if program.checks else []
+        address = ctypes.addressof(table)
+        self._plan = way.plan(address, block, program.number, first, given, *self._flags)
         made = block.shapes[:-1] if program.checks else block.shapes
         if shapes is not None:
             made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
         self._results, self._count = program.lender.maker(made), len(made)
-        self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._undoes = bool(program.code.undo)
         self._kept = prepared, way, block, program
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
-        """`run`, without what this program does not want: it has no ops in Python, and undoes
-        nothing. None if the arguments are not those that it was made for."""
+        """What runs it and returns the results, or None if the arguments are not those that it was
+        made for. The shortest way is that of programs without ops in Python, which undo nothing."""
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
         if program.hosts or self._undoes:
             return self._run_checked
         flags, checks, pool = self._flags, program.checks, program.pool
         acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
-        if pool is None and not flags and self._count == 1:  # as most: rows of small arrays
+        if self._count == 1:  # as most: rows of small arrays, a loss
 
             def run_one(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
                 results = make()
+                if pool is not None and not pool.running:
+                    pool.run()
                 acquire()
                 try:
-                    refused = enter(plan, args, results[0])
+                    refused = enter(plan, args, results[0], *flags)
                 finally:
                     release()
+                if refused:
+                    _refuse(refused, checks)
                 return results if refused is None else None
 
             return run_one
 
         def run(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
             results = make()
-            if pool is not None:
+            if pool is not None and not pool.running:
                 pool.run()
             acquire()
             try:
                 refused = enter(plan, args, *results, *flags)
-                bad = flags[0].item() if flags and refused is None else 0
             finally:
                 release()
-            if bad:
-                _refuse(bad, checks)
+            if refused:
+                _refuse(refused, checks)
             return results if refused is None else None
 
         return run
@@ -129,27 +133,20 @@ class Entered:
         results = self._results()
         return results if self.run_into(args, results) else None
 
-    def run(self, args: tuple[Any, ...]) -> list[Any]:
-        """Run it."""
-        results = self._results()
-        self.run_into(args, results)
-        return results
-
     def run_into(self, args: tuple[Any, ...], results: Sequence[Any]) -> bool:
         """Run it; the results go into these arrays, which are in C's order. Whether it ran."""
-        program, flags = self._program, self._flags
+        program = self._program
         if program.pool is not None:
             program.pool.run()
         with program.lock:
             program.now = self._now
             if self._undoes:
                 with program.undoing(self._now[0]):
-                    refused = self._enter(self._plan, args, *results, *flags)
+                    refused = self._enter(self._plan, args, *results, *self._flags)
             else:
-                refused = self._enter(self._plan, args, *results, *flags)
-            bad = flags[0].item() if flags and refused is None else 0
-        if bad:
-            _refuse(bad, program.checks)
+                refused = self._enter(self._plan, args, *results, *self._flags)
+        if refused:
+            _refuse(refused, program.checks)
         return refused is None
 
 

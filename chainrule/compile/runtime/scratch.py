@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.compile.graph.sizes import size_at
+from chainrule.compile.graph.sizes import Extent, size_at
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.result_memory import Lender
@@ -16,6 +16,10 @@ from chainrule.engine.op import Spec
 
 if TYPE_CHECKING:
     from chainrule.compile.loops.statements import Host
+
+
+SHORT = 20_000_000
+"""Picoseconds: a run that takes less keeps the interpreter's lock."""
 
 
 @final
@@ -31,6 +35,8 @@ class Layout:
     results: list[Spec]
     scratch: list[Buffer]
     lives: dict[Buffer, tuple[int, int]]
+    duration: Extent | None = None
+    """About how many picoseconds a run takes, where that depends on sizes alone."""
 
 
 Made = tuple[Layout, "list[Host]", bytes]
@@ -41,7 +47,8 @@ Made = tuple[Layout, "list[Host]", bytes]
 class Block:
     """Scratch memory of a program for certain sizes: its addresses, and the results' shapes.
 
-    `results()` makes arrays for them. With `named` the memory has names also as `arrays`, which
+    `results()` makes arrays for them. `is_short`: giving the interpreter's lock to others meanwhile
+    would take longer than a run is worth. With `named` the memory has names also as `arrays`, which
     ops that run in Python want.
     """
 
@@ -68,4 +75,5 @@ class Block:
             (tuple([size_at(n, symbols) for n in r.shape]), r.dtype) for r in layout.results
         ]
         self.results = lender.maker(self.shapes)
+        self.is_short = layout.duration is not None and size_at(layout.duration, symbols) < SHORT
         self._kept = (arena, pointers, numbers)

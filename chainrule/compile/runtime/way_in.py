@@ -56,11 +56,15 @@ class WayIn:
             words += [place if name == "place" else 0 for name in ARGUMENT]
         return WayIn(code, words)
 
-    def plan(self, table: int, block: Any, host: int, first: int, given: Kinds = ()) -> Any:
+    def plan(
+        self, table: int, block: Any, host: int, first: int, given: Kinds = (), flags: Any = None
+    ) -> Any:
         """What `enter(plan, args, *results)` is given for certain sizes; it takes arrays of the
-        kinds that are `given` only, if these are."""
+        kinds that are `given` only, if these are. `flags` is the last result, if it says what is
+        wrong with indices."""
         named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
-        named |= {"host": host, "first": first}
+        named |= {"host": host, "first": first, "holding": int(block.is_short)}
+        named["flags"] = 0 if flags is None else flags.ctypes.data
         words = np.array(self._words, np.int64)
         for name, value in named.items():
             words[PLAN.index(name)] = value

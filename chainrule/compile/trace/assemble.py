@@ -74,10 +74,9 @@ def assemble(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
         [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
-        [HeldNumber(n.entry, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
+        [HeldNumber(n.entry, n.check, n.truth, np.zeros(()), n.name, n.range) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
-        tracer.guards, left.truths, left.results, finishing(left.results, left.structure), op,
-        left.guards,
+        left.truths, left.results, finishing(left.results, left.structure), op, left.guards,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
@@ -59,6 +60,11 @@ class GradSlot(Extra):
         self.now, self.set = new, True
 
 
+Range = tuple[float, float]
+NOWHERE: Range = math.inf, -math.inf
+"""The range in which there are no numbers."""
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
@@ -80,13 +86,14 @@ class Number:
     """A Python number that is read again at every call: a setting of an optimizer.
 
     `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
-    `name` is for readers.
+    `name` is for readers. `check` holds for all floats in the `range`.
     """
 
     entry: Entry
     check: Callable[[], None]
     node: Node
     name: str
+    range: Range
     truth: bool | None = None
 
     def asked(self) -> bool:

@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY, slot
-from chainrule.compile.trace.captured import Entry
+from chainrule.compile.trace.captured import NOWHERE, Entry, Range
 from chainrule.engine.graph import variable
 from chainrule.engine.node import Node
 from chainrule.engine.op import Array, Spec
@@ -91,13 +91,17 @@ class Draw:
 @final
 @dataclass(eq=False, slots=True)
 class HeldNumber:
-    """A Python number that is read before every call; if `truth` is known, it must stay so."""
+    """A Python number that is read before every call; if `truth` is known, it must stay so.
+
+    `check` need not be asked about floats in the `range`.
+    """
 
     entry: Entry
     check: Callable[[], None]
     truth: bool | None
     array: Array
     name: str
+    range: Range
     last: Any = None
     read: Callable[[], float] = field(init=False)
 
@@ -105,13 +109,15 @@ class HeldNumber:
         self.read = self.entry.reader()
 
     def words(self) -> list[int] | None:
-        """What `cpu/call_rows.py` reads of it, `SETTING`; None if that cannot be seen there."""
+        """What `cpu/call_settings.py` reads of it, `SETTING`; None if it cannot be seen there."""
         e, at = self.entry, _place_of_last()
         if at is None or e.holder.__class__ is not dict:
             return None
         item = -1 if e.item is None else e.item
         truth = -1 if self.truth is None else int(self.truth)
-        return [id(e.holder), id(e.key), item, id(tuple), truth, id(self) + at]
+        limits = np.array(self.range).view(np.int64).tolist()
+        place = [id(e.holder), id(e.key), item, id(tuple)]
+        return [*place, truth, id(self) + at, *limits, self.array.ctypes.data]
 
     def fits(self, value: float) -> bool:
         """Take over another value than that of the latest call, if it fits."""
@@ -128,7 +134,7 @@ def _place_of_last() -> int | None:
     """How many bytes from the start of a `HeldNumber` its latest value is."""
     value: Any = object()
     entry = Entry({"lr": 0.1}, "lr", None)
-    return slot(HeldNumber(entry, lambda: None, None, np.zeros(()), "lr", value), value)
+    return slot(HeldNumber(entry, lambda: None, None, np.zeros(()), "lr", NOWHERE, value), value)
 
 
 def is_writable(a: Array) -> bool:

@@ -20,6 +20,7 @@ from chainrule.compile.trace.assemble import Call, assemble, note_derivative
 from chainrule.compile.trace.captured import Lift
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.observer import Observer
+from chainrule.compile.trace.guards.places import Expected, Names, Reading
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.outcome import NUMBER, TENSOR, Outcome, State
 from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
@@ -69,7 +70,7 @@ def _run(tracer: Tracer, left: Outcome, leaves: Sequence[Any], call: Call) -> No
     """Run the function on placeholders, and note what it left."""
     given = [_placeholder(tracer, left, i, x) for i, x in enumerate(leaves)]
     before = {i: given[i].node for i, _ in left.args}
-    with trace_ops(tracer), _modes_guarded(tracer):
+    with trace_ops(tracer), _modes_guarded(left):
         assert tracer.notes is not None
         observer = Observer(tracer.notes, call.roots)
         with note_random_state() as chance, observer.following():
@@ -135,7 +136,7 @@ def _truth_noted(left: Outcome, i: int, truth: bool) -> bool:
 
 
 @contextmanager
-def _modes_guarded(tracer: Tracer) -> Generator[None]:
+def _modes_guarded(left: Outcome) -> Generator[None]:
     """Within it modules that are called are noted: the trace holds for their `training` only."""
     hooks = sys.modules.get("chainrule.nn.base.hooks")
     if hooks is None:  # nobody has a module
@@ -150,25 +151,22 @@ def _modes_guarded(tracer: Tracer) -> Generator[None]:
     with hooks.watching(watcher):
         yield
     if modes:
-        tracer.guards.append(_guard(hooks, modes))
+        left.guards.sources.append(_modes(hooks, modes))
 
 
-def _guard(hooks: Any, modes: dict[Any, bool]) -> Callable[[], bool]:
-    """Whether the modules are in these modes: they are looked at when some module was switched."""
+def _modes(hooks: Any, modes: dict[Any, bool]) -> Names:
+    """The place that says that the modules are in these modes: how often any was switched. They are
+    looked at when that has changed."""
     modules, were = [ref(m) for m in modes], list(modes.values())
     held = hooks.switches
 
-    def guard() -> bool:
-        nonlocal held
-        if held != hooks.switches:
-            now = hooks.switches
-            there = [m() for m in modules]
-            if None in there or not all(map(is_, map(_training, there), were)):
-                return False
-            held = now
-        return True
+    def are_as_they_were(_: Any) -> bool:
+        there = [m() for m in modules]
+        return None not in there and all(map(is_, map(_training, there), were))
 
-    return guard
+    reading = Reading("the mode of a module", "a call of it")
+    names: dict[str, Any] = vars(hooks)
+    return Names(names, {"switches": Expected(lambda: held, reading, are_as_they_were)})
 
 
 def _note_result(tracer: Tracer, left: Outcome, x: Any) -> Any:

@@ -19,7 +19,14 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.trace.array_arguments import ArrayArguments
-from chainrule.compile.trace.captured import Entry, GradSlot, Lift, Number
+from chainrule.compile.trace.captured import (
+    NOWHERE,
+    Entry,
+    GradSlot,
+    Lift,
+    Number,
+    Range,
+)
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.unknown_values import unknown
@@ -54,8 +61,6 @@ class Tracer:
     draws: list[tuple[Callable[[], Any], Node]] = field(
         default_factory=list["tuple[Callable[[], Any], Node]"]
     )
-    guards: list[Callable[[], bool]] = field(default_factory=list[Callable[[], bool]])
-    """Each must hold for the trace to be used again."""
     sources: dict[Node, Node] = field(default_factory=dict[Node, Node])
     """For a leaf that was given a new value, and what a user's Function made: the node of that."""
     known_truths: dict[Node, Callable[[], bool]] = field(
@@ -125,6 +130,19 @@ class Tracer:
             notes.stand_in(x, tensor)
             self.touch(tensor)
         return tensor
+
+    def reads(self, holder: dict[str, Any], key: str, name: str) -> None:
+        """The trace holds as long as `holder[key]`, which users call `name`, stays as it is."""
+        if self.notes is not None:
+            self.notes.entry(holder, key, name)
+
+    def reads_lists(self, lists: Sequence[list[Any]]) -> None:
+        """The trace holds as long as the same things are in these lists."""
+        if self.notes is not None:
+            for holder in lists:
+                self.notes.items_of(holder)
+                for i in range(len(holder)):
+                    self.notes.item(holder, i)
 
     def is_inner(self, x: Any) -> bool:
         """Whether a tensor was made by the function that is traced."""
@@ -210,16 +228,23 @@ class Tracer:
         return x
 
     def number(
-        self, holder: Mapping[str, Any], key: str, item: int | None, check: Callable[[], None]
+        self,
+        holder: Mapping[str, Any],
+        key: str,
+        item: int | None,
+        check: Callable[[], None],
+        limits: Range | None,
     ) -> Any:
         """A placeholder for `holder[key]`, or an item of it: a number that is read before every
-        call. `check` is called, and may raise, whenever it is another one than before."""
+        call. `check` is called, and may raise, whenever it is another one than before. Where it is
+        a float in a range that is given as `limits`, it surely does not."""
         place = id(holder), key, item
         found = self._settings.get(place)
         if found is None:
             found = self._settings[place] = weak_placeholder(np.dtype(np.float64))
             name = key if item is None else f"{key} {item}"
-            number = Number(Entry(holder, key, item), check, found.node, name)
+            of = Entry(holder, key, item), check, found.node, name
+            number = Number(*of, NOWHERE if limits is None else limits)
             self.numbers.append(number)
             self.known_truths[found.node] = number.asked
         return found

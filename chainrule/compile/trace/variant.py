@@ -45,7 +45,6 @@ class Variant:
     grads: list[HeldGrad]
     numbers: list[HeldNumber]
     draws: list[Draw]
-    guards: list[Callable[[], bool]]
     truths: list[tuple[int, bool]]
     """Of which arguments, Python numbers, the function asked for the truth, and what it was."""
     returned: Sequence[Any]
@@ -92,7 +91,7 @@ class Variant:
             self._state(put, moved)
             and self._grads(put, graded)
             and self._numbers(put)
-            and self._fits(leaves)
+            and all(bool(leaves[i]) is truth for i, truth in self.truths)
             and (self.fits is None or self.fits(inputs))
         ):
             return MISFIT
@@ -187,12 +186,6 @@ class Variant:
                 return False
             put(n.array)
         return True
-
-    def _fits(self, leaves: Sequence[Any]) -> bool:
-        for i, truth in self.truths:
-            if bool(leaves[i]) is not truth:
-                return False
-        return all(guard() for guard in self.guards)
 
 
 def _contiguous(x: Any) -> Array:

@@ -1,7 +1,8 @@
 """What an entry of the cache holds: a layout, the ops that run in Python, and an object file.
 
     body   := sizes text arrays code         sizes: three numbers of 8 bytes, little endian
-    text   := JSON: what the entry is of, symbols, buffers, lives, hosts, the arrays' dtypes, shapes
+    text   := JSON: what the entry is of, symbols, buffers, lives, duration, hosts, arrays' dtypes
+              and shapes
     arrays := the elements of constants, one array after the other
 
 It is data: no name in it is looked up but dtypes in a table and ops by their place in the program.
@@ -81,7 +82,9 @@ def read(body: bytes, program: Program | None, label: Sequence[str]) -> Made:
     return layout, hosts, body[end:]
 
 
-_FIELDS = ("of", "symbols", "buffers", "objects", "scratch", "lives", "hosts", "arrays")
+_FIELDS = (
+    "of", "symbols", "buffers", "objects", "scratch", "lives", "duration", "hosts", "arrays"
+)  # fmt: skip
 
 
 def _ops(program: Program) -> list[Op]:
@@ -109,6 +112,7 @@ class _Writer:
             "objects": [self._place(b) for b in layout.objects],
             "scratch": [self._place(b) for b in layout.scratch],
             "lives": [layout.lives[b] for b in layout.scratch],
+            "duration": _extents([] if layout.duration is None else [layout.duration]),
             "hosts": [self._host(h) for h in hosts],
         }
         fields["buffers"] = [self._buffer(b) for b in self._buffers]
@@ -171,7 +175,11 @@ class _Reader:
             raise MalformedError("a buffer lives twice, or never")
         lifetimes = dict(zip(scratch, lives, strict=True))
         hosts = self._each("hosts", self._host)
-        return Layout(self._symbols, objects, specs, scratch, lifetimes), hosts
+        duration = self._extents(self._fields["duration"])
+        if len(duration) > 1:
+            raise MalformedError("it takes two times")
+        known = duration[0] if duration else None
+        return Layout(self._symbols, objects, specs, scratch, lifetimes, known), hosts
 
     def _results(self, objects: Sequence[Buffer]) -> list[Spec]:
         """Shapes and dtypes of the results, which are the last objects."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.compile.cpu.call_plan import ARGUMENT, AXES, PLAN, SYMBOLS
 from chainrule.compile.cpu.object_layout import arrays_are_known, slots
+from chainrule.compile.runtime.call.wanted import Wanted
 from chainrule.compile.runtime.machine_code import Code
 from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.way_in import ONE, WayIn, builtin
@@ -20,13 +21,14 @@ class Gate:
     """The arguments that a steady call takes, as machine code compares them.
 
     `again(args)` is a number that says their sizes. It is -1 if they or the `rows` (see
-    `Steady.watch`) are not as they are to be. `words` are those that it looks at.
+    `Steady.watch`) are not as they are to be; -2 - n, not n, if settings are for Python to see.
+    `words` are those that it looks at.
     """
 
-    def __init__(self, code: Code, plan: list[int], rows: Sequence[int], words: Any) -> None:
+    def __init__(self, code: Code, plan: list[int], rows: Sequence[int], kept: Any) -> None:
         """`way` is the way into the program if they are."""
         words_of_plan = [*plan, *rows]
-        self._guards = words
+        self._kept = kept
         self.words = np.array(words_of_plan, np.int64)
         self.again, self._again = builtin("again", looks().again, ONE, self.words)
         self.way = WayIn(code, words_of_plan)
@@ -39,34 +41,28 @@ def look(rows: list[int], words: Any) -> tuple[Callable[[Any], int], Any]:
     return again, (method, words)
 
 
-def _head(arguments: int, rows: Sequence[int], words: Any) -> list[int]:
+def _head(arguments: int, rows: Sequence[int], words: Any, settings: Any = None) -> list[int]:
     head = {"arguments": arguments, "rows": len(rows) // 2, "none": id(None)}
     head |= {"ndarray": id(np.ndarray), "guards": words.ctypes.data}
+    head["settings"] = 0 if settings is None else settings.ctypes.data
     return [head.get(name, 0) for name in PLAN]
 
 
-def gate(
-    code: Code,
-    wanted: Sequence[tuple[Any, Any, Any, int | None]],
-    axes: Sequence[Any],
-    places: Sequence[int],
-    rows: Sequence[int],
-    words: Any,
-) -> Gate | None:
-    """The gate for arguments of these classes, shapes and dtypes (see `Steady`).
-
-    `axes` are the names of sizes that may differ, `places` those of the arguments that the program
-    reads. `words` is what is known of dictionaries (see `guards.py`).
+def gate(code: Code, wanted: Wanted, rows: Sequence[int], words: Any, settings: Any) -> Gate | None:
+    """The gate for arguments that are `wanted`. `words` is what is known of dictionaries (see
+    `guards.py`), `settings` that of settings (see `settings.py`).
 
     None where objects are not what they are known to be, or there are too many axes or symbols.
     """
     found = slots()
-    symbols = list(dict.fromkeys([s for named in axes for s in named.values()]))
+    symbols = list(dict.fromkeys([s for named in wanted.axes for s in named.values()]))
+    places = wanted.places
     if found is None or not arrays_are_known() or len(symbols) > SYMBOLS:
         return None
     value, node, _ = found
-    plan = _head(len(wanted), rows, words)
-    for i, ((kind, shape, dtype, _), named) in enumerate(zip(wanted, axes, strict=True)):
+    plan = _head(len(wanted.kinds), rows, words, settings if settings[0] else None)
+    pairs = zip(wanted.kinds, wanted.axes, strict=True)
+    for i, ((kind, shape, dtype, _), named) in enumerate(pairs):
         if len(shape) > AXES:
             return None
         sizes = [-1 - symbols.index(named[a]) if a in named else n for a, n in enumerate(shape)]
@@ -74,4 +70,4 @@ def gate(
         place = places.index(i) if i in places else -1
         record = [id(kind), *held, id(dtype), len(shape), place, *sizes]
         plan += record + [0] * (len(ARGUMENT) - len(record))
-    return Gate(code, plan, rows, words)
+    return Gate(code, plan, rows, (words, settings))

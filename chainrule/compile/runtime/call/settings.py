@@ -10,13 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.runtime.way_in import ONE, builtin
 from chainrule.compile.trace.captured import Entry
 from chainrule.compile.trace.held import HeldNumber
 
-_MOST = 62
-"""Settings of which machine code says in one word which have changed."""
 Read = Callable[[], tuple[Any, ...]]
 
 
@@ -36,24 +32,14 @@ class Settings:
         self._checks = list(dict.fromkeys([n.check for n in numbers]))
         # those that the function asked for their truth, by their place, must have it still
         self.truths = [(i, n.truth) for i, n in enumerate(self.numbers) if n.truth is not None]
-        self._all = (1 << len(numbers)) - 1
-        self.changed: Callable[[None], int] = lambda _: self._all
-        """A bit for each of `numbers` that may be another object than in the latest call."""
-        self._look()
-
-    def _look(self) -> None:
-        """Have machine code look at them, where it can."""
         records = [n.words() for n in self.numbers]
-        if None not in records and len(records) <= _MOST:
-            self._plan = np.array([len(records), *chain(*filter(None, records))], np.int64)
-            self.changed, self._method = builtin("changed", looks().changed, ONE, self._plan)
+        head = len(numbers), int(None in records), id(float)
+        self.words = np.array([*head, *chain(*filter(None, records))], np.int64)
+        """What machine code reads of them, as `cpu/call_settings.py` says."""
 
-    def take_over(self, changed: int) -> bool:
-        """Whether those numbers fit, which are taken over."""
-        while changed:
-            first = changed & -changed
-            changed ^= first
-            n = self.numbers[first.bit_length() - 1]
+    def take_over(self) -> bool:
+        """Whether the numbers fit; those that are others than before are taken over."""
+        for n in self.numbers:
             value = n.read()
             if value is not n.last and not n.fits(value):
                 return False

@@ -35,6 +35,7 @@ from chainrule.compile.trace.guards.places import (
     Names,
     Reading,
     expected,
+    takes_over,
 )
 from chainrule.compile.trace.guards.random_state import random_state
 from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
@@ -286,7 +287,7 @@ class Notes:
         for address, tensor in self.arrays.items():
             slots = self._slots.get(address, ())
             if tensor is not None and len(slots) == 1 and address not in self.inspected:
-                slots[0].array = tensor
+                slots[0].fits = partial(takes_over, tensor)
 
 
 def _name(x: Any) -> str:

@@ -42,8 +42,8 @@ class Expected:
 
     value: Callable[[], Any]
     reading: Reading
-    array: Any = None
-    """The tensor that stands for the value, an array, as an input of the program."""
+    fits: Callable[[Any], bool] | None = None
+    """Takes another value over, if the program can be used with it."""
 
 
 class Source(ABC):
@@ -66,23 +66,24 @@ def _now(found: Any, e: Expected) -> bool:
     old = e.value()
     if found is old:
         return True
-    if e.array is not None and _takes(e.array, found):
-        e.array.value = found
-    elif not same(old, found):
+    if not same(old, found) and (e.fits is None or not e.fits(found)):
         return False
     e.value = lambda: found
     return True
 
 
-def _takes(tensor: Any, found: Any) -> bool:
-    """Whether an input of the program can be this array."""
+def takes_over(tensor: Any, found: Any) -> bool:
+    """Whether an input of the program, for which the tensor stands, can be this array, and is."""
     old = tensor.value
-    return (
+    fits = (
         type(found) is np.ndarray
         and found.shape == old.shape
         and found.dtype == old.dtype
         and found.flags.aligned
     )
+    if fits:
+        tensor.value = found
+    return fits
 
 
 @final

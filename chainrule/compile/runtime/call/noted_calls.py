@@ -1,0 +1,121 @@
+"""Calls of a loop that are like the one before: noted one by one, then run as one native call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.graph.rules.index_checks import refuse
+from chainrule.compile.runtime.call.gate import Gate
+from chainrule.compile.runtime.call.settings import Settings
+from chainrule.compile.runtime.call.wanted import Wanted
+from chainrule.compile.runtime.loaded_program import Loaded
+from chainrule.compile.runtime.many_runs import ManyArguments, Moving, Parts
+from chainrule.compile.trace.guards.guards import Guards
+from chainrule.engine.graph import is_recording
+
+
+@final
+class NotedCalls:
+    """Calls of a program that are to run as one."""
+
+    def __init__(
+        self,
+        native: Loaded,
+        wanted: Wanted,
+        settings: Settings,
+        gate: Gate | None,
+        read: Guards,
+        places: Sequence[tuple[int, int]],
+        known: dict[tuple[int, ...], bool],
+    ) -> None:
+        """`places` are the arguments and axes whose sizes the program is given; it holds at those
+        that are `known`."""
+        self._native, self._wanted, self._settings, self._read = native, wanted, settings, read
+        self._places, self._known = places, known
+        words = None if gate is None else gate.words
+        self._calls = ManyArguments(len(wanted.places), settings.numbers, words)
+        # what `collect` says, and the sizes that it means, by their number among all that there are
+        self._numbers: dict[int, int] = {}
+        self._every: list[tuple[int, ...]] = []
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def note(
+        self,
+        batches: Iterator[Sequence[Any]],
+        recording: bool,
+        asked: Sequence[Callable[[], bool]],
+    ) -> Any:
+        """Note calls up to the first that is not like the one before, which is returned. It is, if
+        one of those that are `asked` says no, or ops are recorded otherwise than then."""
+        # Each line of this loop is a noticeable part of a small program's time.
+        collect, numbers = self._calls.collect, self._numbers
+        for batch in batches:
+            key = collect(batch) if is_recording() is recording else -1
+            if key not in numbers and not self._note(batch, key, recording):
+                return batch
+            for ask in asked:
+                if not ask():
+                    self._calls.drop()
+                    return batch
+        return None
+
+    def _note(self, batch: Sequence[Any], key: int, recording: bool) -> bool:
+        """Note a call, whose `key` is what `collect` said, if it is like the one before."""
+        number = self._sizes_of(batch, key) if is_recording() is recording else None
+        if key >= 0:  # it is noted
+            if number is None:
+                self._calls.drop()
+            return number is not None
+        settings = self._settings
+        found = settings.read()
+        if number is None or any(bool(found[i]) is not truth for i, truth in settings.truths):
+            return False
+        self._calls.add([*self._wanted.take(batch)], found, number)
+        return True
+
+    def _sizes_of(self, batch: Sequence[Any], key: int) -> int | None:
+        """The number of the sizes that a batch's dynamic axes have; None if it is not like the one
+        before."""
+        given = self._wanted.arrays(batch)
+        if given is None or not (key >= 0 or self._read.stays()):
+            return None
+        sizes = tuple([given[i].shape[a] for i, a in self._places])
+        if sizes not in self._known:
+            return None
+        if sizes not in self._every:
+            self._every.append(sizes)
+        number = self._every.index(sizes)
+        if key >= 0:
+            self._numbers[key] = number
+        return number
+
+    def run(self, state: Sequence[Any]) -> list[Any]:
+        """Run them on arrays of state; the arrays of their results, stacked."""
+        native = self._native
+        blocks = [native.block(s) for s in self._every]
+        given, found, sizes = self._calls.columns()
+        which = self._numbers_of(sizes)
+        shapes = blocks[int(which[0])].shapes
+        outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
+        settings = self._settings.columns(found)
+        kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
+        stay = dict(enumerate(state, len(given)))
+        first = len(given) + len(stay)
+        stay |= {i: x for i, x in enumerate(settings, first) if not x.ndim}
+        Moving(native, stay)([*given, *[p.addresses for p in kept]], blocks, which)
+        if native.checks:
+            flags = int(np.bitwise_or.reduce(outs.pop()))
+            if flags:
+                refuse(flags, native.checks)
+        return outs
+
+    def _numbers_of(self, words: Any) -> Any:
+        """The number of each call's sizes, of what `ManyArguments` says of them."""
+        known = {**self._numbers, **{~n: n for n in range(len(self._every))}}
+        keys = np.array(sorted(known))
+        return np.array([known[k] for k in keys.tolist()])[np.searchsorted(keys, words)]
