@@ -165,7 +165,7 @@ def _modes(hooks: Any, modes: dict[Any, bool]) -> Names:
         return None not in there and all(map(is_, map(_training, there), were))
 
     reading = Reading("the mode of a module", "a call of it")
-    names: dict[str, Any] = vars(hooks)
+    names = hooks.__dict__
     return Names(names, {"switches": Expected(lambda: held, reading, are_as_they_were)})
 
 

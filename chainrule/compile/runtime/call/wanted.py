@@ -69,7 +69,7 @@ class Wanted:
 def kind_of(x: Any, named: Axes) -> Kind:
     """What further arguments are to be like that come where `x` stands; axes that are `named` have
     any size."""
-    kind: Any = type(x)
+    kind = x.__class__
     shape = tuple([None if a in named else n for a, n in enumerate(x.shape)])
     return kind, shape, x.dtype, x.ndim if len(named) == x.ndim else None
 
