@@ -193,14 +193,16 @@ def enter(run: Run, program: Any) -> None:
     first = w.word("first")
     with s.count_up(b.sub(count, int64(2))) as k:
         s.store(s.load(given, b.add(k, int64(2)), PTR), table, b.add(first, k))
+    flags = w.pointer("flags")
+    with b.if_then(b.not_(s.equal(flags, NONE))):
+        s.store(flags, table, b.add(first, b.sub(count, int64(2))))
     run.begin(b, w.word("holding"))
     memory = [w.pointer(name) for name in ("scratch", "sizes", "host")]
     b.call(program, [table, *memory, ir.Constant(PTR, None)])  # no clock
     run.end(b)
     s.return_if(run.is_stopped(b), ir.Constant(PTR, None))  # something was raised
-    flags = w.pointer("flags")
     with b.if_then(b.not_(s.equal(flags, NONE))):
-        wrong = s.load(flags, 0)
+        wrong = s.load(s.field(flags, ARRAY.data), 0)
         with b.if_then(b.not_(s.equal(wrong, 0)), likely=False):
             s.return_(s.call("PyLong_FromLongLong", PTR, wrong))
     none = w.pointer("none")

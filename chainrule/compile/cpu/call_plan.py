@@ -9,8 +9,8 @@ PLAN = (
 """How many arguments and rows there are; what the program is given; the place in the table of the
 first result; the addresses of None, of NumPy's class, and of the words for `guarded`; whether
 `enter` compares the arguments with their records; the address of the words for `settle`, or 0;
-whether a run keeps the interpreter's lock; the address of a word in which the program says what is
-wrong with indices, or 0."""
+whether a run keeps the interpreter's lock; the address of the last result, if it is one that says
+what is wrong with indices, otherwise 0."""
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])

@@ -85,9 +85,9 @@ class Entered:
         made = block.shapes[:-1] if program.checks else block.shapes
         if shapes is not None:
             made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
-        self._results, self._count = program.lender.maker(made), len(made)
+        self._results, self._made, self._count = program.lender.maker(made), made, len(made)
         self._undoes = bool(program.code.undo)
-        self._kept = prepared, way, block, program
+        self._kept = prepared, way, block, program, self._flags
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
         """What runs it and returns the results, or None if the arguments are not those that it was
@@ -95,22 +95,25 @@ class Entered:
         program, enter, plan, make = self._program, self._enter, self._plan, self._results
         if program.hosts or self._undoes:
             return self._run_checked
-        flags, checks, pool = self._flags, program.checks, program.pool
-        acquire, release, kept = program.lock.acquire, program.lock.release, self._kept
+        checks, pool, kept = program.checks, program.pool, self._kept
+        acquire, release = program.lock.acquire, program.lock.release
         if self._count == 1:  # as most: rows of small arrays, a loss
+            make_one = program.lender.maker_of_one(*self._made[0])
 
             def run_one(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
-                results = make()
+                result = make_one()
                 if pool is not None and not pool.running:
                     pool.run()
                 acquire()
                 try:
-                    refused = enter(plan, args, results[0], *flags)
+                    refused = enter(plan, args, result)
                 finally:
                     release()
+                if refused is None:
+                    return [result]
                 if refused:
                     _refuse(refused, checks)
-                return results if refused is None else None
+                return None
 
             return run_one
 
@@ -120,7 +123,7 @@ class Entered:
                 pool.run()
             acquire()
             try:
-                refused = enter(plan, args, *results, *flags)
+                refused = enter(plan, args, *results)
             finally:
                 release()
             if refused:
@@ -142,9 +145,9 @@ class Entered:
             program.now = self._now
             if self._undoes:
                 with program.undoing(self._now[0]):
-                    refused = self._enter(self._plan, args, *results, *self._flags)
+                    refused = self._enter(self._plan, args, *results)
             else:
-                refused = self._enter(self._plan, args, *results, *self._flags)
+                refused = self._enter(self._plan, args, *results)
         if refused:
             _refuse(refused, program.checks)
         return refused is None

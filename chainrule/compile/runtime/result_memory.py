@@ -13,6 +13,7 @@ alive what lends its memory. So memory comes back when the last of them is gone,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, final
 
@@ -61,10 +62,14 @@ class Lender:
         plan = [(shape, dtype, _is_lent(shape, dtype)) for shape, dtype in shapes]
         if any(lent for *_, lent in plan):
             return lambda: self._allocate(plan)
-        if len(shapes) == 1:
-            ((shape, dtype),) = shapes
-            return lambda: [_empty(shape, dtype)]
         return lambda: [_empty(shape, dtype) for shape, dtype in shapes]
+
+    def maker_of_one(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Array]:
+        """What makes one new array."""
+        if _is_lent(shape, dtype):
+            make = self.maker([(shape, dtype)])
+            return lambda: make()[0]
+        return partial(_empty, shape, dtype)
 
     def _allocate(self, plan: _Plan) -> list[Array]:
         before, homes = self._latest

@@ -64,7 +64,7 @@ class WayIn:
         wrong with indices."""
         named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
         named |= {"host": host, "first": first, "holding": int(block.is_short)}
-        named["flags"] = 0 if flags is None else flags.ctypes.data
+        named["flags"] = 0 if flags is None else id(flags)
         words = np.array(self._words, np.int64)
         for name, value in named.items():
             words[PLAN.index(name)] = value
