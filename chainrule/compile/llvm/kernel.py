@@ -27,6 +27,7 @@ from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import Platform, Polls
 from chainrule.compile.llvm.short_rows import row_of
 from chainrule.compile.llvm.value_numbering import AvailableValues
+from chainrule.compile.llvm.whole_powers import whole_exponent, whole_power
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
@@ -229,6 +230,8 @@ class Emitter:
             return self.b.select(*xs)
         if self.target.library_functions and is_mathematics(e):
             return call_library(self.b, name, xs)
+        if name == "pow" and self.target.fma and not lanes and (n := whole_exponent(e)) is not None:
+            return whole_power(self.b, xs[0], self.value(n))
         if name in self._called and is_mathematics(e):
             return call(self.b, name, xs)
         dtype = args[0].dtype
