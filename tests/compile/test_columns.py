@@ -101,6 +101,26 @@ def test_what_else_reads_or_makes_the_matrix(f: Callable[..., Any], by_columns: 
     assert (columns(g) > 0) is by_columns
 
 
+@WIDE
+@pytest.mark.parametrize("t", SIZES)
+def test_what_lies_between_columns_is_not_seen(t: int):
+    """Vectors go beyond the ends of columns: what is there, infinite numbers say, is nothing."""
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return cr.grad(lambda *xs: (attention(*xs, causal=True) ** 2).sum(), (0, 1, 2))(q, k, v)
+
+    g = cr.jit(f, dynamic=ROWS)
+    args = heads(t)
+    first = [x.numpy().copy() for x in [g(*args) for _ in range(3)][-1]]
+    memory = vars(vars(g._latest)["_native"])["_memory"].values()
+    for number in (np.inf, -np.inf, np.nan, 1e-40):
+        for block in memory:
+            arena = block._kept[0]
+            arena[: len(arena) // 4 * 4].view(np.float32)[:] = number
+        for got, want in zip(g(*args), first, strict=True):
+            np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("f", [f for f, _ in PROGRAMS], ids=[f.__name__ for f, _ in PROGRAMS])
 def test_a_size_that_is_known_goes_by_rows(f: Callable[..., Any]):
     g = cr.jit(f)

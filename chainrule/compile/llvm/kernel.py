@@ -183,7 +183,7 @@ class Emitter:
             new = self._contracted(s.fold, [old, value])
         else:
             new = fn.call(b, s.fold, s.local.dtype, [old, value])
-        if lanes is not None and lanes.mask is not None and nums.lanes_of(new):
+        if lanes is not None and lanes.mask is not None and s.local in self.vectors:
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
         self.begun.pop(s.local, None)

@@ -21,7 +21,7 @@ from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import serial_loops
 from chainrule.compile.llvm.numbers import I1, I64, Value
-from chainrule.compile.loops.expressions import Affine, Local, Var, within
+from chainrule.compile.loops.expressions import ROOM, Affine, Buffer, Local, Var, within
 from chainrule.compile.loops.functions import identity
 from chainrule.compile.loops.statements import (
     Fold,
@@ -52,12 +52,18 @@ REGISTERS = 8
 @final
 @dataclass(slots=True)
 class Lanes:
-    """The vector that is computed: `var` is `base`, base + 1, ...; `mask` says which count."""
+    """The vector that is computed: `var` is `base`, base + 1, ...; `mask` says which count.
+    `is_whole`: the loop goes to the counter's extent."""
 
     var: Var
     width: int
     base: Value
     mask: Value | None
+    is_whole: bool = True
+
+    def have_room(self, buffer: Buffer) -> bool:
+        """Whether lanes that do not count may be read and written there with the others."""
+        return buffer.run == self.var.extent and self.is_whole and self.width <= ROOM
 
 
 def over_lanes(e: Emitter, s: For) -> None:
@@ -141,7 +147,7 @@ def _dynamic(e: Emitter, s: For, width: int) -> None:
     plain = s.upto is not None and _divides(s.upto, width)
     with e.counting(end, width, e.takes(s.body) * width) as i, e.known.within():
         mask = None if plain else below(e.b, end, i, width)
-        vector(e, s.body, Lanes(s.var, width, i, mask))
+        vector(e, s.body, Lanes(s.var, width, i, mask, s.upto is None))
 
 
 def _long(e: Emitter, s: For, width: int) -> None:

@@ -173,7 +173,7 @@ def load(e: Emitter, x: Expr) -> Value:
     indexed = is_vector(e, at, but=lanes.var if lanes else None)
     if lanes is None or (along == 0 and not indexed and not (on and nums.lanes_of(on))):
         return _load_one(e, buffer, at, on)
-    mask = lanes.mask
+    mask = None if along == 1 and not indexed and lanes.have_room(buffer) else lanes.mask
     if on is not None:
         on = e.derived.splat(on, lanes.width)
         mask = on if mask is None else b.and_(mask, on)
@@ -259,14 +259,15 @@ def store(e: Emitter, s: Store) -> None:
 def _store_vector(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
     b, dtype = e.b, s.buffer.dtype
     at = element_address(e, s.buffer, s.at)
+    mask = None if lanes.have_room(s.buffer) else lanes.mask
     if s.add:
-        old = _load_vector(b, at, dtype, lanes.width, lanes.mask)
+        old = _load_vector(b, at, dtype, lanes.width, mask)
         value = fn.call(b, "add", dtype, [old, value])
     value = _to_memory(b, value, dtype)
-    if lanes.mask is None:
+    if mask is None:
         b.store(value, at, align=dtype.itemsize)
         return
-    nums.masked_store(b, value, at, lanes.mask, dtype.itemsize)
+    nums.masked_store(b, value, at, mask, dtype.itemsize)
 
 
 def _scatter(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:

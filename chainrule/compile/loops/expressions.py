@@ -23,13 +23,17 @@ Dtype = Any
 Role = Literal["input", "state", "result", "scratch", "constant"]
 
 
+ROOM = 16
+
+
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
     """Memory for numbers. `shape` and `label` are for readers; the size is what counts.
 
     An input and a state belong to the caller, a state is also written to; a result is new; a
-    constant has `value`.
+    constant has `value`. With a `run`, it is made of runs of so many elements, and behind each
+    there are `ROOM` elements that nobody reads: vectors may go beyond its end.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Buffer:
     role: Role
     value: Any = None
     label: str = ""
+    run: Extent | None = None
 
     @property
     def size(self) -> Extent:

@@ -158,7 +158,7 @@ class Canonical:
     @property
     def text(self) -> str:
         """What it does: equal for kernels that do the same."""
-        kinds = ", ".join([str(b.dtype) for b in sorted_buffers(self.kernel)])
+        kinds = ", ".join([f"{b.dtype} {b.run}" for b in sorted_buffers(self.kernel)])
         return f"{kinds}\n{self.kernel}"
 
 
@@ -172,7 +172,7 @@ def canonical(kernel: loops.Kernel) -> Canonical:
     """`kernel` in numbered names."""
     buffers = sorted_buffers(kernel)
     starts = _starts(kernel)
-    new = {b: Buffer(f"p{i}", b.dtype, (), "scratch") for i, b in enumerate(buffers)}
+    new = {b: Buffer(f"p{i}", b.dtype, (), "scratch", run=b.run) for i, b in enumerate(buffers)}
     vars_: dict[Var, Affine] = {}
     locals_: dict[Local, Local] = {}
     for s in loops.statements(kernel.body):

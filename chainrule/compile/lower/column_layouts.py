@@ -18,14 +18,12 @@ from typing import final
 
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Buffer, strides_of
+from chainrule.compile.loops.expressions import ROOM, Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, source
 from chainrule.compile.lower.materialize import is_computed, is_product
 from chainrule.compile.lower.op_rules import is_map, reduction
 from chainrule.compile.target import Target
 
-GAP = 16
-"""Elements between two columns: a line of a cache, or two."""
 VECTORS = 8
 """Such a matrix has, typically, fewer vectors in a row than that."""
 
@@ -61,10 +59,10 @@ def is_small(t: Term, target: Target) -> bool:
 
 
 def column_memory(shape: Sequence[Extent]) -> tuple[Extent, ...]:
-    """The shape of memory for a stack of matrices, column by column. There is a gap after each:
+    """The shape of memory for a stack of matrices, column by column. There is room after each:
     where the size is a power of two, neighbours in a row would be in the same part of a cache."""
     *stack, rows, columns = shape
-    return (*stack, columns, rows + GAP)
+    return (*stack, columns, rows + ROOM)
 
 
 def by_column(b: Buffer) -> View:

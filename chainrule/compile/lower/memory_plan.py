@@ -68,7 +68,7 @@ class _Draft:
         self.columns = by_columns(free, self.realized - free, uses, self.patterns, is_small)
         wish = materialize.layouts(self.terms, self.realized)
         for t in [t for t in self.terms if t in self.columns]:
-            b = self._buffer(t.dtype, column_memory(t.shape), t.name)
+            b = self._buffer(t.dtype, column_memory(t.shape), t.name, run=t.shape[-2])
             self.views[t] = by_column(b)
         for t in reversed(self.terms):
             if t in self.realized and not isinstance(t.op, Pick):
@@ -97,9 +97,14 @@ class _Draft:
         return full_view(b)
 
     def _buffer(
-        self, dtype: Any, shape: tuple[Extent, ...], label: str, role: Any = "scratch"
+        self,
+        dtype: Any,
+        shape: tuple[Extent, ...],
+        label: str,
+        role: Any = "scratch",
+        run: Extent | None = None,
     ) -> Buffer:
-        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, None, label)
+        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, None, label, run)
         self.buffers.append(b)
         return b
 
