@@ -88,7 +88,6 @@ class Bucketed(Optimizer):
                     self._step(group, bucket)
         if by is not None:  # the trace holds as long as these are the buckets
             by.reads(vars(self), "_buckets", "the parameters of an optimizer")
-            by.reads_lists([self._buckets, *self._buckets])
         return loss
 
     def _step(self, group: Group, bucket: Bucket) -> None:

@@ -107,7 +107,7 @@ class Settings(Mapping[str, Any]):
 
     def _number(self, key: str, item: int | None = None) -> Vector:
         limits = self._limits(key) if item is None else None
-        return Vector(self._by.number(self._group, key, item, self._check, limits))
+        return Vector(self._by.number((self._group, key, item), self._check, limits))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._group)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from chainrule.engine.graph import placeholder
 from chainrule.engine.node import Extra, Node
-from chainrule.engine.op import Spec
+from chainrule.engine.op import Pick, Spec
 
 
 @final
@@ -60,6 +60,8 @@ class GradSlot(Extra):
         self.now, self.set = new, True
 
 
+Place = tuple[Mapping[str, Any], str, int | None]
+"""A dictionary, a key, and an item of a tuple or list that is there."""
 Range = tuple[float, float]
 NOWHERE: Range = math.inf, -math.inf
 """The range in which there are no numbers."""
@@ -86,18 +88,36 @@ class Number:
     """A Python number that is read again at every call: a setting of an optimizer.
 
     `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
-    `name` is for readers. `check` holds for all floats in the `range`.
+    `check` holds for all floats in the `range`.
     """
 
     entry: Entry
     check: Callable[[], None]
     node: Node
-    name: str
     range: Range
     truth: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """What readers call it."""
+        key, item = self.entry.key, self.entry.item
+        return key if item is None else f"{key} {item}"
 
     def asked(self) -> bool:
         """What `bool()` of it is, which is noted."""
         if self.truth is None:
             self.truth = bool(self.entry.reader()())
         return self.truth
+
+
+def passed_on(node: Node) -> Node | None:
+    """The node whose value an op that only stands there passes on, None if it is none."""
+    op, index = node.op, 0
+    if isinstance(op, Pick) and node.inputs[0] is not None:
+        node, index = node.inputs[0], op.index
+        op = node.op
+        if op is None or not op.many:
+            return None
+    if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
+        return None
+    return node.inputs[index]

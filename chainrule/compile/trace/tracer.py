@@ -11,7 +11,7 @@ Notation: a place is where an input of the program comes from at each call.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
@@ -25,8 +25,11 @@ from chainrule.compile.trace.captured import (
     GradSlot,
     Lift,
     Number,
+    Place,
     Range,
+    passed_on,
 )
+from chainrule.compile.trace.guards.contents import contents
 from chainrule.compile.trace.guards.following import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.unknown_values import unknown
@@ -43,7 +46,7 @@ from chainrule.engine.graph import (
     variable,
 )
 from chainrule.engine.node import Node, Variable
-from chainrule.engine.op import Detach, Op, Pick, Spec
+from chainrule.engine.op import Detach, Op, Spec
 from chainrule.engine.tensors import Tensor, asarray, to_array
 from chainrule.errors import GradientError, ShapeError
 from chainrule.ops.shapes.shaping import astype
@@ -135,14 +138,7 @@ class Tracer:
         """The trace holds as long as `holder[key]`, which users call `name`, stays as it is."""
         if self.notes is not None:
             self.notes.entry(holder, key, name)
-
-    def reads_lists(self, lists: Sequence[list[Any]]) -> None:
-        """The trace holds as long as the same things are in these lists."""
-        if self.notes is not None:
-            for holder in lists:
-                self.notes.items_of(holder)
-                for i in range(len(holder)):
-                    self.notes.item(holder, i)
+            contents(self.notes, holder[key])
 
     def is_inner(self, x: Any) -> bool:
         """Whether a tensor was made by the function that is traced."""
@@ -227,24 +223,14 @@ class Tracer:
         self.draws.append((take, x.node))
         return x
 
-    def number(
-        self,
-        holder: Mapping[str, Any],
-        key: str,
-        item: int | None,
-        check: Callable[[], None],
-        limits: Range | None,
-    ) -> Any:
-        """A placeholder for `holder[key]`, or an item of it: a number that is read before every
-        call. `check` is called, and may raise, whenever it is another one than before. Where it is
-        a float in a range that is given as `limits`, it surely does not."""
-        place = id(holder), key, item
-        found = self._settings.get(place)
+    def number(self, place: Place, check: Callable[[], None], limits: Range | None) -> Any:
+        """A placeholder for a number that is read before every call. `check` is called, and may
+        raise, whenever it is another one than before; it never does for floats in the `limits`."""
+        known = id(place[0]), *place[1:]
+        found = self._settings.get(known)
         if found is None:
-            found = self._settings[place] = weak_placeholder(np.dtype(np.float64))
-            name = key if item is None else f"{key} {item}"
-            of = Entry(holder, key, item), check, found.node, name
-            number = Number(*of, NOWHERE if limits is None else limits)
+            found = self._settings[known] = weak_placeholder(np.dtype(np.float64))
+            number = Number(Entry(*place), check, found.node, limits or NOWHERE)
             self.numbers.append(number)
             self.known_truths[found.node] = number.asked
         return found
@@ -288,7 +274,7 @@ class Tracer:
 
     def passed(self, node: Node) -> Node | None:
         """The node whose value `node` takes over as it is; None if it has one of its own."""
-        return self.sources.get(node) or _passed_on(node)
+        return self.sources.get(node) or passed_on(node)
 
     def stops(self, node: Node) -> bool:
         """Whether the value of `node` is given, not computed."""
@@ -308,16 +294,3 @@ class Tracer:
 
     def _live_placeholders(self) -> list[Any]:
         return [v for r in self._variables if (v := r()) is not None and v.value.__class__ is Spec]
-
-
-def _passed_on(node: Node) -> Node | None:
-    """The node whose value an op that only stands there passes on, None if it is none."""
-    op, index = node.op, 0
-    if isinstance(op, Pick) and node.inputs[0] is not None:
-        node, index = node.inputs[0], op.index
-        op = node.op
-        if op is None or not op.many:
-            return None
-    if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
-        return None
-    return node.inputs[index]
