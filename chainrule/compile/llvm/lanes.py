@@ -116,8 +116,7 @@ def _adds_up_columns(body: Sequence[Stmt]) -> bool:
     often from another page, in each of its steps, so that it had better take much from there."""
     loops = [x for x in body if isinstance(x, For)]
     return any(
-        any(isinstance(x, Into) for x in loop.body)
-        and serial_loops.expressions(loop.body) < HEAVY
+        any(isinstance(x, Into) for x in loop.body) and serial_loops.expressions(loop.body) < HEAVY
         for loop in loops
     )
 
