@@ -102,14 +102,21 @@ def narrow(e: Emitter, xs: Sequence[Expr]) -> list[Value]:
         return []
     if not all(map(_is_narrow, xs)):
         return []
-    ats = [x.of if x.kind == "index" else Affine(x.of) for x in xs]
-    return [offsets(e, at, lanes, _I32) for at in ats]
+    return [_narrowed(e, x, lanes) for x in xs]
+
+
+def _narrowed(e: Emitter, x: Expr, lanes: Lanes) -> Value:
+    if x.kind == "load":
+        return e.derived.splat(e.value(x), lanes.width)
+    return offsets(e, x.of if x.kind == "index" else Affine(x.of), lanes, _I32)
 
 
 def _is_narrow(x: Expr) -> bool:
     """Whether it is an index with room in 32 bits."""
     if x.kind == "lit":
         return x.dtype.kind == "i" and abs(x.of) < _NARROW
+    if x.kind == "load":
+        return x.dtype == np.int32
     if x.kind != "index" or not isinstance(x.of.const, int):
         return False
     total = abs(x.of.const)
@@ -179,8 +186,9 @@ def load(e: Emitter, x: Expr) -> Value:
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
         return _load_vector(b, element_address(e, buffer, at), buffer.dtype, lanes.width, mask)
-    if along == 2 and mask is None and not indexed and strided_pairs.pay(e.target, buffer.dtype):
-        return strided_pairs.load(b, element_address(e, buffer, at), buffer.dtype, lanes.width)
+    if along == 2 and not indexed and strided_pairs.pay(e.target, buffer.dtype):
+        place = element_address(e, buffer, at)
+        return strided_pairs.load(b, place, buffer.dtype, lanes.width, mask)
     return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
 
 

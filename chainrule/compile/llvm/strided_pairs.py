@@ -25,11 +25,16 @@ def pay(target: Target, dtype: Any) -> bool:
     return target.vector >= WIDE and dtype.kind == "f"
 
 
-def load(b: Any, at: Value, dtype: Any, width: int) -> Value:
-    """The parts of W pairs."""
+def load(b: Any, at: Value, dtype: Any, width: int, mask: Value | None = None) -> Value:
+    """The parts of W pairs; 0 where there is a mask and it says no."""
     kind = nums.in_memory(dtype, 2 * width)
-    nothing = nums.anything(kind)
-    both = nums.masked_load(b, at, kind, _every_second(width), nothing, dtype.itemsize)
+    nothing, wanted = nums.anything(kind), _every_second(width)
+    rest = nothing if mask is None else ir.Constant(kind, None)
+    if mask is not None:
+        off = ir.Constant(mask.type, None)
+        pairs = [n // 2 if n % 2 == 0 else width for n in range(2 * width)]
+        wanted = b.shuffle_vector(mask, off, _order(pairs))
+    both = nums.masked_load(b, at, kind, wanted, rest, dtype.itemsize)
     return b.shuffle_vector(both, nothing, _order(range(0, 2 * width, 2)))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.padded_runs import PaddedRuns, Shifts
+from chainrule.ops.windows.row_copies import window_call
 from chainrule.ops.windows.shifted_products import (
     ROWS,
     product_call,
@@ -61,10 +62,22 @@ class _Product:
     def __init__(self, runs: PaddedRuns, channels: int, groups: int, shifts: Shifts) -> None:
         self._runs = runs
         self._offset = runs.offsets(channels, shifts).reshape(groups, -1)
+        self._rows = runs.starts()
         self._starts: dict[int, Array] = {}
 
-    def __call__(self, p: Array, w: Array, rows: int) -> Array:
-        """(n, G, rows, *counts), from padded runs and packed weights (G, B, K, ROWS)."""
+    def into(self, y: Array, p: Array, w: Array) -> None:
+        """Fill y (n, G, rows, *counts) from padded runs and packed weights (G, B, K, ROWS)."""
+        seen = self._products(p, w)
+        room = y.shape[2], y.shape[-1]
+        run = window_call(p.dtype, seen.shape, self._rows.shape, room)
+        run.into((seen, self._rows, np.empty(room, np.int64)), [y])
+
+    def of_windows(self, p: Array, w: Array, rows: int) -> Array:
+        """The same: a view (n, G, rows, *counts) of memory in which it is spread out."""
+        return self._runs.windowed(self._products(p, w)[:, :rows])
+
+    def _products(self, p: Array, w: Array) -> Array:
+        """(G, rows, positions), also of those where there is no window."""
         width = tile_width(p.dtype)
         start = self._starts.get(width)
         if start is None:
@@ -75,7 +88,7 @@ class _Product:
             here = w[:, part]
             run = product_call(p.dtype, p.shape, here.shape, len(start))
             run.into((p, here, self._offset, start), [y[:, part]])
-        return self._runs.windowed(y.reshape(groups, blocks * ROWS, -1)[:, :rows])
+        return y.reshape(groups, blocks * ROWS, -1)
 
 
 def _padded(runs: PaddedRuns, part: Array, kept: dict[int, Array]) -> Array:
@@ -133,8 +146,7 @@ def convolved(x: Array, w: Array, y: Array, windows: Windows, groups: int) -> Ar
     for chunk in chunks(len(x), _padded_size(windows, x)):
         part = x[chunk]
         runs, times = _forward(windows, len(part), x.shape[1], groups)
-        seen = times(_padded(runs, part, kept), packed, rows)
-        _grouped(y[chunk], groups)[...] = seen
+        times.into(_grouped(y[chunk], groups), _padded(runs, part, kept), packed)
     return y
 
 
@@ -230,7 +242,10 @@ def transposed(g: Array, w: Array, x: Array, windows: Windows, groups: int) -> A
         if not back.is_whole:
             to[...] = 0
         for (residue, times), packed in zip(back.residues, weights, strict=True):
-            seen = times(memory, packed, rows)
+            if residue.counts == [*windows.size]:
+                times.into(to, memory, packed)
+                continue
+            seen = times.of_windows(memory, packed, rows)
             to[(..., *residue.at)] = seen[(..., *map(slice, residue.counts))]
     return x
 
@@ -248,7 +263,7 @@ def _weights(
     terms = offset.shape[1]
     padded = np.zeros((groups, -(-terms // ROWS) * ROWS), np.int64)
     padded[:, :terms] = offset
-    return runs, padded.reshape(groups, -1, ROWS), runs.starts()
+    return runs, padded.reshape(groups, -1, ROWS), runs.starts().reshape(-1)
 
 
 def tile_of(rows: int, width: int) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 from chainrule.ops.shapes.shaping import Shape
+from chainrule.ops.windows.row_copies import padding_call
 
 Shifts = Sequence[Sequence[int]]
 """For each axis, where in z the first window sees something, one number for each kernel place."""
@@ -32,8 +33,8 @@ class PaddedRuns:
     """Where elements of arrays (n, C, *size) stand, for `counts` windows along each axis.
 
     `padding` is that before and after each axis; `shifts` are all that are looked at. Memory is
-    (C, residues, block), and more at the end, for tiles that go beyond the last window: they read
-    anything.
+    (C, residues, rows, pitch), and more at the end, for tiles that go beyond the last window: they
+    read anything.
     """
 
     def __init__(
@@ -58,32 +59,65 @@ class PaddedRuns:
         """How many there are along each axis."""
         self._residues = math.prod(self.residues)
         far = [max(zs) // s * step for (zs, s), step in zip(pairs, self._steps, strict=True)]
-        self._block = n * self.image + sum(far)
+        length = self._pitch[-1]
+        self._rows = n * (self.image // length) + -(-sum(far) // length)
+        self._block = self._rows * length
         last = [(c - 1) * step for c, step in zip(counts, self._steps, strict=True)]
         self.length = (n - 1) * self.image + sum(last) + 1
         """Positions from the first window to the last."""
+        self._tables: dict[int, tuple[Array, ...]] = {}
 
     def memory(self, channels: int, dtype: Dtype, more: int) -> Array:
-        """Zeros, with `more` of them at the end."""
-        return np.zeros(channels * self._residues * self._block + more, dtype)
+        """Memory with `more` elements at the end, which are 0."""
+        size = channels * self._residues * self._block
+        memory = np.empty(size + more, dtype)
+        memory[size:] = 0
+        return memory
 
     def fill(self, memory: Array, x: Array) -> None:
-        """Puts x (n, C, *size) where it belongs."""
+        """Puts x (n, C, *size) where it belongs, and zeros everywhere else."""
         n, channels = x.shape[:2]
-        whole = memory[: channels * self._residues * self._block].reshape(
-            channels, self._residues, -1
-        )
-        moved = x.swapaxes(0, 1)
-        for residue, each in enumerate(product(*self._remainders)):
-            image = whole[:, residue, : n * self.image].reshape(channels, n, *self._pitch)
-            to: list[Any] = [slice(None), slice(None)]
-            of: list[Any] = [slice(None), slice(None)]
-            for r, a, s, m in zip(each, self._before, self._stride, self._size, strict=True):
-                first = (r - a) % s
-                start = (first + a) // s
-                to.append(slice(start, start + len(range(first, m, s))))
-                of.append(slice(first, None, s))
-            image[tuple(to)] = moved[tuple(of)]
+        size = channels * self._residues * self._block
+        whole = memory[:size].reshape(channels, self._residues, self._rows, self._pitch[-1])
+        flat = np.ascontiguousarray(x).reshape(n, channels, -1)
+        tables = self._tables.get(channels)
+        if tables is None:
+            tables = self._tables[channels] = self._row_tables(channels)
+        rows = self._residues, self._rows
+        call = padding_call(x.dtype, self._stride[-1], flat.shape, rows, self._pitch[-1])
+        call.into((flat, *tables), [whole])
+
+    def _row_tables(self, channels: int) -> tuple[Array, ...]:
+        """What `PaddedRows` is given beside x: for each residue and row of the memory where in x it
+        begins, and which of its elements are there."""
+        sides = [self._seen_of(axis) for axis in range(len(self._size))]
+        lines = self._pitch[:-1]
+        first = np.zeros((self._residues, self._rows), np.int64)
+        low, high = np.zeros(first.shape, np.int32), np.zeros(first.shape, np.int32)
+        size = math.prod(self._size)
+        image = np.arange(self._n, dtype=np.int64) * (channels * size)
+        for residue, each in enumerate(product(*[range(len(r)) for r in self._remainders])):
+            place, seen = image, np.ones(self._n, np.bool_)
+            for axis, count in enumerate(lines):
+                start, a, b = sides[axis][each[axis]]
+                i = np.arange(count)
+                step = math.prod(self._size[axis + 1 :])
+                place = np.add.outer(place, (i * self._stride[axis] + start) * step)
+                seen = np.logical_and.outer(seen, (a <= i) & (i < b))
+            start, a, b = sides[-1][each[-1]]
+            rows = slice(0, place.size)
+            first[residue, rows] = place.reshape(-1) + start
+            low[residue, rows], high[residue, rows] = a, np.where(seen.reshape(-1), b, 0)
+        return first, low, high, np.zeros(self._pitch[-1], np.int64)
+
+    def _seen_of(self, axis: int) -> list[tuple[int, int, int]]:
+        """For each remainder of an axis the index in x at which its run would begin, and from which
+        of its elements on, up to which, x has elements."""
+        n, a, s = self._size[axis], self._before[axis], self._stride[axis]
+        return [
+            (r - a, -(-max(a - r, 0) // s), (n - 1 + a - r) // s + 1)
+            for r in self._remainders[axis]
+        ]
 
     def offsets(self, channels: int, shifts: Shifts) -> Array:
         """(C, K): where the first window finds what each kernel place of each channel sees."""
@@ -98,11 +132,11 @@ class PaddedRuns:
         return np.add.outer(channel, total.reshape(-1))
 
     def starts(self) -> Array:
-        """(n * all counts but the last): where rows of windows begin."""
+        """(n, all counts but the last): where rows of windows begin."""
         total = np.arange(self._n, dtype=np.int64) * self.image
         for count, step in zip(self.counts[:-1], self._steps[:-1], strict=True):
             total = np.add.outer(total, np.arange(count) * step)
-        return total.reshape(-1)
+        return total.reshape(self._n, -1)
 
     def windowed(self, y: Array) -> Array:
         """(G, channels, positions) -> (n, G, channels, *counts): a view of what windows have."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.lower.algorithms import factorizations
+from chainrule.compile.lower.algorithms.row_copies import padded_rows, window_rows
 from chainrule.compile.lower.algorithms.search import search
 from chainrule.compile.lower.algorithms.shifted_products import shifted_product, shifted_sum
 from chainrule.compile.lower.algorithms.sort import order
@@ -17,6 +18,7 @@ from chainrule.ops.linalg.determinant import Det, SlogDet
 from chainrule.ops.linalg.factoring import Qr
 from chainrule.ops.linalg.singular import Eigh, Svd
 from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
+from chainrule.ops.windows.row_copies import PaddedRows, WindowRows
 from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum
 
 KERNELS: dict[type, Callable[[Plan, Builder, Term], list[list[Stmt]]]] = {
@@ -25,5 +27,6 @@ KERNELS: dict[type, Callable[[Plan, Builder, Term], list[list[Stmt]]]] = {
     SolveTriangular: factorizations.solve_triangular, Det: factorizations.det,
     SlogDet: factorizations.slogdet, Qr: factorizations.qr, Eigh: factorizations.eigh,
     Svd: factorizations.svd, ShiftedProduct: shifted_product, ShiftedSum: shifted_sum,
+    PaddedRows: padded_rows, WindowRows: window_rows,
 }  # fmt: skip
 """By class of op: the statements of each of its kernels."""
