@@ -16,7 +16,7 @@ from chainrule.compile.llvm.lanes import below
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
-from chainrule.compile.loops.transposed_copy import SIDE
+from chainrule.compile.loops.transposed_copy import SIDE, copying_store
 
 _I32 = ir.IntType(32)
 
@@ -24,7 +24,7 @@ _I32 = ir.IntType(32)
 def transpose(e: Emitter, s: loops.For) -> None:
     """Emit `s`, which is one."""
     inner: Any = s.body[0]
-    store: Any = inner.body[0]
+    store: Any = copying_store(inner.body)
     i, j = cast(Any, s.var), inner.var
     if not isinstance(j.extent, int) and isinstance(i.extent, int) and i.extent % SIDE == 0:
         _whole_rows(e, store, i, j)

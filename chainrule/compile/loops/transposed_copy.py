@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Var
-from chainrule.compile.loops.statements import For, Store
+from chainrule.compile.loops.statements import For, Let, Stmt, Store
 
 SIDE = 8
 """Rows and columns at least; a square of so many changes rows with columns in registers."""
@@ -17,8 +20,8 @@ def is_transposed_copy(s: For) -> bool:
         return False
     if s.upto is not None or inner.upto is not None:
         return False
-    store = inner.body[0]
-    if len(inner.body) != 1 or not isinstance(store, Store) or store.add:
+    store = copying_store(inner.body)
+    if store is None:
         return False
     x = store.value
     if x.kind != "load" or x.of[2] is not None or x.dtype.kind != "f":
@@ -29,3 +32,17 @@ def is_transposed_copy(s: For) -> bool:
     plain = all(isinstance(v, Var) for v, _ in (*at.terms, *store.at.terms))
     across = at.coefficient(i) == 1 and store.at.coefficient(j) == 1
     return plain and across and at.coefficient(j) != 0 and store.at.coefficient(i) != 0
+
+
+def copying_store(body: Sequence[Stmt]) -> Store | None:
+    """The store that is all of a body, None if that is anything else. A number that is in a
+    register first is stored as it is."""
+    *before, store = body
+    if not isinstance(store, Store) or store.add or len(before) > 1:
+        return None
+    if not before:
+        return store
+    (let,) = before
+    if not isinstance(let, Let) or store.value.kind != "local" or store.value.of is not let.local:
+        return None
+    return replace(store, value=let.value)
