@@ -14,7 +14,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.ops.windows import convolution_forms as forms
-from chainrule.ops.windows import direct_convolution as direct
+from chainrule.ops.windows import convolution_layouts as layouts
 from chainrule.ops.windows import shifted_products
 from chainrule.ops.windows.convolution_choice import reads_in_place
 from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum, tile_width
@@ -121,7 +121,7 @@ def test_in_place_is_by_columns(case: Case, result: str):
 def test_chunks_of_examples_and_of_blocks(
     result: str, bytes_: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(direct, "_NEAR", bytes_)
+    monkeypatch.setattr(layouts, "NEAR", bytes_)
     case = image(5, 3, 70, 7, 3, padding=1)
     same(case, *both_ways(case, result))
 

@@ -24,7 +24,7 @@ from chainrule.engine.dtypes import float32, float64
 from chainrule.engine.op import Array
 from chainrule.ops.eager_kernels import has_kernels
 from chainrule.ops.shapes.shaping import Shape
-from chainrule.ops.windows.direct_convolution import (
+from chainrule.ops.windows.convolution_layouts import (
     backward_tiles,
     chunks,
     forward_tiles,

@@ -19,11 +19,12 @@ from typing import final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.row_copies import padding_call
 
+BEYOND = 32
+"""Elements after the last window that a tile may read."""
 Shifts = Sequence[Sequence[int]]
 """For each axis, where in z the first window sees something, one number for each kernel place."""
 
@@ -33,8 +34,7 @@ class PaddedRuns:
     """Where elements of arrays (n, C, *size) stand, for `counts` windows along each axis.
 
     `padding` is that before and after each axis; `shifts` are all that are looked at. Memory is
-    (C, residues, rows, pitch), and more at the end, for tiles that go beyond the last window: they
-    read anything.
+    (C, residues, rows, pitch), with rows at the end for tiles that go beyond the last window.
     """
 
     def __init__(
@@ -60,39 +60,44 @@ class PaddedRuns:
         self._residues = math.prod(self.residues)
         far = [max(zs) // s * step for (zs, s), step in zip(pairs, self._steps, strict=True)]
         length = self._pitch[-1]
-        self._rows = n * (self.image // length) + -(-sum(far) // length)
-        self._block = self._rows * length
+        self.rows = self._residues, n * (self.image // length) + -(-(sum(far) + BEYOND) // length)
+        """Residues, and the rows of each."""
+        self._block = self.rows[1] * length
         last = [(c - 1) * step for c, step in zip(counts, self._steps, strict=True)]
         self.length = (n - 1) * self.image + sum(last) + 1
         """Positions from the first window to the last."""
         self._tables: dict[int, tuple[Array, ...]] = {}
 
-    def memory(self, channels: int, dtype: Dtype, more: int) -> Array:
-        """Memory with `more` elements at the end, which are 0."""
-        size = channels * self._residues * self._block
-        memory = np.empty(size + more, dtype)
-        memory[size:] = 0
-        return memory
+    @property
+    def step(self) -> int:
+        """How far apart in x neighbours in a row are."""
+        return self._stride[-1]
+
+    def size(self, channels: int) -> int:
+        """How many elements the memory of so many channels has."""
+        return channels * self._residues * self._block
 
     def fill(self, memory: Array, x: Array) -> None:
         """Puts x (n, C, *size) where it belongs, and zeros everywhere else."""
         n, channels = x.shape[:2]
-        size = channels * self._residues * self._block
-        whole = memory[:size].reshape(channels, self._residues, self._rows, self._pitch[-1])
+        whole = memory.reshape(channels, *self.rows, self._pitch[-1])
         flat = np.ascontiguousarray(x).reshape(n, channels, -1)
+        call = padding_call(x.dtype, self.step, flat.shape, self.rows, self._pitch[-1])
+        call.into((flat, *self.row_tables(channels)), [whole])
+
+    def row_tables(self, channels: int) -> tuple[Array, ...]:
+        """What `PaddedRows` is given beside x."""
         tables = self._tables.get(channels)
         if tables is None:
             tables = self._tables[channels] = self._row_tables(channels)
-        rows = self._residues, self._rows
-        call = padding_call(x.dtype, self._stride[-1], flat.shape, rows, self._pitch[-1])
-        call.into((flat, *tables), [whole])
+        return tables
 
     def _row_tables(self, channels: int) -> tuple[Array, ...]:
-        """What `PaddedRows` is given beside x: for each residue and row of the memory where in x it
-        begins, and which of its elements are there."""
+        """For each residue and row of the memory where in x it begins, and which of its elements
+        are there."""
         sides = [self._seen_of(axis) for axis in range(len(self._size))]
         lines = self._pitch[:-1]
-        first = np.zeros((self._residues, self._rows), np.int64)
+        first = np.zeros(self.rows, np.int64)
         low, high = np.zeros(first.shape, np.int32), np.zeros(first.shape, np.int32)
         size = math.prod(self._size)
         image = np.arange(self._n, dtype=np.int64) * (channels * size)

@@ -85,7 +85,12 @@ class WindowRows(RowCopy):
 
 @cache
 def _padding_kernel(dtype: Dtype, step: int) -> Kernel:
-    return _kernel(f"padded_rows {step}", PaddedRows(step), ["NCL", "QR", "QR", "QR", "P"], [dtype, _INT, _SHORT, _SHORT, _INT])
+    return _kernel(
+        f"padded_rows {step}",
+        PaddedRows(step),
+        ["NCL", "QR", "QR", "QR", "P"],
+        [dtype, _INT, _SHORT, _SHORT, _INT],
+    )
 
 
 @cache
@@ -93,9 +98,7 @@ def _window_kernel(dtype: Dtype) -> Kernel:
     return _kernel("window_rows", WindowRows(), ["GHM", "NR", "OP"], [dtype, _INT, _INT])
 
 
-def _kernel(
-    name: str, op: RowCopy, letters: Sequence[str], dtypes: Sequence[Dtype]
-) -> Kernel:
+def _kernel(name: str, op: RowCopy, letters: Sequence[str], dtypes: Sequence[Dtype]) -> Kernel:
     return maker()(name, lambda xs: apply(op, *xs), letters, dtypes)
 
 
