@@ -25,6 +25,7 @@ from chainrule.engine.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.shapes.shaping import Astype, Concat, Reshape
+from chainrule.ops.windows.row_copies import WindowRows
 
 _CHEAP = {
     "add", "sub", "mul", "neg", "positive", "relu", "square", "abs", "maximum", "minimum", "equal",
@@ -220,10 +221,15 @@ def operand_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
         strides = placed_at_source(a, view.strides)
         if strides is None or x not in realized or x in out or x.dtype != t.dtype:
             continue
-        if not (is_map(x) or is_product(x) or reduction(x) is not None):
+        if not (is_map(x) or is_product(x) or reduction(x) is not None or is_row_copy(x)):
             continue
         out[x] = View(view.buffer, offset, strides)
     return out
+
+
+def is_row_copy(t: Term) -> bool:
+    """Whether it is an algorithm that puts its elements where they are to be."""
+    return isinstance(t.op, WindowRows)
 
 
 def base_view(

@@ -53,11 +53,11 @@ def reads_in_place(
         return False
     if not (x.size and w.size and g.size) or not has_kernels():
         return False
-    return _in_place_pays(result, windows, groups, x.shape[:2], g.shape[1], x.dtype.itemsize)
+    return pays_in_place(result, windows, groups, x.shape[:2], g.shape[1], x.dtype.itemsize)
 
 
 @lru_cache(maxsize=1024)
-def _in_place_pays(
+def pays_in_place(
     result: str, windows: Windows, groups: int, x: Shape, outs: int, size: int
 ) -> bool:
     """Of x (N, C, *size) and O channels out, of numbers of so many bytes. Small examples, as one

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.graph.compiled_ops import ProgramOp
+from chainrule.compile.graph.rules import direct_convolution
 from chainrule.compile.graph.rules.decompositions import is_top
 from chainrule.compile.graph.rules.elementwise_decompositions import where
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
@@ -193,6 +194,8 @@ def _convolve(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if alike is None:
         return None
     x, w = alike
+    if direct_convolution.pays("g", op, x.shape[1], w.shape[0], x):
+        return direct_convolution.convolve(r, op, x, w)
     y = r.op(MatMul(), _matrix(r, op, w), _columns(r, op, x))
     return r.op(Reshape((x.shape[0], w.shape[0], *op.windows.out)), y)
 
@@ -202,9 +205,10 @@ def _convolve_input(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None
     if alike is None:
         return None
     g, w = alike
-    windows = op.windows
+    windows, channels = op.windows, w.shape[1] * op.groups
+    if direct_convolution.pays("x", op, channels, g.shape[1], g):
+        return direct_convolution.convolve_input(r, op, g, w)
     columns = r.op(MatMul(True, False), _matrix(r, op, w), _flat(r, op, g))
-    channels = w.shape[1] * op.groups
     shape = (g.shape[0], channels, *windows.kernel, *windows.out)
     return _fold(r, windows, r.op(Reshape(shape), columns))
 
@@ -215,6 +219,8 @@ def _convolve_weight(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | Non
     if alike is None:
         return None
     x, g = alike
+    if direct_convolution.pays("w", op, x.shape[1], g.shape[1], x):
+        return direct_convolution.convolve_weight(r, op, x, g)
     left, right = _flat(r, op, g), _columns(r, op, x)
 
     def together(y: Term) -> Term:

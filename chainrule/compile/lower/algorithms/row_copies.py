@@ -8,7 +8,6 @@ from __future__ import annotations
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.statements import Stmt
-from chainrule.compile.loops.views import ZERO
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.plan import Plan
 
@@ -16,13 +15,14 @@ from chainrule.compile.lower.plan import Plan
 def padded_rows(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Each row with what is before and after it, which is 0."""
     x, first, low, high, _ = t.args
+    source = builder.contiguous(x)
     e, (axes, at) = builder.exprs, builder.counters(t.shape)
     channel, *row, j = at
     here = e.index(j)
     starts = e.fn("greater_equal", here, builder.element(low, tuple(row)))
     ends = e.fn("less", here, builder.element(high, tuple(row)))
     place = Affine.of(builder.element(first, tuple(row))) + j * t.op.step
-    value = builder.elements.element(x, (ZERO, channel, place), e.both(starts, ends))
+    value = e.load(source, channel * x.shape[2] + place, e.both(starts, ends))
     return [builder.nest(axes, [builder.store(t, at, value)])]
 
 
