@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm import memory_access, serial_loops
+from chainrule.compile.llvm import memory_access, narrow_indices, serial_loops
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.derived_values import Derived
 from chainrule.compile.llvm.function_calls import call, call_library, is_mathematics
@@ -219,7 +219,7 @@ class Emitter:
 
     def _call(self, e: Expr) -> Value:
         name, *args = e.of
-        if name in _COMPARISONS and (narrow := memory_access.narrow(self, args)):
+        if name in _COMPARISONS and (narrow := narrow_indices.narrow(self, args)):
             return fn.call(self.b, name, np.dtype(np.int32), narrow)
         xs = [self.value(a) for a in args]
         lanes = max(map(nums.lanes_of, xs))

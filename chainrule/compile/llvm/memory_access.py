@@ -8,14 +8,13 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile.graph.sizes import typical
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import strided_pairs
@@ -27,9 +26,7 @@ from chainrule.compile.loops.statements import Store
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
 
-_I32 = ir.IntType(32)
-_NARROW = 1 << 30
-"""Below it an index, and one counter of a size that is not known, have room in 32 bits."""
+I32 = ir.IntType(32)
 
 # --- offsets -------------------------------------------------------------------------------------
 
@@ -92,41 +89,6 @@ def _lanes_of(e: Emitter, x: Value, width: int, kind: Any) -> Value:
     if kind is I64 or isinstance(x, ir.Constant):
         return e.derived.splat(ir.Constant(kind, x.constant) if kind is not I64 else x, width)
     return e.derived.splat(e.derived.truncated(x, kind), width)
-
-
-def narrow(e: Emitter, xs: Sequence[Expr]) -> list[Value]:
-    """Indices in every lane as integers of 32 bits, of which a vector has twice as many. None where
-    one may need more, or where none differs from lane to lane."""
-    lanes = e.lanes
-    if lanes is None or not any(x.kind == "index" and is_vector(e, x.of) for x in xs):
-        return []
-    if not all(map(_is_narrow, xs)):
-        return []
-    return [_narrowed(e, x, lanes) for x in xs]
-
-
-def _narrowed(e: Emitter, x: Expr, lanes: Lanes) -> Value:
-    if x.kind == "load":
-        return e.derived.splat(e.value(x), lanes.width)
-    return offsets(e, x.of if x.kind == "index" else Affine(x.of), lanes, _I32)
-
-
-def _is_narrow(x: Expr) -> bool:
-    """Whether it is an index with room in 32 bits."""
-    if x.kind == "lit":
-        return x.dtype.kind == "i" and abs(x.of) < _NARROW
-    if x.kind == "load":
-        return x.dtype == np.int32
-    if x.kind != "index" or not isinstance(x.of.const, int):
-        return False
-    total = abs(x.of.const)
-    for v, c in x.of.terms:
-        if not isinstance(v, Var) or not isinstance(c, int):
-            return False
-        if not isinstance(v.extent, int) and abs(c) != 1:
-            return False
-        total += abs(c) * typical(v.extent)
-    return total < _NARROW
 
 
 def is_vector(e: Emitter, at: Affine, but: Var | None = None) -> bool:
@@ -217,7 +179,7 @@ def _gather(e: Emitter, buffer: Buffer, at: Value, width: int, mask: Value | Non
         at = b.select(mask, at, ir.Constant(at.type, None))
     got = ir.Constant(kind, ir.Undefined)
     for lane in range(width):
-        which = ir.Constant(_I32, lane)
+        which = ir.Constant(I32, lane)
         one = b.load(
             _address(e, buffer, b.extract_element(at, which)),
             typ=nums.in_memory(dtype),
@@ -283,7 +245,7 @@ def _scatter(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
     b, dtype = e.b, s.buffer.dtype
     offset = offsets(e, s.at, lanes)
     for lane in range(lanes.width):
-        which = ir.Constant(_I32, lane)
+        which = ir.Constant(I32, lane)
         with _lane_is_on(b, lanes, which):
             at = _address(e, s.buffer, b.extract_element(offset, which))
             one = b.extract_element(value, which)

@@ -33,11 +33,11 @@ from chainrule.ops.windows.convolution_layouts import (
 from chainrule.ops.windows.shifted_products import BYTES, ROWS
 from chainrule.ops.windows.windows import Windows
 
-_IN_PLACE, _BY_BLAS = 0.01, 0.022
-"""Nanoseconds of a multiply-add."""
-_COPY, _ROW, _SEEN, _ADDED, _TURN = 0.12, 3.0, 0.2, 0.7, 1.0
+_IN_PLACE, _BY_BLAS, _BY_LOOPS = 0.01, 0.022, 0.03
+"""Nanoseconds of a multiply-add: in place, by BLAS, in compiled code."""
+_COPY, _ROW, _SEEN, _ADDED, _TURN, _SQUARES = 0.06, 1.8, 0.2, 0.7, 1.0, 0.08
 """Nanoseconds of an element that is copied, of a row of them, of an element that windows see, of
-one that is added to what windows see, of one that changes rows with columns."""
+one that is added to what windows see, of one that changes rows with columns, of one among many."""
 _CALL, _SLICE, _PRODUCT = 8000.0, 2000.0, 200.0
 """Nanoseconds of a kernel's call and what belongs to it, of one of NumPy's that copies a slice, of
 one of BLAS among others."""
@@ -58,12 +58,23 @@ def reads_in_place(
 
 @lru_cache(maxsize=1024)
 def pays_in_place(
-    result: str, windows: Windows, groups: int, x: Shape, outs: int, size: int
+    result: str,
+    windows: Windows,
+    groups: int,
+    x: Shape,
+    outs: int,
+    size: int,
+    *,
+    compiled: bool = False,
 ) -> bool:
     """Of x (N, C, *size) and O channels out, of numbers of so many bytes. Small examples, as one
-    types them, take no time by columns, so that they load and compile nothing."""
+    types them, take no time by columns, so that they load and compile nothing. Compiled programs
+    call nothing, but each of their kernels takes time to compile."""
     in_place = {"g": _forward, "x": _backward, "w": _weights}[result]
-    return in_place(windows, groups, x, outs, size) < _columns(result, windows, groups, x, outs)
+    time, calls = in_place(windows, groups, x, outs, size)
+    each = _BY_LOOPS if compiled else _BY_BLAS
+    total = time + (calls / 4 if compiled else calls)
+    return total < _columns(result, windows, groups, x, outs, each)
 
 
 def _tiled(n: int, by: int) -> int:
@@ -81,27 +92,27 @@ def _calls(n: int, size: int, products: int, slices: int) -> float:
     return len(chunks(n, size)) * (products * _CALL + slices * _SLICE)
 
 
-def _forward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> float:
+def _forward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[float, float]:
     n, channels = x
     positions, residues = forward_tiles(w)
     terms = channels // groups * math.prod(w.kernel)
     sums = n * positions * groups * _tiled(outs // groups, ROWS) * terms
     copied = _copies(n * channels, w.size, residues[-1]) + _copies(n * outs, w.out)
     calls = _calls(n, channels * math.prod(w.padded) * size, 1, math.prod(residues) - 1)
-    return sums * _IN_PLACE + copied + calls
+    return sums * _IN_PLACE + copied, calls
 
 
-def _backward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> float:
+def _backward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[float, float]:
     n, channels = x
     positions, places = backward_tiles(w)
     terms = outs // groups * sum(places)
     sums = n * positions * groups * _tiled(channels // groups, ROWS) * terms
     copied = _copies(n * outs, w.out) + _copies(n * channels, w.size, w.stride[-1])
     calls = _calls(n, outs * math.prod(w.out) * size, len(places), len(places) - 1)
-    return sums * _IN_PLACE + copied + calls
+    return sums * _IN_PLACE + copied, calls
 
 
-def _weights(w: Windows, groups: int, x: Shape, outs: int, size: int) -> float:
+def _weights(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[float, float]:
     n, channels = x
     rows, full, (_, residues) = outs // groups, BYTES // size, forward_tiles(w)
     width = tile_of(rows, full)
@@ -109,13 +120,15 @@ def _weights(w: Windows, groups: int, x: Shape, outs: int, size: int) -> float:
     # half a register takes as long as one
     wide = _tiled(rows, width) // width * max(width, full // 2)
     count = n * math.prod(w.out)
-    turned = count * outs * (_TURN if rows % width else _SEEN)
+    turned = count * outs * (_TURN if rows % width else _SQUARES)
     copied = _copies(n * channels, w.size, residues[-1]) + turned
     calls = _calls(n, channels * math.prod(w.padded) * size, 1, math.prod(residues))
-    return count * groups * terms * wide * _IN_PLACE + copied + calls
+    return count * groups * terms * wide * _IN_PLACE + copied, calls
 
 
-def _columns(result: str, w: Windows, groups: int, x: Shape, outs: int) -> float:
+def _columns(
+    result: str, w: Windows, groups: int, x: Shape, outs: int, multiply_add: float
+) -> float:
     n, channels = x
     places, count = math.prod(w.kernel), math.prod(w.out)
     sums = n * count * outs * (channels // groups) * places
@@ -126,4 +139,4 @@ def _columns(result: str, w: Windows, groups: int, x: Shape, outs: int) -> float
             back = w.reversed() is not None and outs <= 2 * channels
             seen, each, rest = (outs, _SEEN, channels) if back else (channels, _ADDED, 0)
         copied = n * count * (seen * places * each + rest * _COPY)
-    return sums * _BY_BLAS + copied + n * groups * _PRODUCT
+    return sums * multiply_add + copied + n * groups * _PRODUCT

@@ -19,7 +19,7 @@ from chainrule.engine.dtypes import Dtype
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Op, Spec
 from chainrule.ops.eager_kernels import Kernel, Run, Shape, maker
-from chainrule.ops.shapes.shaping import permute_dims, reshape
+from chainrule.ops.shapes.shaping import reshape
 
 ROWS = 8
 """Rows of a tile of results: it stays in registers."""
@@ -31,7 +31,7 @@ _DIGITS = {8: "8", 16: "28", 32: "48"}
 
 
 class _Shifted(Op):
-    """One of the two; they have no derivatives, since those of a convolution are convolutions."""
+    """One of the three; they have no derivatives, since those of a convolution are convolutions."""
 
     width: int
     """Elements along a tile of results."""
@@ -88,6 +88,24 @@ class ShiftedSum(_Shifted):
         return Spec((*v.shape[:2], *offset.shape[1:], self.width), p.dtype)
 
 
+class Turned(_Shifted):
+    """(x (N, C, width, L)) -> y (C, N, L, width): rows and columns change places."""
+
+    @property
+    def name(self) -> str:
+        """`turned`."""
+        return "turned"
+
+    def eval(self, *xs: Any) -> Any:
+        """A copy."""
+        return np.ascontiguousarray(xs[0].transpose(1, 0, 3, 2))
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape above, and the dtype of x."""
+        count, channels, width, places = xs[0].shape
+        return Spec((channels, count, places, width), xs[0].dtype)
+
+
 # --- Their kernels -------------------------------------------------------------------------------
 
 
@@ -121,7 +139,7 @@ def _turning_kernel(dtype: Dtype, width: int) -> Kernel:
 
     def f(xs: Sequence[Any]) -> Any:
         count, channels, *_, places = xs[0].shape
-        return permute_dims(reshape(xs[0], (count, channels, width, places)), (1, 0, 3, 2))
+        return apply(Turned(width), reshape(xs[0], (count, channels, width, places)))
 
     return maker()(f"turned by {width}", f, [f"NC{digits}L"], [dtype])
 

@@ -31,7 +31,13 @@ from chainrule.ops.windows.convolution_layouts import (
 )
 from chainrule.ops.windows.padded_runs import PaddedRuns
 from chainrule.ops.windows.row_copies import PaddedRows, WindowRows
-from chainrule.ops.windows.shifted_products import ROWS, ShiftedProduct, ShiftedSum, tile_width
+from chainrule.ops.windows.shifted_products import (
+    ROWS,
+    ShiftedProduct,
+    ShiftedSum,
+    Turned,
+    tile_width,
+)
 from chainrule.ops.windows.windows import Windows
 
 
@@ -41,7 +47,8 @@ def pays(result: str, op: Any, channels: int, outs: int, x: Term) -> bool:
     if x.dtype.char not in "fd" or not all(isinstance(n, int) for n in (*x.shape, channels, outs)):
         return False
     shape = (x.shape[0], channels)
-    return pays_in_place(result, op.windows, op.groups, shape, outs, x.dtype.itemsize)
+    size = x.dtype.itemsize
+    return pays_in_place(result, op.windows, op.groups, shape, outs, size, compiled=True)
 
 
 def _reshaped(r: Rewriter, x: Term, shape: Sequence[int]) -> Term:
@@ -186,10 +193,10 @@ def convolve_weight(r: Rewriter, op: Any, x: Term, g: Term) -> Term:
 
 
 def _turned(r: Rewriter, g: Term, chunk: slice, groups: int, width: int) -> Term:
-    """g (N, O, *out) of some examples as (G, B, n, positions, width)."""
+    """g (N, O, *out) of some examples as (G, B, n positions, width)."""
     split = _reshaped(r, g, (g.shape[0], groups, g.shape[1] // groups, -1))
     whole = _longer(r, split, 2, width)
     n, _, rows, places = whole.shape
-    each = _reshaped(r, whole, (n, groups, rows // width, width, places))
+    each = _reshaped(r, whole, (n, groups * rows // width, width, places))
     some = r.op(Slice(((chunk.start, chunk.stop, None), Ellipsis)), each)
-    return r.op(Permute((1, 2, 0, 4, 3)), some)
+    return _reshaped(r, r.op(Turned(width), some), (groups, rows // width, -1, width))

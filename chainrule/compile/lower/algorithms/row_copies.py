@@ -19,8 +19,8 @@ def padded_rows(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     e, (axes, at) = builder.exprs, builder.counters(t.shape)
     channel, *row, j = at
     here = e.index(j)
-    starts = e.fn("greater_equal", here, builder.element(low, tuple(row)))
-    ends = e.fn("less", here, builder.element(high, tuple(row)))
+    starts = e.fn("greater_equal", here, e.cast(builder.element(low, tuple(row)), here.dtype))
+    ends = e.fn("less", here, e.cast(builder.element(high, tuple(row)), here.dtype))
     place = Affine.of(builder.element(first, tuple(row))) + j * t.op.step
     value = e.load(source, channel * x.shape[2] + place, e.both(starts, ends))
     return [builder.nest(axes, [builder.store(t, at, value)])]

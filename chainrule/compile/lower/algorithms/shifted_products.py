@@ -47,3 +47,10 @@ def shifted_sum(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     acc = builder.local(t.dtype)
     store = builder.store(t, (at_group, at_block, at_term, at_i, at_j), e.local(acc))
     return [builder.nest(axes, [Product(i, j, (r, q), left, right, acc, (store,))], "serial")]
+
+
+def turned(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
+    """A transposed copy."""
+    axes, (channel, n, place, j) = builder.counters(t.shape)
+    value = builder.element(t.args[0], (n, channel, j, place))
+    return [builder.nest(axes, [builder.store(t, (channel, n, place, j), value)])]

@@ -12,9 +12,9 @@ from chainrule.ops.linalg.factoring import Qr
 from chainrule.ops.linalg.singular import Eigh, Svd
 from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
 from chainrule.ops.windows.row_copies import RowCopy
-from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum
+from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum, Turned
 
-IN_LOOPS = SearchSorted | Order | ShiftedProduct | ShiftedSum | RowCopy
+IN_LOOPS = SearchSorted | Order | ShiftedProduct | ShiftedSum | Turned | RowCopy
 BY_LAPACK = Cholesky | Solve | Inv | SolveTriangular | Det | SlogDet | Qr | Eigh | Svd
 
 
