@@ -49,7 +49,7 @@ class PaddedRows(RowCopy):
         j = np.arange(len(room))
         seen = (low[..., None] <= j) & (j < high[..., None])
         at: Any = np.where(seen, first[..., None] + self.step * j, 0)
-        channel = np.arange(x.shape[1])[:, None, None, None] * x.shape[2]
+        channel: Any = np.arange(int(x.shape[1]))[:, None, None, None] * x.shape[2]
         return np.where(seen, x.reshape(-1)[np.where(seen, channel + at, 0)], 0).astype(x.dtype)
 
     def spec(self, *xs: Any) -> Spec:
@@ -70,7 +70,7 @@ class WindowRows(RowCopy):
     def eval(self, *xs: Any) -> Any:
         """A gather."""
         t, start, room = xs
-        at = start[..., None] + np.arange(room.shape[1])
+        at: Any = start[..., None] + np.arange(int(room.shape[1]))
         return np.moveaxis(t[:, : room.shape[0]][:, :, at], 2, 0)
 
     def spec(self, *xs: Any) -> Spec:

@@ -139,7 +139,7 @@ def _of_places(r: Rewriter, w: Term, places: Sequence[Sequence[int]], groups: in
     for axis, some in enumerate(places, 2):
         if len(some) < w.shape[axis]:  # those of a remainder: equally far apart
             step = some[1] - some[0] if len(some) > 1 else 1
-            key = [(None, None, None)] * len(w.shape)
+            key: list[Any] = [(None, None, None)] * len(w.shape)
             key[axis] = (some[0], some[-1] + 1, step)
             w = r.op(Slice(tuple(key)), w)
     rows = w.shape[1]
