@@ -21,6 +21,9 @@ from chainrule.compile.runtime.way_in import Kinds, WayIn
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 
+MOST_SCRATCH = 1 << 24
+"""Bytes of scratch memory that the calls of a kernel keep: a network has layers of several sizes,
+which take turns."""
 Shape = tuple[int, ...]
 Direct = Callable[[tuple[Array, ...]], list[Array] | None]
 """Runs a kernel; None if the arrays are not those that it is for."""
@@ -55,7 +58,8 @@ class EagerKernel:
         self._loaded, self._args, self._places = loaded, entry.args, entry.places
         known = arrays_are_known()
         self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
-        self._latest: EagerCall | None = None
+        self._kept: dict[EagerCall, int] = {}
+        """The calls that have scratch memory, and how many bytes."""
 
     def at(self, shapes: Sequence[Shape], results: Sequence[Shape], given: Kinds = ()) -> EagerCall:
         """The kernel for arguments of these shapes, an axis for each letter; the shapes that
@@ -64,12 +68,11 @@ class EagerKernel:
         return EagerCall(self, sizes, results, given)
 
     def enter(self, call: EagerCall) -> Direct:
-        """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
-        loaded, before, given = self._loaded, self._latest, call.given
-        if loaded.layout.scratch and before is not None:
-            before.run = before.write = None
-            loaded.forget()
-        self._latest = call
+        """What runs the kernel at the sizes of `call`."""
+        loaded, given = self._loaded, call.given
+        if loaded.layout.scratch:
+            with loaded.lock:
+                self._keep(call)
         prepared = loaded.prepared(len(self._args), ())
         seen = all(len(shape) <= AXES for shape, _ in given)
         if self._way is not None and seen:
@@ -86,9 +89,20 @@ class EagerKernel:
 
         return run
 
+    def _keep(self, call: EagerCall) -> None:
+        """Take scratch memory for a call; from the oldest ones, where that is too much."""
+        kept, loaded = self._kept, self._loaded
+        kept[call] = loaded.block(call.sizes).size
+        while len(kept) > 1 and sum(kept.values()) > MOST_SCRATCH:
+            old = next(iter(kept))
+            del kept[old]
+            old.run = old.write = None
+            if all(other.sizes != old.sizes for other in kept):
+                loaded.forget(old.sizes)
+
     @property
     def has_scratch(self) -> bool:
-        """Whether its calls share scratch memory, which is the latest one's."""
+        """Whether its calls have scratch memory, which may be taken from them."""
         return bool(self._loaded.layout.scratch)
 
 

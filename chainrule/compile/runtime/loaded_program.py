@@ -54,9 +54,13 @@ class Loaded:
             )
         return found
 
-    def forget(self) -> None:
-        """Give scratch memory back; a later call takes new one."""
-        self._memory.clear()
+    def forget(self, values: tuple[int, ...] | None = None) -> None:
+        """Give scratch memory back, or that for these values of the symbols; a later call takes new
+        one."""
+        if values is None:
+            self._memory.clear()
+        else:
+            self._memory.pop(values, None)
         self.now = (), None
 
     @contextmanager

@@ -60,7 +60,7 @@ class Block:
         arena = np.empty(plan.size + memory.ALIGN, np.uint8)
         start = -arena.ctypes.data % memory.ALIGN
         base = arena.ctypes.data + start
-        self.symbols = symbols
+        self.symbols, self.size = symbols, plan.size
         self.arrays: dict[Buffer, Any] = {}
         if named:
             for b, offset in zip(layout.scratch, plan.offsets, strict=True):
