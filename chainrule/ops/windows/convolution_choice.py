@@ -30,7 +30,7 @@ from chainrule.ops.windows.convolution_layouts import (
     forward_tiles,
     tile_of,
 )
-from chainrule.ops.windows.shifted_products import BYTES, ROWS
+from chainrule.ops.windows.shifted_products import BYTES, ROWS, tile_rows
 from chainrule.ops.windows.windows import Windows
 
 _IN_PLACE, _BY_BLAS, _BY_LOOPS = 0.01, 0.022, 0.03
@@ -38,6 +38,8 @@ _IN_PLACE, _BY_BLAS, _BY_LOOPS = 0.01, 0.022, 0.03
 _COPY, _ROW, _SEEN, _ADDED, _TURN, _SQUARES = 0.06, 1.8, 0.2, 0.7, 1.0, 0.08
 """Nanoseconds of an element that is copied, of a row of them, of an element that windows see, of
 one that is added to what windows see, of one that changes rows with columns, of one among many."""
+_FEW = {1: 2.0, 2: 1.5}
+"""How much longer multiply-adds take in tiles of few rows."""
 _CALL, _SLICE, _PRODUCT = 8000.0, 2000.0, 200.0
 """Nanoseconds of a kernel's call and what belongs to it, of one of NumPy's that copies a slice, of
 one of BLAS among others."""
@@ -82,6 +84,12 @@ def _tiled(n: int, by: int) -> int:
     return -(-n // by) * by
 
 
+def _rows(n: int) -> float:
+    """As how many rows of full tiles n of them count."""
+    high = tile_rows(n)
+    return _tiled(n, high) * _FEW.get(high, 1.0)
+
+
 def _copies(count: int, size: Shape, residues: int = 1) -> float:
     """Time to copy so many images into or out of a padded array."""
     return math.prod(size) * count * _COPY + math.prod(size[:-1]) * count * residues * _ROW
@@ -96,7 +104,7 @@ def _forward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[f
     n, channels = x
     positions, residues = forward_tiles(w)
     terms = channels // groups * math.prod(w.kernel)
-    sums = n * positions * groups * _tiled(outs // groups, ROWS) * terms
+    sums = n * positions * groups * _rows(outs // groups) * terms
     copied = _copies(n * channels, w.size, residues[-1]) + _copies(n * outs, w.out)
     calls = _calls(n, channels * math.prod(w.padded) * size, 1, math.prod(residues) - 1)
     return sums * _IN_PLACE + copied, calls
@@ -106,7 +114,7 @@ def _backward(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[
     n, channels = x
     positions, places = backward_tiles(w)
     terms = outs // groups * sum(places)
-    sums = n * positions * groups * _tiled(channels // groups, ROWS) * terms
+    sums = n * positions * groups * _rows(channels // groups) * terms
     copied = _copies(n * outs, w.out) + _copies(n * channels, w.size, w.stride[-1])
     calls = _calls(n, outs * math.prod(w.out) * size, len(places), len(places) - 1)
     return sums * _IN_PLACE + copied, calls

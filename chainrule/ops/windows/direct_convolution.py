@@ -25,9 +25,9 @@ from chainrule.ops.windows.convolution_layouts import (
 from chainrule.ops.windows.padded_runs import PaddedRuns
 from chainrule.ops.windows.row_copies import window_call
 from chainrule.ops.windows.shifted_products import (
-    ROWS,
     product_call,
     sum_call,
+    tile_rows,
     tile_width,
     turning_call,
 )
@@ -40,28 +40,29 @@ def _blocks(x: Array, groups: int) -> list[slice]:
 
 
 def _packed(w: Array) -> Array:
-    """(G, rows, K) -> (G, B, K, ROWS), with rows of zeros at the end."""
+    """(G, rows, K) -> (G, B, K, rows of a tile), with rows of zeros at the end."""
     groups, rows, terms = w.shape
-    blocks = -(-rows // ROWS)
-    if rows % ROWS:
-        more = np.zeros((groups, blocks * ROWS, terms), w.dtype)
+    high = tile_rows(rows)
+    blocks = -(-rows // high)
+    if rows % high:
+        more = np.zeros((groups, blocks * high, terms), w.dtype)
         more[:, :rows] = w
         w = more
-    return np.ascontiguousarray(w.reshape(groups, blocks, ROWS, terms).swapaxes(2, 3))
+    return np.ascontiguousarray(w.reshape(groups, blocks, high, terms).swapaxes(2, 3))
 
 
 def _products(tiles: Tiles, p: Array, w: Array) -> Array:
     """(G, rows, positions), also of those where there is no window, from padded runs and packed
-    weights (G, B, K, ROWS)."""
-    width = tile_width(p.dtype)
+    weights (G, B, K, rows of a tile)."""
+    groups, blocks, _, high = w.shape
+    width = tile_width(p.dtype, high)
     start = tiles.starts(width)
-    groups, blocks = w.shape[:2]
-    y = np.empty((groups, blocks, ROWS, len(start), width), p.dtype)
+    y = np.empty((groups, blocks, high, len(start), width), p.dtype)
     for part in _blocks(w, groups):
         here = w[:, part]
         run = product_call(p.dtype, p.shape, here.shape, len(start))
         run.into((p, here, tiles.offset, start), [y[:, part]])
-    return y.reshape(groups, blocks * ROWS, -1)
+    return y.reshape(groups, blocks * high, -1)
 
 
 def _of_windows(tiles: Tiles, seen: Array, y: Array) -> None:

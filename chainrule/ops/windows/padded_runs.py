@@ -23,7 +23,7 @@ from chainrule.engine.op import Array
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.windows.row_copies import padding_call
 
-BEYOND = 32
+BEYOND = 64
 """Elements after the last window that a tile may read."""
 Shifts = Sequence[Sequence[int]]
 """For each axis, where in z the first window sees something, one number for each kernel place."""

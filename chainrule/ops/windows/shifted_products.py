@@ -23,6 +23,8 @@ from chainrule.ops.shapes.shaping import reshape
 
 ROWS = 8
 """Rows of a tile of results: it stays in registers."""
+FEW_ROWS = (1, 2, 4)
+"""Rows of a tile where there are no more: each group of channels may have one channel only."""
 BYTES = 128
 """Bytes along a tile of results: two of the longest registers."""
 _INT = np.dtype(np.int64)
@@ -109,15 +111,21 @@ class Turned(_Shifted):
 # --- Their kernels -------------------------------------------------------------------------------
 
 
-def tile_width(dtype: Dtype) -> int:
-    """Elements along a full tile."""
-    return BYTES // dtype.itemsize
+def tile_rows(rows: int) -> int:
+    """How many rows a tile has: no more than are there, if possible."""
+    return next((n for n in FEW_ROWS if rows <= n), ROWS)
+
+
+def tile_width(dtype: Dtype, rows: int = ROWS) -> int:
+    """Elements along a full tile of so many rows: what is done once for a tile counts less where
+    it is wide."""
+    return (2 if rows < 4 else 1) * BYTES // dtype.itemsize
 
 
 @cache
-def _product_kernel(dtype: Dtype) -> Kernel:
-    op = ShiftedProduct(tile_width(dtype))
-    letters = ["S", f"GBK{ROWS}", "GK", "T"]
+def _product_kernel(dtype: Dtype, rows: int) -> Kernel:
+    op = ShiftedProduct(tile_width(dtype, rows))
+    letters = ["S", f"GBK{rows}", "GK", "T"]
     return _kernel(op, lambda xs: apply(op, *xs), letters, dtype)
 
 
@@ -147,7 +155,7 @@ def _turning_kernel(dtype: Dtype, width: int) -> Kernel:
 def _kernel(
     op: _Shifted, f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtype: Dtype
 ) -> Kernel:
-    return maker()(f"{op.name} {op.width}", f, letters, [dtype, dtype, _INT, _INT])
+    return maker()(f"{op.name} {op.width} {letters[1]}", f, letters, [dtype, dtype, _INT, _INT])
 
 
 @lru_cache(maxsize=4096)
@@ -162,8 +170,8 @@ def turning_call(dtype: Dtype, x: Shape) -> Run:
 def product_call(dtype: Dtype, p: Shape, w: Shape, starts: int) -> Run:
     """What runs a `ShiftedProduct` on arrays of these sizes."""
     groups, blocks, terms, rows = w
-    result = (groups, blocks, rows, starts, tile_width(dtype))
-    return _product_kernel(dtype).at([p, w, (groups, terms), (starts,)], [result])
+    result = (groups, blocks, rows, starts, tile_width(dtype, rows))
+    return _product_kernel(dtype, rows).at([p, w, (groups, terms), (starts,)], [result])
 
 
 @lru_cache(maxsize=4096)

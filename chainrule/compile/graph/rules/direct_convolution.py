@@ -32,10 +32,10 @@ from chainrule.ops.windows.convolution_layouts import (
 from chainrule.ops.windows.padded_runs import PaddedRuns
 from chainrule.ops.windows.row_copies import PaddedRows, WindowRows
 from chainrule.ops.windows.shifted_products import (
-    ROWS,
     ShiftedProduct,
     ShiftedSum,
     Turned,
+    tile_rows,
     tile_width,
 )
 from chainrule.ops.windows.windows import Windows
@@ -79,20 +79,21 @@ def _longer(r: Rewriter, x: Term, axis: int, by: int) -> Term:
 
 
 def _packed(r: Rewriter, w: Term) -> Term:
-    """(G, rows, K) -> (G, B, K, ROWS)."""
-    whole = _longer(r, w, 1, ROWS)
+    """(G, rows, K) -> (G, B, K, rows of a tile)."""
+    high = tile_rows(w.shape[1])
+    whole = _longer(r, w, 1, high)
     groups, rows, terms = whole.shape
-    split = _reshaped(r, whole, (groups, rows // ROWS, ROWS, terms))
+    split = _reshaped(r, whole, (groups, rows // high, high, terms))
     return r.op(Permute((0, 1, 3, 2)), split)
 
 
 def _products(r: Rewriter, tiles: Tiles, p: Term, packed: Term, shape: Sequence[int]) -> Term:
     """(n, G, rows, windows but along the last axis, along that): what windows have."""
-    width = tile_width(p.dtype)
+    groups, blocks, _, high = packed.shape
+    width = tile_width(p.dtype, high)
     start = tiles.starts(width)
     y = r.op(ShiftedProduct(width), p, packed, r.constant(tiles.offset), r.constant(start))
-    groups, blocks = packed.shape[:2]
-    whole = _reshaped(r, y, (groups, blocks * ROWS, len(start) * width))
+    whole = _reshaped(r, y, (groups, blocks * high, len(start) * width))
     room = r.constant(np.zeros(shape, np.int64))
     return r.op(WindowRows(), whole, r.constant(tiles.rows), room)
 
