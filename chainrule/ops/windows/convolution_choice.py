@@ -38,11 +38,11 @@ _IN_PLACE, _BY_BLAS, _BY_LOOPS = 0.01, 0.022, 0.03
 _COPY, _ROW, _SEEN, _ADDED, _TURN, _SQUARES = 0.06, 1.8, 0.2, 0.7, 1.0, 0.08
 """Nanoseconds of an element that is copied, of a row of them, of an element that windows see, of
 one that is added to what windows see, of one that changes rows with columns, of one among many."""
-_FEW = {1: 2.0, 2: 1.5}
+_FEW = {1: 2.8, 2: 1.5}
 """How much longer multiply-adds take in tiles of few rows."""
-_CALL, _SLICE, _PRODUCT = 8000.0, 2000.0, 200.0
+_CALL, _SLICE, _PRODUCT, _RESULT = 5000.0, 2000.0, 200.0, 0.15
 """Nanoseconds of a kernel's call and what belongs to it, of one of NumPy's that copies a slice, of
-one of BLAS among others."""
+one of BLAS among others, of an element of its result."""
 
 
 def reads_in_place(
@@ -139,7 +139,8 @@ def _columns(
 ) -> float:
     n, channels = x
     places, count = math.prod(w.kernel), math.prod(w.out)
-    sums = n * count * outs * (channels // groups) * places
+    terms = (channels // groups) * places
+    sums = n * count * outs * terms
     copied = 0.0
     if places > 1 or w.padded != w.size or set(w.stride) != {1}:
         seen, each, rest = channels, _SEEN, outs
@@ -147,4 +148,4 @@ def _columns(
             back = w.reversed() is not None and outs <= 2 * channels
             seen, each, rest = (outs, _SEEN, channels) if back else (channels, _ADDED, 0)
         copied = n * count * (seen * places * each + rest * _COPY)
-    return sums * multiply_add + copied + n * groups * _PRODUCT
+    return sums * (multiply_add + _RESULT / terms) + copied + n * groups * _PRODUCT
