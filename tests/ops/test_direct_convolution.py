@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.statements import For, Let, Store
+from chainrule.compile.loops.transposed_copy import is_transposed_copy
 from chainrule.ops.windows import convolution_forms as forms
 from chainrule.ops.windows import convolution_layouts as layouts
-from chainrule.ops.windows import shifted_products
+from chainrule.ops.windows import row_copies, shifted_products
 from chainrule.ops.windows.convolution_choice import reads_in_place
+from chainrule.ops.windows.row_copies import PaddedRows, WindowRows
 from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum, tile_width
 from chainrule.ops.windows.windows import Windows
 from ops.against_torch import forward, second_order, value_and_vjp
@@ -236,6 +240,52 @@ def test_a_watched_convolution_has_the_same_bits():
 # --- the products --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_kernel_of_each_number_of_rows_gives_what_numpy_gives(rows: int, dtype: str):
+    rng, kind = np.random.default_rng(1), np.dtype(dtype)
+    assert shifted_products.tile_rows(rows) == rows
+    width = tile_width(kind, rows)
+    p = rng.normal(size=300 + width).astype(kind)
+    start = rng.integers(0, 100, 3)
+    w = rng.normal(size=(2, 3, 13, rows)).astype(kind)
+    offset = rng.integers(0, 200, (2, 13))
+    op = ShiftedProduct(width)
+    y = np.empty(op.spec(p, w, offset, start).shape, kind)
+    shifted_products.product_call(kind, p.shape, w.shape, 3).into((p, w, offset, start), [y])
+    np.testing.assert_allclose(y, op.eval(p, w, offset, start), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("length", [5, 9, 16, 45])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_with_padding_are_what_numpy_gives(dtype: str, length: int, step: int):
+    """Also rows of which nothing is there, and such as begin before the array."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(3, 2, 200)).astype(dtype)
+    high = rng.integers(0, length + 1, (2, 7)).astype(np.int32)
+    low = rng.integers(0, length, (2, 7)).astype(np.int32)
+    first = rng.integers(0, 50, (2, 7)) - step * low
+    args = (x, first, low, high, np.zeros(length, np.int64))
+    plain = PaddedRows(step).eval(*args)
+    y = np.full_like(plain, np.nan)
+    row_copies.padding_call(x.dtype, step, x.shape, first.shape, length).into(args, [y])
+    np.testing.assert_array_equal(y, plain)
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 35])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_windows_are_what_numpy_gives(dtype: str, length: int):
+    rng = np.random.default_rng(4)
+    t = rng.normal(size=(2, 8, 100)).astype(dtype)
+    start, room = rng.integers(0, 60, (3, 5)), np.zeros((6, length), np.int64)
+    plain = WindowRows().eval(t, start, room)
+    y = np.full(plain.shape, np.nan, dtype)
+    call = row_copies.window_call(t.dtype, t.shape, start.shape, room.shape)
+    call.into((t, start, room), [y])
+    np.testing.assert_array_equal(y, plain)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("groups", "blocks", "terms", "starts"), [(1, 1, 1, 1), (2, 3, 13, 4)])
 def test_a_kernel_gives_what_numpy_gives(
@@ -259,6 +309,19 @@ def test_a_kernel_gives_what_numpy_gives(
         call = shifted_products.sum_call(kind, p.shape, v.shape, offset.shape)
         call.into((p, v, offset, start), [y])
         np.testing.assert_allclose(y, total.eval(p, v, offset, start), rtol=1e-4, atol=1e-4)
+
+
+def test_a_copy_that_changes_rows_with_columns_is_made_of_squares():
+    """Whether its number is stored at once or is in a register first."""
+    i, j, r = Var("i", 24), Var("j", 16), Local("r", np.dtype(np.float32))
+    x, y = [Buffer(n, r.dtype, (24, 16), "input") for n in "xy"]
+    e = Exprs()
+    value = e.load(x, Affine.of(i) + Affine.of(j) * 24)
+    to = Affine.of(i) * 16 + j
+    bodies = [(Store(y, to, value),), (Let(r, value), Store(y, to, e.local(r)))]
+    other = (Let(r, value), Store(y, to, e.fn("mul", e.local(r), e.local(r))))
+    for body, is_copy in ((bodies[0], True), (bodies[1], True), (other, False)):
+        assert is_transposed_copy(For(i, (For(j, body, "lanes"),))) == is_copy
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

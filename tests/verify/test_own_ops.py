@@ -64,6 +64,9 @@ PARTS = {
     "NoExamples": "nothing is computed",
     "ShiftedProduct": "part of a convolution, which has a derivative",
     "ShiftedSum": "part of a convolution, which has a derivative",
+    "Turned": "part of a convolution, which has a derivative",
+    "PaddedRows": "part of a convolution, which has a derivative",
+    "WindowRows": "part of a convolution, which has a derivative",
 }
 """Classes of ops that need no case, and why."""
 

@@ -38,7 +38,7 @@ _IN_PLACE, _BY_BLAS, _BY_LOOPS = 0.01, 0.022, 0.03
 _COPY, _ROW, _SEEN, _ADDED, _TURN, _SQUARES = 0.06, 1.8, 0.2, 0.7, 1.0, 0.08
 """Nanoseconds of an element that is copied, of a row of them, of an element that windows see, of
 one that is added to what windows see, of one that changes rows with columns, of one among many."""
-_FEW = {1: 2.8, 2: 1.5}
+_FEW = {1: 3.2, 2: 1.5}
 """How much longer multiply-adds take in tiles of few rows."""
 _CALL, _SLICE, _PRODUCT, _RESULT = 5000.0, 2000.0, 200.0, 0.15
 """Nanoseconds of a kernel's call and what belongs to it, of one of NumPy's that copies a slice, of

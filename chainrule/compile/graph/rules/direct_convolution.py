@@ -157,8 +157,11 @@ def _interleaved(r: Rewriter, found: dict[tuple[int, ...], Term], windows: Windo
         step = windows.stride[axis]
         leads = sorted({at[:axis] for at in parts})
         parts = {at: _spread(r, [parts[*at, i] for i in range(step)], axis + 2) for at in leads}
+    x = parts[()]
+    for axis, n in enumerate(windows.size, 2):
+        x = _longer(r, x, axis, n) if x.shape[axis] < n else x
     key = [(None, n, None) for n in windows.size]
-    return r.op(Slice((Ellipsis, *key)), parts[()])
+    return r.op(Slice((Ellipsis, *key)), x)
 
 
 def _spread(r: Rewriter, parts: Sequence[Term], axis: int) -> Term:
