@@ -28,7 +28,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All of known sizes in place; the results that were asked for."""
     asked: list[str] = []
 
-    def always(result: str, *_: Any) -> bool:
+    def always(r: Any, result: str, *_: Any) -> bool:
         asked.append(result)
         return True
 
@@ -77,7 +77,7 @@ def test_an_array_whose_axes_are_in_another_order(in_place: list[str]):
 
 
 def test_the_choice():
-    """Large ones are in place; small ones are matrix products."""
+    """Large ones are in place; small ones, and those of unknown size, are matrix products."""
     conv = partial(cr.nn.functional.conv2d, padding=1)
     x, w = cr.ones((16, 16, 28, 28)), cr.ones((16, 16, 3, 3))
     f = cr.jit(conv)
@@ -85,4 +85,8 @@ def test_the_choice():
     assert "shifted_product" in str(f.loops())
     f = cr.jit(conv)
     f(x[:2, :2, :8, :8], w[:3, :2])
+    assert "shifted_product" not in str(f.loops())
+    f = cr.jit(conv, dynamic={0: {0: "N"}})
+    for n in (16, 5):
+        np.testing.assert_allclose(f(x[:n], w).numpy(), conv(x[:n], w).numpy(), rtol=1e-5)
     assert "shifted_product" not in str(f.loops())

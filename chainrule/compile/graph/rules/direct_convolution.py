@@ -41,10 +41,12 @@ from chainrule.ops.windows.shifted_products import (
 from chainrule.ops.windows.windows import Windows
 
 
-def pays(result: str, op: Any, channels: int, outs: int, x: Term) -> bool:
+def pays(r: Rewriter, result: str, op: Any, channels: int, outs: int, x: Term) -> bool:
     """Whether the form of the op that gives `result` takes less time so; `x` is one of its
     operands. Sizes must be known."""
-    if x.dtype.char not in "fd" or not all(isinstance(n, int) for n in (*x.shape, channels, outs)):
+    if r.sizes_vary or x.dtype.char not in "fd":
+        return False
+    if not all(isinstance(n, int) for n in (*x.shape, channels, outs)):
         return False
     shape = (x.shape[0], channels)
     size = x.dtype.itemsize

@@ -56,7 +56,9 @@ def uniform(x: Term) -> Any:
 class Rewriter:
     """Makes terms in their simplest form."""
 
-    def __init__(self, terms: Terms, rules: Rules) -> None:
+    def __init__(self, terms: Terms, rules: Rules, sizes_vary: bool = False) -> None:
+        self.sizes_vary = sizes_vary
+        """Whether the sizes are some of many: no rule may make constants of them."""
         self._terms = terms
         self._rules = rules
         self._like: Term | None = None

@@ -7,6 +7,8 @@ rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simp
 
 from __future__ import annotations
 
+from functools import partial
+
 from chainrule.compile.graph.loop_body import while_loop_of
 from chainrule.compile.graph.rules.algebra import ALGEBRA
 from chainrule.compile.graph.rules.complex_as_pairs import complex_to_pairs, together
@@ -25,17 +27,24 @@ RULES = merge_tables(
 """All rules, by class of op, in the order in which they are tried."""
 
 
-def simplify(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
+def simplify(
+    program: Program,
+    terms: Terms,
+    whole: frozenset[int] = frozenset(),
+    *,
+    sizes_vary: bool = False,
+) -> Program:
     """The same program in simpler terms, also within its loops. `whole` are numbers of terms, in
-    order, that compute with complex numbers and whose ops stay."""
+    order, that compute with complex numbers and whose ops stay. With `sizes_vary` the program is
+    one of several that are to become one for all sizes: no rule makes tables for its sizes."""
     real = widen_half_precision(complex_to_pairs(program, terms, whole), terms)
-    made = together(Rewriter(terms, RULES).program(real), program, terms)
+    made = together(Rewriter(terms, RULES, sizes_vary).program(real), program, terms)
     for t in in_order(made.roots):
         if (loop := while_loop_of(t)) is not None:
-            loop.simple(simplified_body)
+            loop.simple(partial(simplified_body, sizes_vary=sizes_vary))
     return made
 
 
-def simplified_body(program: Program) -> Program:
+def simplified_body(program: Program, *, sizes_vary: bool = False) -> Program:
     """A program of its own in simpler terms."""
-    return simplify(program, Terms())
+    return simplify(program, Terms(), sizes_vary=sizes_vary)

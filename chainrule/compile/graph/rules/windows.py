@@ -194,7 +194,7 @@ def _convolve(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if alike is None:
         return None
     x, w = alike
-    if direct_convolution.pays("g", op, x.shape[1], w.shape[0], x):
+    if direct_convolution.pays(r, "g", op, x.shape[1], w.shape[0], x):
         return direct_convolution.convolve(r, op, x, w)
     y = r.op(MatMul(), _matrix(r, op, w), _columns(r, op, x))
     return r.op(Reshape((x.shape[0], w.shape[0], *op.windows.out)), y)
@@ -206,7 +206,7 @@ def _convolve_input(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None
         return None
     g, w = alike
     windows, channels = op.windows, w.shape[1] * op.groups
-    if direct_convolution.pays("x", op, channels, g.shape[1], g):
+    if direct_convolution.pays(r, "x", op, channels, g.shape[1], g):
         return direct_convolution.convolve_input(r, op, g, w)
     columns = r.op(MatMul(True, False), _matrix(r, op, w), _flat(r, op, g))
     shape = (g.shape[0], channels, *windows.kernel, *windows.out)
@@ -219,7 +219,7 @@ def _convolve_weight(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | Non
     if alike is None:
         return None
     x, g = alike
-    if direct_convolution.pays("w", op, x.shape[1], g.shape[1], x):
+    if direct_convolution.pays(r, "w", op, x.shape[1], g.shape[1], x):
         return direct_convolution.convolve_weight(r, op, x, g)
     left, right = _flat(r, op, g), _columns(r, op, x)
 

@@ -81,7 +81,7 @@ class Part:
     @cached_property
     def program(self) -> Program:
         """Simplified."""
-        return simplify(self.stated, self.terms, self.whole)
+        return simplify(self.stated, self.terms, self.whole, sizes_vary=True)
 
     def leaving(self, whole: frozenset[int]) -> Part:
         """The same with these terms whole."""
