@@ -21,6 +21,9 @@ from chainrule.compile.runtime.way_in import Kinds, WayIn
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 
+HELD = 1 << 23
+"""Bytes of scratch memory that a kernel holds for calls at several sizes, as of layers that take
+turns."""
 Shape = tuple[int, ...]
 Direct = Callable[[tuple[Array, ...]], list[Array] | None]
 """Runs a kernel; None if the arrays are not those that it is for."""
@@ -35,13 +38,32 @@ def kernel(
     `name` tells f from all other functions; f is a function of this package, so that the name and
     the package's source say what it computes.
     """
+    return _kernel(name, f, letters, dtypes)
+
+
+def updating_kernel(
+    name: str, f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
+) -> EagerKernel:
+    """The same of a function whose results are new values of its first arguments: the kernel writes
+    to these, and returns nothing."""
+    return _kernel(f"{name}, in place", f, letters, dtypes, updates=True)
+
+
+def _kernel(
+    name: str,
+    f: Callable[[Sequence[Any]], Any],
+    letters: Sequence[str],
+    dtypes: Sequence[Dtype],
+    *,
+    updates: bool = False,
+) -> EagerKernel:
     name = f"{name} {[*letters]} {[d.name for d in dtypes]}"
     entry = kernels.get(name)
     loaded = None if entry is None else entry.load()
     if entry is None or loaded is None:
         from chainrule.compile.traced_kernel import compiled
 
-        entry, loaded = compiled(f, letters, dtypes)
+        entry, loaded = compiled(f, letters, dtypes, updates=updates)
         if entry.program:
             kernels.put(name, entry, loaded)
     return EagerKernel(loaded, entry, len(letters))
@@ -55,7 +77,8 @@ class EagerKernel:
         self._loaded, self._args, self._places = loaded, entry.args, entry.places
         known = arrays_are_known()
         self._way = WayIn.of_arrays(loaded.code, entry.args, count) if known else None
-        self._latest: EagerCall | None = None
+        self._entered: list[EagerCall] = []
+        self._held = 0
 
     def at(self, shapes: Sequence[Shape], results: Sequence[Shape], given: Kinds = ()) -> EagerCall:
         """The kernel for arguments of these shapes, an axis for each letter; the shapes that
@@ -64,12 +87,18 @@ class EagerKernel:
         return EagerCall(self, sizes, results, given)
 
     def enter(self, call: EagerCall) -> Direct:
-        """What runs the kernel at the sizes of `call`. Scratch memory is that of the latest."""
-        loaded, before, given = self._loaded, self._latest, call.given
-        if loaded.layout.scratch and before is not None:
-            before.run = before.write = None
-            loaded.forget()
-        self._latest = call
+        """What runs the kernel at the sizes of `call`. Where scratch memory would be too much, that
+        of all earlier calls is given back."""
+        loaded, given = self._loaded, call.given
+        if loaded.layout.scratch:
+            size = loaded.block(call.sizes).bytes
+            if self._entered and self._held + size > HELD:
+                for before in self._entered:
+                    before.run = before.write = None
+                self._entered, self._held = [], 0
+                loaded.forget()
+            self._entered.append(call)
+            self._held += size
         prepared = loaded.prepared(len(self._args), ())
         seen = all(len(shape) <= AXES for shape, _ in given)
         if self._way is not None and seen:
@@ -88,7 +117,7 @@ class EagerKernel:
 
     @property
     def has_scratch(self) -> bool:
-        """Whether its calls share scratch memory, which is the latest one's."""
+        """Whether its calls have scratch memory, which a later call may take from them."""
         return bool(self._loaded.layout.scratch)
 
 

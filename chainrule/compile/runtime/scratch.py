@@ -70,6 +70,7 @@ class Block:
                 self.arrays[b] = part.view(b.dtype).reshape(shape)
         pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
         numbers = (ctypes.c_int64 * len(values))(*values)
+        self.bytes = plan.size
         self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
         self.shapes = [
             (tuple([size_at(n, symbols) for n in r.shape]), r.dtype) for r in layout.results
