@@ -63,16 +63,18 @@ def compiled(
     sized: Sized = run
     native = sized.run
     if updates:
-        native = Native(_updating(native.program, variant.args), native.checks)
+        native = Native(_updating(native.program, variant.args, native.checks), native.checks)
     places = {symbol: (i, a) for symbol, i, a in sized.places}
     at = [places[symbol] for symbol in native.symbols]
     return KernelEntry(native.name or "", variant.args, at, native.checks), native.loaded
 
 
-def _updating(program: Program, args: Sequence[int]) -> Program:
-    """The program whose results are new values of the first arguments."""
-    updates = [(args.index(k), t) for k, t in enumerate(program.results)]
-    return Program(program.inputs, (), tuple(updates))
+def _updating(program: Program, args: Sequence[int], checks: Sequence[str]) -> Program:
+    """The program whose results are new values of the first arguments; but for what it says of
+    indices, if it looks at some."""
+    count = len(program.results) - bool(checks)
+    updates = [(args.index(k), t) for k, t in enumerate(program.results[:count])]
+    return Program(program.inputs, program.results[count:], tuple(updates))
 
 
 def _symbols_of_axes(axes: str) -> dict[int, str]:
