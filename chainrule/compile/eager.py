@@ -24,6 +24,8 @@ from chainrule.engine.op import Array
 HELD = 1 << 23
 """Bytes of scratch memory that a kernel holds for calls at several sizes, as of layers that take
 turns."""
+MOST = 64
+"""For how many sizes at most."""
 Shape = tuple[int, ...]
 Direct = Callable[[tuple[Array, ...]], list[Array] | None]
 """Runs a kernel; None if the arrays are not those that it is for."""
@@ -92,7 +94,8 @@ class EagerKernel:
         loaded, given = self._loaded, call.given
         if loaded.layout.scratch:
             size = loaded.block(call.sizes).bytes
-            if self._entered and self._held + size > HELD:
+            full = self._held + size > HELD or len(self._entered) >= MOST
+            if self._entered and full:
                 for before in self._entered:
                     before.run = before.write = None
                 self._entered, self._held = [], 0

@@ -129,12 +129,16 @@ def test_a_kernel_where_arrays_are_laid_out_otherwise(
     np.testing.assert_array_equal(run("f", doubled), X * 2)
 
 
-def test_a_kernel_keeps_scratch_memory_of_its_latest_sizes(folder: Path):
+@pytest.mark.parametrize("name, most, kept", [("HELD", 1, 1), ("MOST", 1, 1), ("MOST", 2, 2)])
+def test_a_kernel_keeps_scratch_memory_of_its_latest_sizes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int, kept: int
+):
     """Results are right however sizes alternate, and memory does not grow with their number."""
 
     def sums(xs: Any) -> Any:
         return (xs[0] @ xs[0].T) @ xs[0]
 
+    monkeypatch.setattr(eager, name, most)
     kernel = eager.kernel("products", sums, ["NC"], [np.dtype(np.float64)])
     loaded = vars(kernel)["_loaded"]
     assert loaded.layout.scratch
@@ -142,8 +146,8 @@ def test_a_kernel_keeps_scratch_memory_of_its_latest_sizes(folder: Path):
     for n in (2, 5, 2, 7, 5, 2):
         x = np.linspace(0, 1, 3 * n).reshape(n, 3)
         np.testing.assert_allclose(calls[n]((x,))[0], x @ x.T @ x)
-        assert len(vars(loaded)["_memory"]) == 1
-    assert sum(call.run is not None for call in calls.values()) == 1
+        assert 1 <= len(vars(loaded)["_memory"]) <= kept
+    assert 1 <= sum(call.run is not None for call in calls.values()) <= kept
 
 
 def test_a_kernel_of_other_sources_is_not_found(folder: Path, monkeypatch: pytest.MonkeyPatch):
