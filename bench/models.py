@@ -1,10 +1,14 @@
-"""How fast is a training step of small models in eager mode beside PyTorch? float32, one thread.
+"""How fast is a training step of small models beside PyTorch? float32, one thread.
 
 Forward, backward and a step of Adam. The models are written once, for both: the names are the same.
+Compiled, ours is the whole step; PyTorch's is `torch.compile` of the loss, and of the optimizer's
+step where that is faster. First calls compile; ours may find its code in the cache. The last row is
+a step of Adam alone, eager, beside the faster of PyTorch's `foreach` and `fused`.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +16,7 @@ import numpy as np
 import torch
 
 import chainrule as cr
-from bench.pairs import Row, pair, row
+from bench.pairs import Row, pair, row, seconds, show
 
 Step = Callable[[], Any]
 
@@ -78,17 +82,66 @@ MODELS = {
 }
 
 
-def training(make: Any, lib: Any, optim: Any, tensor: Any) -> Step:
-    """A step of training."""
+def training(make: Any, lib: Any, optim: Any, tensor: Any, **how: Any) -> Step:
+    """A step of training; `loss` and `step`, if they are given, compile these parts of it."""
     modules, loss = make(lib, lib.nn, tensor)
     optimizer = optim.Adam([p for m in modules for p in m.parameters()], lr=1e-3)
+    loss, update = how.get("loss", same)(loss), how.get("step", same)(optimizer.step)
 
     def step() -> None:
         optimizer.zero_grad()
         loss().backward()
-        optimizer.step()
+        update()
 
     return step
+
+
+def same(f: Any) -> Any:
+    """f as it is."""
+    return f
+
+
+def compiled(name: str, make: Any) -> Row:
+    """A compiled step, beside the faster of two of PyTorch's."""
+    ours = cr.jit(training(make, cr, cr.optim, cr.asarray))
+    first = seconds(ours)
+    peers: list[tuple[float, float, Step]] = []
+    compiler: Any = torch
+    for step in (same, compiler.compile):
+        compiler.compiler.reset()
+        how = {"loss": compiler.compile, "step": step}
+        peer = training(make, torch, torch.optim, torch.tensor, **how)
+        began = seconds(peer)
+        peers.append((statistics.median([seconds(peer) for _ in range(15)]), began, peer))
+    _, began, peer = min(peers, key=lambda p: p[0])
+    mine, theirs = pair(ours, peer, blocks=9, runs=5)
+    what = f"{name}, compiled; first call {show(first)}, PyTorch's {show(began)}"
+    return row(what, mine, theirs, "≤ 0.80")
+
+
+SHAPES = [(1024, 1024)] * 12 + [(1024, 1536), (1024,)]
+"""Of 14 million parameters."""
+
+
+def adam(lib: Any, tensor: Any, **how: Any) -> Step:
+    """A step of Adam on parameters that have gradients."""
+    rng = np.random.default_rng(4)
+    parameters = [
+        tensor(rng.standard_normal(s, dtype=np.float32), requires_grad=True) for s in SHAPES
+    ]
+    for p in parameters:
+        p.grad = tensor(rng.standard_normal(p.shape, dtype=np.float32))
+    return lib.optim.Adam(parameters, lr=1e-3, **how).step
+
+
+def optimizers() -> Row:
+    """A step of Adam alone."""
+    ours = adam(cr, cr.tensor)
+    pairs = [pair(ours, adam(torch, torch.tensor, **{k: True}), blocks=7, runs=3)
+             for k in ("foreach", "fused")]  # fmt: skip
+    mine, theirs = min(pairs, key=lambda times: times[1])
+    count = sum([int(np.prod(s)) for s in SHAPES]) / 1e6
+    return row(f"Adam, {count:.0f} M parameters", mine, theirs, "≤ 1.00")
 
 
 def run() -> list[Row]:
@@ -100,4 +153,5 @@ def run() -> list[Row]:
         peer = training(make, torch, torch.optim, torch.tensor)
         mine, theirs = pair(ours, peer, blocks=9, runs=3)
         rows.append(row(name, mine, theirs, "≤ 1.00"))
-    return rows
+    rows += [compiled(name, make) for name, make in MODELS.items()]
+    return [*rows, optimizers()]

@@ -275,13 +275,13 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         gelu as gelu,
         layer_norm as layer_norm,
         leaky_relu as leaky_relu,
-        linear as linear,
         log_softmax as log_softmax,
         rms_norm as rms_norm,
         scaled_dot_product_attention as scaled_dot_product_attention,
         silu as silu,
         softmax as softmax,
     )
+    from chainrule.ops.networks.linear import linear as linear
     from chainrule.ops.contraction import (
         einsum as einsum,
         matmul as matmul,

@@ -44,6 +44,9 @@ CASES: dict[str, Make] = {
     "softmax of one row": lambda draw: (cr.softmax, [draw(9)]),
     "softmax, axis 1 of 2": lambda draw: (partial(cr.softmax, axis=1), [draw(5, 4)]),
     "log_softmax": lambda draw: (cr.log_softmax, [draw(6, 5)]),
+    "linear": lambda draw: (cr.linear, [draw(3, 4, 6), draw(5, 6), draw(5)]),
+    "linear without bias": lambda draw: (cr.linear, [draw(4, 6), draw(5, 6)]),
+    "linear of one row": lambda draw: (cr.linear, [draw(6), draw(5, 6), draw(5)]),
     "layer_norm": lambda draw: (cr.layer_norm, [draw(3, 4, 6), draw(6), draw(6)]),
     "layer_norm without bias": lambda draw: (cr.layer_norm, [draw(8, 6), draw(6)]),
     "layer_norm, eps": lambda draw: (lambda x: cr.layer_norm(x, eps=0.1), [draw(8, 6)]),
@@ -149,7 +152,7 @@ def test_a_call_is_one_op_that_keeps_its_inputs(name: str):
     assert saved.leaves + sum(row.bytes for row in saved.rows) >= sum(x.nbytes for x in xs)
     with cr.op_by_op():
         y = f(*[cr.tensor(x, requires_grad=True) for x in xs])
-        assert len(names_in(y)) > 1 or name.split(",")[0] in ("gelu", "silu")
+        assert len(names_in(y)) > 1 or name.split(",")[0] in ("gelu", "silu", "linear without bias")
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -83,7 +83,7 @@ LAYERS: list[set[str]] = [
     {"engine.accumulation"},
     {"ops.letters"},
     {"ops.fusing"},
-    {"random", "ops.networks.composite", "ops"},
+    {"random", "ops.networks.composite", "ops.networks.linear", "ops"},
     {"engine", "engine.tensors", "tree", "interop"},
     {"transforms.replay", "transforms.recompute", "transforms.checkpointing"},
     {

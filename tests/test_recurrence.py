@@ -11,8 +11,9 @@ import pytest
 import chainrule as cr
 from chainrule import nn
 from chainrule.engine.graph import order
+from chainrule.nn.recurrent.layer_kernels import CELLS
+from chainrule.nn.recurrent.recurrence import Recurrence, recurrence
 from chainrule.ops import eager_kernels
-from chainrule.ops.networks.recurrence import CELLS, Recurrence, recurrence
 
 LAYERS: dict[str, Callable[..., Any]] = {
     "lstm": nn.LSTM,

@@ -24,6 +24,8 @@ from chainrule.engine.op import Array
 MOST_SCRATCH = 1 << 24
 """Bytes of scratch memory that the calls of a kernel keep: a network has layers of several sizes,
 which take turns."""
+MOST_SIZES = 64
+"""For so many sizes at most."""
 Shape = tuple[int, ...]
 Direct = Callable[[tuple[Array, ...]], list[Array] | None]
 """Runs a kernel; None if the arrays are not those that it is for."""
@@ -38,13 +40,32 @@ def kernel(
     `name` tells f from all other functions; f is a function of this package, so that the name and
     the package's source say what it computes.
     """
+    return _kernel(name, f, letters, dtypes)
+
+
+def updating_kernel(
+    name: str, f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
+) -> EagerKernel:
+    """The same of a function whose results are new values of its first arguments: the kernel writes
+    to these, and returns nothing."""
+    return _kernel(f"{name}, in place", f, letters, dtypes, updates=True)
+
+
+def _kernel(
+    name: str,
+    f: Callable[[Sequence[Any]], Any],
+    letters: Sequence[str],
+    dtypes: Sequence[Dtype],
+    *,
+    updates: bool = False,
+) -> EagerKernel:
     name = f"{name} {[*letters]} {[d.name for d in dtypes]}"
     entry = kernels.get(name)
     loaded = None if entry is None else entry.load()
     if entry is None or loaded is None:
         from chainrule.compile.traced_kernel import compiled
 
-        entry, loaded = compiled(f, letters, dtypes)
+        entry, loaded = compiled(f, letters, dtypes, updates=updates)
         if entry.program:
             kernels.put(name, entry, loaded)
     return EagerKernel(loaded, entry, len(letters))
@@ -93,7 +114,7 @@ class EagerKernel:
         """Take scratch memory for a call; from the oldest ones, where that is too much."""
         kept, loaded = self._kept, self._loaded
         kept[call] = loaded.block(call.sizes).size
-        while len(kept) > 1 and sum(kept.values()) > MOST_SCRATCH:
+        while len(kept) > 1 and (sum(kept.values()) > MOST_SCRATCH or len(kept) > MOST_SIZES):
             old = next(iter(kept))
             del kept[old]
             old.run = old.write = None

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import Context
 from typing import Any
 
 import numpy as np
 
 from chainrule.compile.graph.sizes import about
+from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.runtime.cache.kernels import KernelEntry
 from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.loaded_program import Loaded
+from chainrule.compile.runtime.native_program import Native, without_machine_code
 from chainrule.compile.trace.assemble import Call
+from chainrule.compile.trace.scan_as_while import scan_as_counted_loop
 from chainrule.engine.dtypes import Dtype
+from chainrule.engine.graph import tracer
 from chainrule.ops.letters import shape_of
 
 _FIRST, _STEP = 11, 6
@@ -25,10 +30,14 @@ _MOSTLY = 512
 
 
 def compiled(
-    f: Callable[[Sequence[Any]], Any], letters: Sequence[str], dtypes: Sequence[Dtype]
+    f: Callable[[Sequence[Any]], Any],
+    letters: Sequence[str],
+    dtypes: Sequence[Dtype],
+    *,
+    updates: bool = False,
 ) -> tuple[KernelEntry, Loaded]:
-    """The function f as a kernel, and what there is to know of it; see `eager.kernel`. Its program
-    has no name where it is not kept."""
+    """The function f as a kernel, and what there is to know of it; see `eager.kernel` and, where it
+    `updates` arguments, `eager.updating_kernel`. Its program has no name where it is not kept."""
     names = sorted({n for n in "".join(letters) if not n.isdigit()})
     sizes = {n: (_FIRST + _STEP * i,) for i, n in enumerate(names)}
     examples = [
@@ -37,9 +46,12 @@ def compiled(
     ]
 
     def call(given: Any) -> Any:
+        if (t := tracer()) is not None:
+            t.loop = scan_as_counted_loop  # how many iterations there are is not known
         return f([given[i] for i in range(len(letters))])
 
-    with without_gc():  # in a context of its own: who records or is handed ops here is not there
+    # in a context of its own: who records or is handed ops here is not there
+    with without_gc(), without_machine_code() if updates else nullcontext():
         variant = Context().run(
             record_sized,
             "a composite",
@@ -49,9 +61,20 @@ def compiled(
         )
     run: Any = variant.run
     sized: Sized = run
-    places = [(i, a) for _, i, a in sized.places]
     native = sized.run
-    return KernelEntry(native.name or "", variant.args, places, native.checks), native.loaded
+    if updates:
+        native = Native(_updating(native.program, variant.args, native.checks), native.checks)
+    places = {symbol: (i, a) for symbol, i, a in sized.places}
+    at = [places[symbol] for symbol in native.symbols]
+    return KernelEntry(native.name or "", variant.args, at, native.checks), native.loaded
+
+
+def _updating(program: Program, args: Sequence[int], checks: Sequence[str]) -> Program:
+    """The program whose results are new values of the first arguments; but for what it says of
+    indices, if it looks at some."""
+    count = len(program.results) - bool(checks)
+    updates = [(args.index(k), t) for k, t in enumerate(program.results[:count])]
+    return Program(program.inputs, program.results[count:], tuple(updates))
 
 
 def _symbols_of_axes(axes: str) -> dict[int, str]:

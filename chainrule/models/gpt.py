@@ -27,7 +27,7 @@ from chainrule.models.config import GPTConfig
 from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request, generate
 from chainrule.nn.attention.transformer import Cache
 from chainrule.ops.losses import common_losses
-from chainrule.ops.networks import composite
+from chainrule.ops.networks.linear import linear
 from chainrule.ops.shapes.shaping import concat
 from chainrule.random import Generator
 from chainrule.transforms.functional import no_grad
@@ -222,7 +222,7 @@ class GPT(nn.Module):
     def _logits(self, x: Any) -> Tensor:
         if self.final_norm is not None:
             x = self.final_norm(x)
-        return composite.linear(x, self.wte.weight) if self.lm_head is None else self.lm_head(x)
+        return linear(x, self.wte.weight) if self.lm_head is None else self.lm_head(x)
 
     def loss(self, tokens: Any, targets: Any, *, ignore_index: int | None = None) -> Tensor:
         """The mean of -log softmax(logits) at the targets, integers of the tokens' shape.

@@ -45,7 +45,6 @@ from chainrule.ops.networks.composite import (
     gelu as gelu,
     layer_norm as layer_norm,
     leaky_relu as leaky_relu,
-    linear as linear,
     log_softmax as log_softmax,
     rms_norm as rms_norm,
     scaled_dot_product_attention as scaled_dot_product_attention,
@@ -103,6 +102,7 @@ from chainrule.ops.losses.margin_losses import (
     triplet_margin_loss as triplet_margin_loss,
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
+from chainrule.ops.networks.linear import linear as linear
 from chainrule.ops.networks.noise import (
     alpha_dropout as alpha_dropout,
     dropout1d as dropout1d,

@@ -98,6 +98,12 @@ def maker() -> Maker:
     return import_module("chainrule.compile.eager").kernel
 
 
+def updater() -> Maker:
+    """What compiles functions whose results are new values of their first arguments: their kernels
+    write to these, and return nothing."""
+    return import_module("chainrule.compile.eager").updating_kernel
+
+
 def is_large(x: Array) -> bool:
     """Whether rows that have a kernel run it on `x`."""
     return x.size >= LEAST and x.ndim > 0 and x.dtype.char in "fd" and has_kernels()

@@ -122,6 +122,15 @@ class Bucket:
         whole = self.memory[name].shape is None
         return slice(self.starts[i], self.ends[i]) if whole else slice(None)
 
+    def whole_gradient(self) -> Array:
+        """The gradient as one vector, which nobody may write to: it may be a parameter's own."""
+        gs: list[Any] = [p.grad.value.reshape(-1) for p in self.params if p.grad is not None]
+        if len(gs) == 1:
+            return np.ascontiguousarray(gs[0], self.dtype)
+        if self._scratch is None:
+            self._scratch = np.empty(self.ends[-1], self.dtype)
+        return np.concatenate(gs, out=self._scratch, casting="same_kind")
+
     def gradient(self) -> Iterator[tuple[slice, Array]]:
         """The gradient block by block, in arrays that may be written to: where it is, and what."""
         gs: list[Any] = [p.grad.value.reshape(-1) for p in self.params if p.grad is not None]

@@ -14,6 +14,7 @@ from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.optim.bucket import Bucket, Memory, together
+from chainrule.optim.native_step import is_native, native_step
 from chainrule.optim.optimizer import Group, Optimizer, Params
 from chainrule.optim.traced import traced_step, whole_step
 
@@ -99,12 +100,21 @@ class Bucketed(Optimizer):
             for name, value in numbers.items():
                 bucket.set_number(name, value)
         p = bucket.vector()
+        if is_native(self, group, p):
+            state = {name: t.value for name, t in bucket.state.items()}
+            native_step(self, group, bucket.steps, p, bucket.whole_gradient(), state, numbers)
+        else:
+            self._step_by_blocks(group, bucket, p, numbers)
+            if bucket.steps % _FLUSH_EVERY == 0:
+                bucket.flush()
+
+    def _step_by_blocks(
+        self, group: Group, bucket: Bucket, p: Array, numbers: Mapping[str, Any]
+    ) -> None:
         with np.errstate(all="ignore"):
             for block, g in bucket.gradient():
                 state = {name: t.value[block] for name, t in bucket.state.items()}
                 self.update(group, bucket.steps, p[block], g, {**state, **numbers})
-        if bucket.steps % _FLUSH_EVERY == 0:
-            bucket.flush()
 
     # --- states that save and load
 

@@ -180,7 +180,7 @@ def _each(
         rule.update(settings, step, new, Vector(_gradient(p)), {**parts, **numbers})
         p.data = new.tensor
         for name, part in parts.items():
-            after[name].append(reshape(_flush_subnormal(part.tensor), (-1,)))
+            after[name].append(reshape(flush_subnormal(part.tensor), (-1,)))
     for name, t in bucket.state.items():
         t.data = concat(after[name])
 
@@ -191,6 +191,6 @@ def _gradient(p: Tensor) -> Any:
     return g if g.dtype == p.dtype else astype(g, p.dtype)
 
 
-def _flush_subnormal(t: Any) -> Any:
+def flush_subnormal(t: Any) -> Any:
     """0 where the eager step would set it to 0 in time: see `Bucket.flush`."""
     return where(ew.abs(t) < finfo(t.dtype).smallest_normal, 0, t)

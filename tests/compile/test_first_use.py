@@ -129,12 +129,15 @@ def test_a_kernel_where_arrays_are_laid_out_otherwise(
     np.testing.assert_array_equal(run("f", doubled), X * 2)
 
 
-@pytest.mark.parametrize(("most", "kept"), [(0, 1), (1 << 20, 3)])
+@pytest.mark.parametrize(
+    ("limit", "most", "kept"),
+    [("SCRATCH", 0, 1), ("SCRATCH", 1 << 20, 3), ("SIZES", 1, 1), ("SIZES", 2, 2)],
+)
 def test_a_kernel_keeps_some_scratch_memory(
-    most: int, kept: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+    limit: str, most: int, kept: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Results are right however sizes alternate, and memory does not grow with their number."""
-    monkeypatch.setattr(eager, "MOST_SCRATCH", most)
+    monkeypatch.setattr(eager, f"MOST_{limit}", most)
 
     def sums(xs: Any) -> Any:
         return (xs[0] @ xs[0].T) @ xs[0]

@@ -17,9 +17,9 @@ from chainrule import ops as ops_package
 from chainrule.engine.graph import order
 from chainrule.engine.op import Op
 from chainrule.errors import GradientError
+from chainrule.nn.recurrent.recurrence import Recurrence
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
 from chainrule.ops.fusing import Fused, FusedSeveral
-from chainrule.ops.networks.recurrence import Recurrence
 from ops import check, samples_elementwise
 from ops.sample import Sample, apart, cotangent
 from tests.sampling import sampled

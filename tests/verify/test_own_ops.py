@@ -17,9 +17,10 @@ from ops.samples_elementwise import BY_LAST, DOMAINS
 import chainrule as cr
 import chainrule.ops
 from chainrule.engine.op import Need, Op, new_op
+from chainrule.nn.recurrent.layer_kernels import CELLS
+from chainrule.nn.recurrent.recurrence import Recurrence
 from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused, FusedSeveral
-from chainrule.ops.networks.recurrence import CELLS, Recurrence
 from chainrule.ops.shapes.shaping import Unstack
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine

@@ -43,11 +43,7 @@ def product(e: Emitter, s: Product) -> None:
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     if not isinstance(n, int):
-        width = max(width // 2, min(width, 4))
-        end = e.extent(n)
-        with e.counting(end, width, _takes(e, s, width)) as base:
-            mask = below(e.b, end, base, width)
-            _panel(e, s, [Lanes(s.j, width, base, mask)])
+        _columns_of_unknown_number(e, s, width)
         return
     full, rest = divmod(n, width)
     wide = _wide(full + bool(rest))
@@ -64,6 +60,24 @@ def product(e: Emitter, s: Product) -> None:
             panel[-1].mask = first_lanes(rest, width)
         with e.fresh():
             _panel(e, s, panel)
+
+
+def _columns_of_unknown_number(e: Emitter, s: Product, width: int) -> None:
+    """Full panels, then what is left, in panels half as wide of which some lanes may be masked."""
+    b, end = e.b, e.extent(s.j.extent)
+    wide = 4 if e.target.registers >= 32 else 2
+    columns = wide * width
+    whole = b.and_(end, ir.Constant(I64, -columns))
+    with e.counting(whole, columns, _takes(e, s, columns)) as base:
+        _panel(e, s, [_lanes(e, s, width, base, v) for v in range(wide)])
+    few = wide // 2
+    left = b.sub(end, whole, flags=("nsw",))
+    with e.counting(left, few * width, _takes(e, s, few * width)) as i, e.fresh():
+        base = b.add(whole, i, flags=("nsw",))
+        panel = [_lanes(e, s, width, base, v) for v in range(few)]
+        for lanes in panel:
+            lanes.mask = below(b, end, lanes.base, width)
+        _panel(e, s, panel)
 
 
 def _takes(e: Emitter, s: Product, columns: int) -> float:

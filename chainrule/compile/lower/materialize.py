@@ -80,7 +80,8 @@ def roots_of(program: Program, assembled: Set[Term]) -> list[Root]:
         x, strides = t, placed_at_source(t, strides_of(t.shape))
         if strides is not None:
             x = source(t)
-        fresh = is_computed(x) and x not in taken and not isinstance(x.op, Pick)
+        part = isinstance(x.op, Pick) and (x is not t or given is not None)
+        fresh = is_computed(x) and x not in taken and not part
         if strides is None or not fresh or given in assembled:
             x = t.then(Astype(t.dtype))
             strides = strides_of(t.shape)

@@ -192,14 +192,25 @@ class _Draft:
         return out
 
     def _outputs(self, order: Sequence[Term]) -> dict[Term, tuple[Buffer, ...]]:
-        """Memory for the outputs of ops that have several."""
+        """Memory for the outputs of ops that have several: that of a result of the program, where
+        an output is one."""
+        given = {
+            (t.args[0], t.op.index): self.views[t].buffer
+            for t in self.roots
+            if isinstance(t.op, Pick)
+        }
         out: dict[Term, tuple[Buffer, ...]] = {}
         for t in order:
             if isinstance(t.op, Pick):
                 self.views[t] = full_view(out[t.args[0]][t.op.index])
             elif t.many:
                 kinds = enumerate(zip(t.dtype, t.shape, strict=True))
-                out[t] = tuple([self._buffer(d, s, f"{t.name} {i}") for i, (d, s) in kinds])
+                out[t] = tuple(
+                    [
+                        given.get((t, i)) or self._buffer(d, s, f"{t.name} {i}")
+                        for i, (d, s) in kinds
+                    ]
+                )
         return out
 
 

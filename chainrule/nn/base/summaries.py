@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule.engine import watch
-from chainrule.engine.graph import order
+from chainrule.engine.graph import order, placeholder, recording
 from chainrule.engine.op import Detach, Op
 from chainrule.nn.base import hooks
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo
+from chainrule.ops.fusing import Fused
 from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput
 from chainrule.tree import flatten
@@ -76,6 +77,8 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def operations(op: Any, y: Any, xs: Sequence[Any]) -> int:
     """About how many operations on numbers an op is."""
     size = sum([math.prod(t.shape) for t in flatten(y)[0] if hasattr(t, "shape")])
+    if isinstance(op, Fused):
+        return sum([operations(n.op, n, n.inputs) for n in _parts(op, xs)])
     if isinstance(op, MatMul):
         return 2 * size * int(xs[0].shape[-2 if op.transpose_a and xs[0].ndim > 1 else -1])
     if isinstance(op, Convolve):
@@ -83,6 +86,14 @@ def operations(op: Any, y: Any, xs: Sequence[Any]) -> int:
     if isinstance(op, ConvolveInput):
         return 2 * math.prod(xs[0].shape) * math.prod(xs[1].shape[1:])
     return 0 if isinstance(op, _MOVES) else size
+
+
+def _parts(op: Fused, xs: Sequence[Any]) -> list[Any]:
+    """The nodes of a composite that ran as one kernel."""
+    given = [placeholder(x.shape, x.dtype, needs=True) for x in xs]
+    with recording(True):
+        results = op.results(given)
+    return [n for n in order([y.node for y in results]) if n.op is not None]
 
 
 class _Count:

@@ -22,10 +22,10 @@ from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
+from chainrule.nn.recurrent.recurrence import recurrence
 from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.networks.recurrence import recurrence
 from chainrule.ops.shapes.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
 from chainrule.random import Generator
 from chainrule.transforms.scan import scan

@@ -7,17 +7,50 @@ numbers in the flattened array first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
+from chainrule.errors import IndexingError
+from chainrule.ops import eager_kernels
+from chainrule.ops.eager_kernels import Kernel, Run
 from chainrule.ops.families import accumulator
 
 Shape = tuple[int, ...]
 _WIDE = 512
 """Elements of a slice from which on slice by slice is faster, and takes no memory for places."""
+
+
+def add_natively(
+    kernel: Callable[[bool, Dtype], Kernel], shape: Shape, axis: int, indices: Any, g: Array
+) -> Array | None:
+    """What `added_slices` returns, by a kernel; None where there is none, or an index is outside.
+
+    The kernel, for slices of several elements or of one, adds to its first argument: (b, n, a),
+    (k), (b, k, a), or the same without a.
+    """
+    index: Any = np.asarray(indices)
+    if not index.size or g.dtype.char not in "fd" or not eager_kernels.is_large(g):
+        return None
+    before, n, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    out = np.zeros(shape, g.dtype)
+    places = np.ascontiguousarray(index, np.int64)
+    run = _adder(kernel(after > 1, g.dtype), before, n, index.size, after)
+    try:
+        run((out, places, np.ascontiguousarray(g)))
+    except IndexingError:  # said better by NumPy
+        return None
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _adder(kernel: Kernel, before: int, n: int, count: int, after: int) -> Run:
+    tail = (after,) * (after > 1)
+    return kernel.at([(before, n, *tail), (count,), (before, count, *tail)], [])
 
 
 def added_slices(shape: Shape, axis: int, indices: Any, g: Array) -> Array:

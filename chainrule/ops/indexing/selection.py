@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 
-from chainrule.engine.dtypes import alike, float64, weakly
+from chainrule.engine.dtypes import Dtype, alike, float64, weakly
 from chainrule.engine.graph import Variable, apply, value_of
 from chainrule.engine.op import Need, Spec
 from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
 from chainrule.ops import elementwise as ew
+from chainrule.ops.eager_kernels import Kernel, updater
 from chainrule.ops.families import Linear, empties, sum_to
-from chainrule.ops.indexing.adding import added_elements, added_slices
+from chainrule.ops.indexing.adding import add_natively, added_elements, added_slices
 from chainrule.ops.shapes.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
 
 
@@ -128,7 +130,9 @@ class TakeAdd(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
-        return added_slices(self.shape, self.axis, xs[1], xs[0])
+        g, indices = xs
+        made = add_natively(_adding_kernel, self.shape, self.axis, indices, g)
+        return added_slices(self.shape, self.axis, indices, g) if made is None else made
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the dtype of g."""
@@ -137,6 +141,16 @@ class TakeAdd(Linear):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The slices."""
         return apply(Take(self.axis), g, xs[1]), None
+
+
+@cache
+def _adding_kernel(several: bool, dtype: Dtype) -> Kernel:
+    def added(xs: Sequence[Any]) -> list[Any]:
+        out, indices, g = xs
+        return [out + apply(TakeAdd(1, out.shape), g, indices)]
+
+    letters = ["BNA", "K", "BKA"] if several else ["BN", "K", "BK"]
+    return updater()("slices added at indices", added, letters, (dtype, np.dtype(np.int64), dtype))
 
 
 def take(x: Any, indices: Any, axis: int | None = None) -> Any:

@@ -247,18 +247,6 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + bias_like(bias, y)
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """x times the transpose of weight, plus bias.
-
-    Shapes: (..., n), (m, n), (m) -> (..., m).
-
-    >>> cr.linear(cr.tensor([1.0, 2.0]), cr.tensor([[3.0, 4.0]]), cr.tensor([0.5]))
-    tensor([11.5], dtype=float32)
-    """
-    y = matmul_t(x, weight)
-    return y if bias is None else y + bias_like(bias, y)
-
-
 def attention_weights(
     q: Any, k: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
 ) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -71,11 +72,21 @@ def interpolate(
 def _nearest(x: Any, new: tuple[int, ...], steps: list[float], shift: float) -> Any:
     """Elements of each flattened size, whose places are chosen along each axis."""
     lead, old = tuple(x.shape[:2]), tuple(x.shape[2:])
+    places = _places(old, new, tuple(steps), shift)
+    return reshape(take(reshape(x, (*lead, math.prod(old))), places, axis=2), (*lead, *new))
+
+
+@lru_cache(maxsize=16)
+def _places(
+    old: tuple[int, ...], new: tuple[int, ...], steps: tuple[float, ...], shift: float
+) -> Any:
     places = np.zeros((), np.int64)
     for n, m, step in zip(old, new, steps, strict=True):
         at = np.floor((np.arange(m) + shift) * step).astype(np.int64)
         places = (places * n)[..., None] + np.minimum(at, n - 1)
-    return reshape(take(reshape(x, (*lead, math.prod(old))), places.ravel(), axis=2), (*lead, *new))
+    places = places.ravel()
+    places.flags.writeable = False
+    return places
 
 
 def _steps(old: tuple[int, ...], size: Any, factor: Any) -> tuple[tuple[int, ...], list[float]]:
