@@ -67,7 +67,8 @@ DATA: dict[str, str] = {
     "Sampler": "write DataLoader(Subset(dataset, order)): order has the numbers of the examples",
     "BatchSampler": "write DataLoader(Subset(dataset, order), batch_size=...)",
     "SequentialSampler": "write DataLoader(dataset)",
-    "RandomSampler": "write DataLoader(dataset, shuffle=True)",
+    "RandomSampler": "write DataLoader(dataset, shuffle=True), or with replacement "
+    + _DRAWN.format("integers(0, len(dataset), (n,))").removeprefix("write "),
     "SubsetRandomSampler": "write DataLoader(Subset(dataset, order), shuffle=True)",
     "WeightedRandomSampler": _DRAWN.format("multinomial(weights, n, replacement=True)"),
     "DistributedSampler": "write chainrule.parallel, which divides batches",

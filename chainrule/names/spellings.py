@@ -128,7 +128,7 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "end": ("stop", "stop="), "steps": ("num", "num="), "index": ("indices", "indices="),
     "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
     "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
-    "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
+    "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="), "argnum": ("argnums", "argnums="),
     "out_dims": ("out_axes", "out_axes="), "N": ("columns", "columns="),
     "norm_type": ("ord", "ord="), "var": ("variance", "variance="),
     "start_dim": ("start_axis", "start_axis="), "end_dim": ("end_axis", "end_axis="),
