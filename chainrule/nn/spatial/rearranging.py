@@ -18,7 +18,10 @@ _SIZE: Check = (lambda x: type(x) is int and x > 0, "a positive integer")
 
 
 def _flat(x: Any, start_dim: int, end_dim: int) -> Any:
-    return flatten(x, start_dim, end_dim)
+    try:
+        return flatten(x, start_dim, end_dim)
+    except ShapeError as error:
+        raise ShapeError(f"Flatten: {error}") from None
 
 
 def _unflat(x: Any, dim: int, unflattened_size: Sequence[int]) -> Any:

@@ -240,7 +240,7 @@ def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Any:
         return reshape(x, (-1,))
     first, last = normalize_axis(start_axis, x.ndim), normalize_axis(end_axis, x.ndim)
     if first > last:
-        raise ShapeError(f"flatten: there are no axes from {start_axis} to {end_axis} of {x.shape}")
+        raise ShapeError(f"there are no axes from {start_axis} to {end_axis} of {x.shape}")
     size = math.prod(x.shape[first : last + 1])
     return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
