@@ -7,7 +7,7 @@ An op states its derivative once; everything else is derived from that statement
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from chainrule.names import public_names as _public_names
+from chainrule.names import import_hints as _import_hints, public_names as _public_names
 from chainrule.names.spellings import no_function as _no_function
 
 if TYPE_CHECKING:  # the table of public names: each is imported when it is first asked for
@@ -455,6 +455,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.tree import tree_map as tree_map
     from chainrule.version import __version__ as __version__
     from chainrule.transforms.vectorize import vmap as vmap
+
+_import_hints.answer_imports()
 
 newaxis = None
 """The standard's name for None in an index: a new axis."""

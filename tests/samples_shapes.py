@@ -171,6 +171,7 @@ OTHERS: list[Callable[[], Any]] = [
     lambda: cr.broadcast_arrays(X, apart(3, 1), S),
     lambda: cr.expand_dims(X, (0, -1)),
     lambda: cr.unflatten(apart(3, 8), 1, (2, -1)),
+    lambda: cr.flatten(apart(2, 3, 5, 4), 1, -2),
 ]
 
 LOSSES: list[Callable[[], Any]] = [

@@ -20,6 +20,7 @@ import pytest
 import chainrule as cr
 from chainrule import data
 from chainrule.data import worker_processes
+from chainrule.errors import ConfigError
 from tests.sampling import sampled
 
 X = np.arange(22.0).reshape(11, 2)
@@ -346,3 +347,69 @@ def test_damaged_files_of_pairs(files: Path):
         (files / name).write_text(before, encoding="utf-8")
     with pytest.raises(cr.ConfigError, match="no token has the number 9999"):
         data.BPETokenizer.load(files).decode([9999])
+
+
+# --- As in PyTorch -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [{}, {"workers": 2}, {"num_workers": 2}], ids=str)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_loop_that_is_left_is_not_continued_by_the_next(shuffle: bool, workers: dict[str, int]):
+    loader = data.DataLoader(data.TensorDataset(np.arange(11)), 3, shuffle, seed=4, **workers)
+    first = next(iter(loader))[0].tolist()
+    second = [n for (batch,) in loader for n in batch.tolist()]
+    assert sorted(second) == list(range(11))
+    assert (first == second[:3]) != shuffle
+    for _ in loader:
+        break
+    assert [len(b) for (b,) in loader] == [3, 3, 3, 2]
+
+
+def test_loops_over_one_loader_may_be_nested():
+    loader = data.DataLoader(data.TensorDataset(np.arange(7)), 2, shuffle=True)
+    outer: list[int] = []
+    for (batch,) in loader:
+        outer += batch.tolist()
+        inner = [n for (part,) in loader for n in part.tolist()]
+        assert sorted(inner) == list(range(7))
+    assert sorted(outer) == list(range(7)) and loader.position == 0
+
+
+def test_texts_of_a_batch_are_a_list():
+    names = [("Bo", 3), ("Ann", 1), ("Eve", 1)]
+    batches = list(data.DataLoader(names, 2))
+    assert [words for words, _ in batches] == [["Bo", "Ann"], ["Eve"]]
+    assert [n.tolist() for _, n in batches] == [[3, 1], [1]]
+    torch_data = pytest.importorskip("torch.utils.data")
+    theirs = torch_data.default_collate(names)
+    assert list(theirs[0]) == data.collate(names)[0]
+    assert data.collate([{"key": b"a"}, {"key": b"b"}]) == {"key": [b"a", b"b"]}
+
+
+def test_parts_of_datasets():
+    parts = data.random_split(list(range(10)), [0.75, 0.25], cr.Generator(0))
+    torch_data = pytest.importorskip("torch.utils.data")
+    theirs = torch_data.random_split(range(10), [0.75, 0.25])
+    assert [len(p) for p in parts] == [len(p) for p in theirs] == [8, 2]
+    assert sorted([i for p in parts for i in p]) == list(range(10))
+    assert [i for p in parts for i in p] != list(range(10))
+    both = data.ConcatDataset([data.Subset(list("abcd"), [3, 0]), ["x"]])
+    assert [both[i] for i in range(-3, 3)] == ["d", "a", "x", "d", "a", "x"]
+    assert list(data.DataLoader(both, 2)) == [["d", "a"], ["x"]]
+    (rows,) = next(iter(data.DataLoader(data.Subset(data.TensorDataset(X), [4, 1]), 2)))
+    assert rows.tolist() == X[[4, 1]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (lambda: data.Subset([1, 2], [0, 2]), "there is no example 2 among 2"),
+        (lambda: data.ConcatDataset([]), "no dataset"),
+        (lambda: data.ConcatDataset([[1]])[1], "there is no example 1 among 1"),
+        (lambda: data.random_split([1, 2, 3], [1, 1]), r"add up to the 3 examples.*not \[1, 1\]"),
+        (lambda: data.random_split([1, 2], [0.5, 0.6]), r"fractions that add up to 1"),
+    ],
+)
+def test_parts_that_there_are_not(wrong: Any, match: str):
+    with pytest.raises((ConfigError, IndexError), match=match):
+        wrong()

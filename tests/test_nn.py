@@ -11,6 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from chainrule.errors import ConfigError, ShapeError
 
 torch = pytest.importorskip("torch")
 
@@ -380,3 +381,61 @@ def test_what_a_module_is_not_converted_to() -> None:
         net.to("nonsense")
     with pytest.raises(cr.ConfigError, match="before a function of it is compiled"):
         cr.jit(lambda x: net.to(cr.float64)(x))(np.ones((1, 3), np.float32))
+
+
+class Policy(nn.Module):
+    """A module whose methods compute; it has no forward."""
+
+    def __init__(self) -> None:
+        self.body = nn.Linear(4, 8)
+        self.head = nn.Linear(8, 2)
+
+    def logits(self, x: Any) -> Any:
+        return self.head(cr.relu(self.body(x)))
+
+    def _scale(self) -> float:
+        return 1.0
+
+
+def test_a_module_needs_no_forward_until_it_is_called() -> None:
+    policy = Policy()
+    assert policy.logits(cr.ones((3, 4))).shape == (3, 2) and policy.num_parameters() == 58
+    with pytest.raises(ConfigError) as caught:
+        policy(cr.ones((3, 4)))
+    assert str(caught.value) == (
+        "Policy has no forward, which a call of it runs: state forward(self, x), or call a method "
+        "that it has: logits()"
+    )
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_tables_of_trained_vectors(freeze: bool) -> None:
+    table = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    i = np.array([[1, 2, 2], [0, 3, 1]])
+    for ours, theirs in (
+        (nn.Embedding.from_pretrained, torch.nn.Embedding.from_pretrained),
+        (nn.EmbeddingBag.from_pretrained, torch.nn.EmbeddingBag.from_pretrained),
+    ):
+        mine, other = ours(table, freeze), theirs(torch.from_numpy(table), freeze)
+        assert mine(i).tolist() == other(torch.from_numpy(i)).tolist()
+        assert len(mine.parameters()) == (not freeze) and list(mine.state_dict()) == ["weight"]
+        padded = ours(cr.tensor(table), freeze, padding_idx=2)
+        assert padded.weight.tolist() == table.tolist() and padded.padding_idx == 2
+        with pytest.raises(ShapeError, match=r"from_pretrained: .* not \(3,\)"):
+            ours(table[0])
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_recurrent_layer_takes_numbers_of_another_dtype(kind: str, given: bool) -> None:
+    """As a Linear layer does: NumPy's float64 arrays, and integers."""
+    layer, other = getattr(nn, kind)(3, 4), getattr(torch.nn, kind)(3, 4).double()
+    other.load_state_dict({k: torch.tensor(v.numpy()) for k, v in layer.state_dict().items()})
+    for x in (np.arange(30.0).reshape(5, 2, 3) / 17, np.arange(30).reshape(5, 2, 3)):
+        first = cr.full((1, 2, 4), 0.25)
+        state = () if not given else ((first, first),) if kind == "LSTM" else (first,)
+        theirs = [tuple([torch.tensor(s.numpy()).double() for s in t]) if isinstance(t, tuple)
+                  else torch.tensor(t.numpy()).double() for t in state]  # fmt: skip
+        y, expected = layer(x, *state)[0], other(torch.tensor(x).double(), *theirs)[0]
+        assert y.dtype == np.float64
+        np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-12)

@@ -66,24 +66,32 @@ class TensorDataset:
 
 
 def collate(examples: Sequence[Any]) -> Any:
-    """Examples of one structure as one, whose arrays have a new first axis.
+    """Examples of one structure as one, whose arrays have a new first axis. Texts become a list.
 
     >>> cr.data.collate([(1.0, 2), (3.0, 4)])[1].tolist()
     [2, 4]
+    >>> cr.data.collate([("ab", 0), ("c", 1)])[0]
+    ['ab', 'c']
     """
     leaves, structure = flatten(examples[0])
     every = [flatten(e)[0] for e in examples]
     if any(len(e) != len(leaves) for e in every):
         raise ConfigError("collate: examples of a batch have different structures")
-    columns = [[asarray(x) for x in column] for column in zip(*every, strict=True)]
-    for column in columns:
-        if len({x.shape for x in column}) > 1:
-            shapes = ", ".join(sorted({str(x.shape) for x in column}))
-            raise ConfigError(
-                f"collate: examples of a batch have the shapes {shapes}: pad them, or give "
-                "DataLoader a collate_fn"
-            )
-    return structure.unflatten([stack(column) for column in columns])
+    return structure.unflatten([_as_one(column) for column in zip(*every, strict=True)])
+
+
+def _as_one(leaves: Sequence[Any]) -> Any:
+    """What stands at one place of every example of a batch."""
+    if all(isinstance(x, str | bytes) for x in leaves):
+        return list(leaves)
+    column = [asarray(x) for x in leaves]
+    if len({x.shape for x in column}) > 1:
+        shapes = ", ".join(sorted({str(x.shape) for x in column}))
+        raise ConfigError(
+            f"collate: examples of a batch have the shapes {shapes}: pad them, or give "
+            "DataLoader a collate_fn"
+        )
+    return stack(column)
 
 
 @final
@@ -95,7 +103,8 @@ class DataLoader:
     for examples that are read, processes for those that are computed in Python. In a process,
     random numbers of Python, NumPy and chainrule are seeded by `seed`, the epoch and the batch.
     `state_dict()`, taken between two batches, and `load_state_dict` continue with the very next
-    batch, in this process or another.
+    batch, in this process or another. A loop that is left is not continued by the next one, which
+    begins a new epoch.
 
     Processes start as `multiprocessing` does by default: where that is not by a fork, the dataset
     is pickled, and a script keeps its work under `if __name__ == "__main__":`.
@@ -138,6 +147,7 @@ class DataLoader:
         self.num_workers = num_workers
         self._collate = collate_fn
         self.epoch = self.position = 0
+        self._is_entered = False
         if not len(self):
             raise ConfigError(
                 f"DataLoader: {len(dataset)} examples make no batch of {batch_size}"
@@ -149,47 +159,47 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of this epoch from the present position on; then the next epoch's turn."""
+        """The batches of an epoch: of the next one, if the last loop was left before its end.
+
+        Only the first loop after `load_state_dict` begins at a position. Loops may be nested.
+        """
+        if self._is_entered:
+            self.epoch, self.position, self._is_entered = self.epoch + 1, 0, False
+        epoch, start = self.epoch, self.position
+        for k, batch in enumerate(self._made(start), start):
+            self.epoch, self.position, self._is_entered = epoch, k + 1, True
+            yield batch
+        self.epoch, self.position, self._is_entered = epoch + 1, 0, False
+
+    def _made(self, start: int) -> Iterator[Any]:
+        """The batches of this epoch from number `start` on."""
         numbers = self._order()
         if self.num_workers:
-            yield from self._in_processes(numbers)
-        elif not self.workers:
-            for k in range(self.position, len(self)):
-                self.position = k + 1
-                yield self._batch(numbers, k)
-        else:
-            yield from self._ahead(numbers)
-        self.epoch, self.position = self.epoch + 1, 0
+            return self._in_processes(numbers, start)
+        if self.workers:
+            return self._ahead(numbers, start)
+        return (self._batch(numbers, k) for k in range(start, len(self)))
 
-    def _ahead(self, numbers: Any) -> Iterator[Any]:
-        """The same, made by threads; a batch counts when it is handed out."""
+    def _ahead(self, numbers: Any, start: int) -> Iterator[Any]:
+        """The same, made by threads."""
         waiting: deque[Future[Any]] = deque()
         with ThreadPoolExecutor(self.workers) as pool:
             try:
-                for k in range(self.position, len(self)):
+                for k in range(start, len(self)):
                     waiting.append(pool.submit(self._batch, numbers, k))
                     if len(waiting) > self.workers:
-                        self.position += 1
                         yield waiting.popleft().result()
                 while waiting:
-                    self.position += 1
                     yield waiting.popleft().result()
             finally:
                 for future in waiting:
                     future.cancel()
 
-    def _in_processes(self, numbers: Any) -> Iterator[Any]:
+    def _in_processes(self, numbers: Any, start: int) -> Iterator[Any]:
         """The same, made by processes."""
         work = Work(self.dataset, self._collate or collate, self.seed, self.epoch)
         batches = [self._chosen(numbers, k) for k in range(len(self))]
-        count = min(self.num_workers, len(batches) - self.position)
-        made = in_processes(work, batches, self.position, count)
-        try:
-            for batch in made:
-                self.position += 1
-                yield batch
-        finally:
-            made.close()
+        return in_processes(work, batches, start, min(self.num_workers, len(batches) - start))
 
     def _order(self) -> Any:
         n = len(self.dataset)
@@ -228,3 +238,4 @@ class DataLoader:
         if any(type(v) is not int or v < 0 for v in values) or values[2] > len(self):
             raise ConfigError(f"seed, epoch and position are integers in their range, not {values}")
         self.seed, self.epoch, self.position = cast("list[int]", values)
+        self._is_entered = False

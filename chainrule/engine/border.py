@@ -316,7 +316,8 @@ def _too_many(
 ) -> str:
     """What to say of a call with more arguments by place than `places`."""
     if not places:
-        return f"{name} takes no argument by place"
+        why = "nothing is changed in place, so " if args[-1] is True else ""
+        return f"{name} takes no argument by place: {why}leave it out"
     settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
     advice = f"give the others by name: {', '.join(settings)}" if settings else "leave out the rest"
     if places[0].name == "shape" and all(isinstance(x, int) for x in args):

@@ -600,9 +600,9 @@ class Tensor(Variable, metaclass=_Shown):
         """The same values as a tensor of its own, to assign to; gradients flow through."""
         return apply(_ALIAS, self)
 
-    def flatten(self) -> Tensor:
-        """All elements along one axis."""
-        return shaping.flatten(self)
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+        """The axes from `start_axis` to `end_axis`, both included, as one; by default all."""
+        return shaping.flatten(self, start_axis, end_axis)
 
     def ravel(self) -> Tensor:
         """NumPy's name for `flatten`."""
@@ -617,6 +617,11 @@ class Tensor(Variable, metaclass=_Shown):
             raise ConfigError(
                 f"transpose{axes} of a matrix: PyTorch exchanges the axes, NumPy does nothing; "
                 f"write swapaxes{axes}, or leave it out"
+            )
+        if len(axes) == 2 != self.ndim:
+            raise ShapeError(
+                f"transpose{axes} of {self.shape} names 2 of {self.ndim} axes: to exchange them, "
+                f"as in PyTorch, write swapaxes{axes}"
             )
         return self.permute_dims(*axes) if axes else self.T
 

@@ -32,6 +32,7 @@ from chainrule.ops.indexing import scattering, selection, sets
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions import scan
 from chainrule.ops.shapes import shaping
+from chainrule.ops.special import table as special
 
 Call = Callable[..., Any]
 
@@ -47,6 +48,9 @@ NEWER: dict[str, Call] = {
 
 UFUNCS: dict[Any, Call] = {
     **{row.fn: row for row in rows.values() if isinstance(row.fn, np.ufunc)},
+    np.cbrt:        lambda x: ew.cbrt(x),
+    np.logaddexp:   lambda x1, x2: ew.logaddexp(x1, x2),
+    np.ldexp:       lambda x1, x2: special.ldexp(x1, x2),
     np.power:       ew.power,
     np.sign:        lambda x: cx.sign(x),
     np.maximum:     ew.maximum,

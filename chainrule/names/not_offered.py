@@ -8,12 +8,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NOWHERE = "leave it out: everything is on the CPU"
 _SIZES = "layers are made with their sizes"
 _ONE_MACHINE = "leave it out: a model runs on the processors of one machine"
 _IN_PLACE = "nothing is changed in place: write the function without _"
 _SCHEDULER = "write optim.Scheduler(optimizer, {})"
 
+PACKAGES: dict[str, str] = {
+    "autograd": "write loss.backward(), cr.grad(f) or cr.vjp(f, *xs); a Variable is a cr.tensor, "
+    "and Function is cr.Function",
+    "utils": "write from chainrule.data import DataLoader, TensorDataset; checkpoint is "
+    "cr.checkpoint, and cr.track(loader, writer=...) logs for TensorBoard",
+    "distributions": "draw with a cr.Generator (normal, uniform, multinomial, ...), and write the "
+    "logarithm of the density, as cr.log_softmax(logits)[i] for a choice i",
+    "func": "write cr.grad, cr.vjp, cr.jvp, cr.vmap, cr.jacobian or cr.hessian",
+    "multiprocessing": "write Python's multiprocessing; chainrule.parallel trains in processes",
+    "distributed": "write chainrule.parallel, which trains in several processes",
+    "onnx": "write step.to_c(path, ...) or step.to_wasm(path, ...) of a cr.jit function",
+    "profiler": "write print(step.explain()) of a cr.jit function",
+    "hub": "write cr.load_file(path)",
+    "backends": "leave it out: there is no such setting",
+    "accelerator": NOWHERE,
+    "overrides": "write cr.Function for an op of your own",
+    "fx": "write cr.record(f)",
+    "sparse": "arrays are dense: write the function of dense arrays",
+}
+"""Of `torch`: its modules."""
+
 LAYERS: dict[str, str] = {
+    "parameter": "write cr.tensor(data, requires_grad=True)",
+    "modules": "write from chainrule.nn import ..., which has every layer",
+    "parallel": "leave it out; chainrule.parallel trains in several processes",
     "RNNBase": "write nn.RNN, nn.LSTM or nn.GRU",
     "RNNCellBase": "write nn.RNN, nn.LSTM or nn.GRU",
     "DataParallel": _ONE_MACHINE, "SyncBatchNorm": "write nn.BatchNorm2d",
@@ -34,6 +59,24 @@ LAYERS: dict[str, str] = {
     "LazyLinear": f"write nn.Linear with x.shape[-1] for in_features: {_SIZES}",
 }  # fmt: skip
 """Of `torch.nn`."""
+
+_DRAWN = "write DataLoader(Subset(dataset, order)), with order drawn by cr.Generator(seed).{}"
+DATA: dict[str, str] = {
+    "IterableDataset": "write a generator of batches, and go through it without DataLoader",
+    "ChainDataset": "write itertools.chain(first, second)",
+    "Sampler": "write DataLoader(Subset(dataset, order)): order has the numbers of the examples",
+    "BatchSampler": "write DataLoader(Subset(dataset, order), batch_size=...)",
+    "SequentialSampler": "write DataLoader(dataset)",
+    "RandomSampler": "write DataLoader(dataset, shuffle=True), or with replacement "
+    + _DRAWN.format("integers(0, len(dataset), (n,))").removeprefix("write "),
+    "SubsetRandomSampler": "write DataLoader(Subset(dataset, order), shuffle=True)",
+    "WeightedRandomSampler": _DRAWN.format("multinomial(weights, n, replacement=True)"),
+    "DistributedSampler": "write chainrule.parallel, which divides batches",
+    "default_collate": "write data.collate",
+    "StackDataset": "write data.TensorDataset",
+    "get_worker_info": "leave it out: seeds of workers follow from seed=",
+}
+"""Of `torch.utils.data`."""
 
 OPTIMIZERS: dict[str, str] = {
     "swap_in_optimizer_params_and_state": "write optimizer.load_state_dict(state)",
@@ -179,7 +222,7 @@ FAMILIES: tuple[Family, ...] = (
         "sparse_* to_sparse*",
         "dsmm hsmm hspmm saddmm smm spmm sspaddmm coalesce dense_dim is_coalesced is_sparse "
         "is_sparse_csr sparse_dim sparse_mask to_dense to_sparse to_sparse_bsc to_sparse_bsr "
-        "to_sparse_coo to_sparse_csc to_sparse_csr values indices crow_indices col_indices "
+        "to_sparse_coo to_sparse_csc to_sparse_csr crow_indices col_indices "
         "row_indices ccol_indices sparse_resize_ sparse_resize_and_clear_ resize_as_sparse_",
     ),
     _family(

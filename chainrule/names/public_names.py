@@ -7,9 +7,11 @@ so that every further access is as fast as any.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from opcode import EXTENDED_ARG, opmap
 from types import CodeType
@@ -76,7 +78,9 @@ def load(package: str, name: str) -> Any:
 
 def is_module(package: str, name: str) -> bool:
     """Whether a module of the package has that name."""
-    return not name.startswith("_") and find_spec(f"{package}.{name}") is not None
+    if name.startswith("_"):
+        return False
+    return PathFinder.find_spec(f"{package}.{name}", sys.modules[package].__path__) is not None
 
 
 def names(package: str) -> Sequence[str]:

@@ -14,7 +14,7 @@ from chainrule.names import jax_names, not_offered
 from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
 
-_NOWHERE = "leave it out: everything is on the CPU"
+_NOWHERE = not_offered.NOWHERE
 # fmt: off
 METHODS: dict[str, str] = {
     "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)", "reshape_as": "x.reshape(y.shape)",
@@ -64,19 +64,28 @@ LEFT_OUT: dict[str, str] = {
     "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
     "contiguous": "leave it out: no result depends on how an array lies in memory",
     "is_contiguous": "leave it out: no result depends on how an array lies in memory",
+    "values": "leave it out: max, min, sort and median give values alone",
+    "indices": "max, min and sort give values alone: write cr.argmax, cr.argmin or cr.argsort",
     **jax_names.LEFT_OUT,
 }
 """What to do about those for which nothing is to be written."""
 PACKAGE: dict[str, str] = {
     "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
-    "autograd": "write loss.backward(), cr.grad(f) or cr.vjp(f, *xs)",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
     "dtype": "write cr.float32, cr.int64 and so on, or np.dtype",
     "is_tensor": "write isinstance(x, cr.Tensor)",
-    "set_default_dtype": "say dtype= where arrays are made", "FloatTensor": "write cr.tensor(data)",
-    "func": "write cr.grad, cr.vjp, cr.jvp, cr.vmap, cr.jacobian or cr.hessian",
-    "utils": "write cr.data, cr.checkpoint", "typename": "write type(x).__name__",
+    "set_default_dtype": "say dtype= where arrays are made",
+    "typename": "write type(x).__name__", "Size": "write tuple: a shape is a tuple",
+    **{
+        f"{kind}Tensor": f"write cr.tensor(data, dtype=cr.{dtype}), or for sizes cr.zeros(shape)"
+        for kind, dtype in (
+            ("Float", "float32"), ("Double", "float64"), ("Half", "float16"), ("Long", "int64"),
+            ("Int", "int32"), ("Short", "int16"), ("Char", "int8"), ("Byte", "uint8"),
+            ("Bool", "bool"), ("BFloat16", "bfloat16"),
+        )
+    },
+    **not_offered.PACKAGES,
 }
 """What to do about functions of PyTorch's package that have none here."""
 _TO_DTYPE = "write model.to(cr.float64), or give each layer dtype="
@@ -98,7 +107,8 @@ MODULES: dict[str, str] = {
 """What to do about methods of PyTorch's modules."""
 LAYERS: dict[str, str] = {
     "Parameter": "write cr.tensor(data, requires_grad=True)",
-    "utils": "write cr.optim.clip_grad_norm(parameters, most)",
+    "utils": "write cr.optim.clip_grad_norm(parameters, most); nn.weight_norm and "
+    "nn.spectral_norm; RNN, LSTM and GRU take lengths= in place of packed sequences",
     "lr_scheduler": "write optim.Scheduler(optimizer, schedule); schedules are Cosine, Linear, ...",
     "swa_utils": "write optim.AveragedModel(model)",
     **not_offered.LAYERS, **not_offered.OPTIMIZERS, **not_offered.FUNCTIONS,
@@ -119,8 +129,10 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
     "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
     "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
+    "argnum": ("argnums", "argnums="),
     "out_dims": ("out_axes", "out_axes="), "N": ("columns", "columns="),
     "norm_type": ("ord", "ord="), "var": ("variance", "variance="),
+    "start_dim": ("start_axis", "start_axis="), "end_dim": ("end_axis", "end_axis="),
     "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
@@ -131,7 +143,6 @@ LACKING: dict[str, str] = {
     "rounding_mode": "write cr.divide(a, b, rounding_mode=...)",
     "alpha": "multiply first, as in a + alpha * b",
     "beta": "write cr.nn.functional.softplus(x, beta)",
-    "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
     "dtype": "use astype(dtype)",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",

@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.engine.tensors import Tensor
-from chainrule.errors import ConfigError
+from chainrule.engine.tensors import Tensor, asarray, tensor
+from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.init import normal_
@@ -43,6 +43,22 @@ def _table(
     return weight, padding_idx
 
 
+def _keep(weight: Tensor) -> None:
+    """Leave the weight as it is: another takes its place."""
+
+
+def _take_over(layer: Embedding | EmbeddingBag, embeddings: Any, freeze: bool) -> None:
+    """Make a copy of `embeddings` the layer's weight, trained unless `freeze`."""
+    layer.weight = tensor(asarray(embeddings).detach(), requires_grad=not freeze)
+
+
+def _sizes(name: str, embeddings: Any) -> tuple[int, int]:
+    shape = tuple(asarray(embeddings).shape)
+    if len(shape) != 2:
+        raise ShapeError(f"{name}.from_pretrained: embeddings are (rows, width), not {shape}")
+    return shape
+
+
 @final
 class Embedding(Module):
     """Integers (..) -> rows of weight (num_embeddings, embedding_dim): (.., embedding_dim).
@@ -69,6 +85,21 @@ class Embedding(Module):
         )
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
+    ) -> Embedding:
+        """A layer with a copy of `embeddings`, (rows, width), as its weight.
+
+        Unless `freeze` is False it is not trained. The row `padding_idx` stays as it is.
+
+        >>> nn.Embedding.from_pretrained(cr.tensor([[1.0, 2.0], [3.0, 4.0]]))(cr.tensor([1]))
+        tensor([[3., 4.]], dtype=float32)
+        """
+        layer = cls(*_sizes("Embedding", embeddings), padding_idx, init=_keep)
+        _take_over(layer, embeddings, freeze)
+        return layer
 
     def forward(self, indices: Any) -> Tensor:
         """Shapes: (...) -> (..., embedding_dim)."""
@@ -106,6 +137,30 @@ class EmbeddingBag(Module):
         self.embedding_dim = embedding_dim
         self.mode: Bag = mode
         self.include_last_offset = include_last_offset
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        *,
+        mode: Bag = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """A layer with a copy of `embeddings`, (rows, width), as its weight.
+
+        Unless `freeze` is False it is not trained.
+
+        >>> nn.EmbeddingBag.from_pretrained(cr.tensor([[1.0], [3.0]]))(cr.tensor([[0, 1]]))
+        tensor([[2.]], dtype=float32)
+        """
+        layer = cls(
+            *_sizes("EmbeddingBag", embeddings), mode=mode, padding_idx=padding_idx, init=_keep,
+            include_last_offset=include_last_offset,
+        )  # fmt: skip
+        _take_over(layer, embeddings, freeze)
+        return layer
 
     def forward(self, indices: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         """Shapes: (B, L) -> (B, embedding_dim)."""

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.errors import DtypeError
 from chainrule.names.module_calls import MODULE_CALLS
 from chainrule.names.spellings import FUNCTIONS, LEFT_OUT, METHODS, OF_DEVICES
+from chainrule.nn import functional
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 
@@ -203,3 +205,23 @@ def test_completion_offers_what_there_is():
     assert not {"cuda", "sin", "sin_", "sys", "TYPE_CHECKING"} & set(offered)
     assert all(hasattr(cr.tensor([[1.0]]), name) for name in offered)
     assert not [name for name in dir(cr.Tensor) if not name.isidentifier()]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: cr.ones((2, 3, 4)).transpose(1, 2), "write swapaxes(1, 2)"),
+        (lambda: nn.ReLU(True), "takes no argument by place: nothing is changed in place"),
+        (lambda: functional.layer_norm(tensor(), (3,)), "leave PyTorch's normalized_shape out"),
+        (lambda: functional.rms_norm(tensor(), (3,)), "weight is an array of shape "),
+        (lambda: functional.embedding(WHOLE, tensor()), "the table comes first"),
+        (lambda: cr.flatten(tensor(), start_dim=1), "write start_axis="),
+        (lambda: cr.flatten(tensor(), 1, 0), "no axes from 1 to 0"),
+        (lambda: tensor().max(1).values, "max, min, sort and median give values alone"),
+        (lambda: tensor().max(1).indices, "write cr.argmax"),
+    ],
+)
+def test_calls_as_in_pytorch_say_what_differs(call: Callable[[], Any], said: str):
+    with pytest.raises(Exception) as caught:
+        call()
+    assert said in str(caught.value)

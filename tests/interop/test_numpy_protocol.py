@@ -422,3 +422,22 @@ def test_arrays_on_the_left_keep_the_graph():
     np.testing.assert_array_equal(w.grad.numpy(), a)
     assert (np.float64(2) * cr.tensor([1.0])).dtype == np.float64
     assert (2.0 * cr.tensor([1.0])).dtype == np.float32
+
+
+_BITS = "bitwise_", "logical_", "gcd", "lcm"
+_NAMES = [n for n, f in vars(np).items() if isinstance(f, np.ufunc) and not n.startswith(_BITS)]
+
+
+@pytest.mark.parametrize("name", [n for n in _NAMES if hasattr(cr, n) and n != "vecmat"])
+def test_a_ufunc_is_our_function_of_the_same_name(name: str):
+    """However the row computes: with the ufunc itself, or more exactly."""
+    f, ours = vars(np)[name], getattr(cr, name)
+    xs = [np.array([0.5, 0.25]), np.array([2, 3] if name == "ldexp" else [0.75, 0.125])][: f.nin]
+    if name in ("matmul", "matvec"):
+        xs = [x + np.eye(2) for x in xs]
+    if name in ("acosh", "arccosh"):
+        xs = [x + 1 for x in xs]
+    taped = [cr.tensor(x, requires_grad=x.dtype.kind == "f") for x in xs]
+    y, z = f(*taped), ours(*taped)
+    assert type(y) is type(z) and cr.all(y == z) and y.dtype == z.dtype
+    np.testing.assert_allclose(y.detach().numpy(), f(*xs), rtol=1e-14)

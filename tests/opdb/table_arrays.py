@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -52,13 +51,6 @@ def _squeezed(x: Any, dim: Any = None) -> Any:
 
 def _swapped(x: Any, a: int, b: int) -> Any:
     return cr.swapaxes(x, a, b) if x.ndim else x
-
-
-def _flattened(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    if x.ndim == 0:
-        return cr.reshape(x, (1,))
-    a, b = start_dim % x.ndim, end_dim % x.ndim
-    return cr.reshape(x, (*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))
 
 
 def _unflattened(x: Any, dim: int, sizes: Any) -> Any:
@@ -153,7 +145,7 @@ ARRAYS = [
     Row("reshape_as", _like(cr.reshape)),
     Row("view_as", _like(cr.reshape)),
     Row("ravel", cr.flatten),
-    Row("flatten", _flattened),
+    Row("flatten", cr.flatten),
     Row("unflatten", _unflattened),
     Row("permute", _permuted),
     Row("permute_copy", _permuted),

@@ -12,7 +12,6 @@ nodes of a graph have too: so it can be told afterwards which module made a node
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, cast
@@ -43,7 +42,7 @@ _REMEMBERED = 16
 """How many calls of each module. More cost more: what stays alive is in the way of what comes."""
 
 
-class Module(ABC):
+class Module:
     """A function with parameters: state what it computes in `forward`, and call the module itself.
 
     >>> import chainrule as cr
@@ -72,9 +71,19 @@ class Module(ABC):
         vars(self)["training"] = mode
         hooks.note_switch()
 
-    @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What a call of the module computes: a subclass states it. Call `module(x)`, not this."""
+        """What a call of the module computes: a subclass states it. Call `module(x)`, not this.
+
+        A module whose other methods compute need not have it: calling the module is the error.
+        """
+        name = type(self).__name__
+        classes = [c for c in type(self).__mro__ if c.__module__ != __name__]
+        own = {n: f for c in classes for n, f in vars(c).items()}
+        methods = [f"{n}()" for n, f in own.items() if n[0] != "_" and callable(f)]
+        raise ConfigError(
+            f"{name} has no forward, which a call of it runs: state forward(self, x)"
+            + (f", or call a method that it has: {', '.join(methods)}" if methods else "")
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` of the same arguments, and what hooks make of it."""

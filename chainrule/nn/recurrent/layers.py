@@ -16,6 +16,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.engine.dtypes import result_type
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn import functional
@@ -26,7 +27,7 @@ from chainrule.nn.recurrent.recurrence import recurrence
 from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.shapes.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
+from chainrule.ops.shapes.shaping import astype, concat, expand_dims, flip, squeeze, stack, swapaxes
 from chainrule.random import Generator
 from chainrule.transforms.scan import scan
 
@@ -122,11 +123,12 @@ class _Recurrent(Module):
         return swapaxes(x, 0, 1) if self.batch_first else x, final
 
     def _state(self, x: Any, state: Any, count: int) -> States:
-        """The state to begin with: zeros unless it is given, and of the right shape."""
+        """The state to begin with: zeros unless it is given, of the right shape, and of the dtype
+        that each step gives it."""
         rows = self.num_layers * self._directions
         shapes = [(rows, count, n) for n in (self._out, self.hidden_size)[: self.state_count]]
+        dtype = result_type(x.dtype, vars(self)["weight_hh_l0"].dtype)
         if state is None:
-            dtype = vars(self)["weight_hh_l0"].dtype
             return tuple([np.zeros(shape, dtype) for shape in shapes])
         for part, shape in zip(state, shapes, strict=True):
             if tuple(part.shape) != shape:
@@ -134,7 +136,7 @@ class _Recurrent(Module):
                     f"{type(self).__name__}: a state is {shape} (layers times directions, "
                     f"sequences, hidden_size), not {tuple(part.shape)}"
                 )
-        return state
+        return tuple([s if s.dtype == dtype else astype(s, dtype) for s in state])
 
     def _layer(
         self, x: Any, first: States, layer: int, back: bool, inside: Any

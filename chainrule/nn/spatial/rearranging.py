@@ -11,20 +11,17 @@ from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
 from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
-from chainrule.ops.shapes.shaping import expand_dims, normalize_axis, reshape, squeeze
+from chainrule.ops.shapes.shaping import expand_dims, flatten, normalize_axis, reshape, squeeze
 from chainrule.ops.windows.windows import Sizes
 
 _SIZE: Check = (lambda x: type(x) is int and x > 0, "a positive integer")
 
 
 def _flat(x: Any, start_dim: int, end_dim: int) -> Any:
-    if x.ndim == 0:
-        return reshape(x, (1,))
-    first, last = normalize_axis(start_dim, x.ndim), normalize_axis(end_dim, x.ndim)
-    if first > last:
-        raise ShapeError(f"Flatten: axes {start_dim} to {end_dim} of {tuple(x.shape)} are none")
-    size = math.prod(x.shape[first : last + 1])
-    return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
+    try:
+        return flatten(x, start_dim, end_dim)
+    except ShapeError as error:
+        raise ShapeError(f"Flatten: {error}") from None
 
 
 def _unflat(x: Any, dim: int, unflattened_size: Sequence[int]) -> Any:

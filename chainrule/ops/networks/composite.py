@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.engine.dtypes import check_real, finfo
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Detach
-from chainrule.errors import ConfigError, ShapeError
+from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import einsum, matmul, matmul_t
@@ -171,6 +171,11 @@ def _check(what: str, x: Any, **rows: Any) -> None:
     """Parameters of other shapes would broadcast; a size in their place would multiply."""
     shape = _shape(x)
     for name, row in rows.items():
+        if isinstance(row, int | tuple | list):
+            raise DtypeError(
+                f"{what}: {name} is an array of shape {shape[-1:]}, not {row}; it is the last axis "
+                "that is normalized, so leave PyTorch's normalized_shape out"
+            )
         if row is not None and _shape(row) != shape[-1:]:
             raise ShapeError(
                 f"{what}: the last axis of x {shape} has {shape[-1]} elements, so {name} has shape "
@@ -223,8 +228,16 @@ def embedding(weight: Any, indices: Any, *, padding_idx: int | None = None) -> A
     >>> cr.embedding(cr.tensor([[1.0, 2.0], [3.0, 4.0]]), cr.tensor([1, 0, 1])).shape
     (3, 2)
     """
+    if getattr(indices, "dtype", np.dtype(int)).kind not in "iu":
+        raise DtypeError(
+            f"embedding: indices must be integers, not {indices.dtype}; the table comes first: "
+            "embedding(weight, indices)"
+        )
     if weight.ndim != 2:
-        raise ShapeError(f"embedding: the table must have shape (rows, width), not {weight.shape}")
+        raise ShapeError(
+            f"embedding: the table, which comes first, has the shape (rows, width), not "
+            f"{weight.shape}"
+        )
     rows = take(weight, indices, axis=0)
     if padding_idx is None:
         return rows

@@ -227,15 +227,22 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
     return apply(Reshape(tuple([n for i, n in enumerate(x.shape) if i not in axes])), x)
 
 
-def flatten(x: Any) -> Any:
-    """All elements of `x` along one axis.
+def flatten(x: Any, start_axis: int = 0, end_axis: int = -1) -> Any:
+    """The axes of `x` from `start_axis` to `end_axis`, both included, as one; by default all.
 
-    Shapes: (*s) -> (prod(s)).
+    Shapes: (*s) -> (*t) with prod(t) == prod(s).
+    A number becomes one element.
 
-    >>> cr.flatten(cr.ones((2, 3))).shape
-    (6,)
+    >>> cr.flatten(cr.ones((2, 3))).shape, cr.flatten(cr.ones((2, 3, 4)), 1).shape
+    ((6,), (2, 12))
     """
-    return reshape(x, (-1,))
+    if x.ndim == 0 or (start_axis == 0 and end_axis == -1):
+        return reshape(x, (-1,))
+    first, last = normalize_axis(start_axis, x.ndim), normalize_axis(end_axis, x.ndim)
+    if first > last:
+        raise ShapeError(f"there are no axes from {start_axis} to {end_axis} of {x.shape}")
+    size = math.prod(x.shape[first : last + 1])
+    return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
 
 def broadcast_arrays(*xs: Any) -> tuple[Any, ...]:
