@@ -81,22 +81,11 @@ def spectral_norm(
     if weight.ndim == 0:
         raise ConfigError("spectral_norm: the weight has at least one axis")
     axis = 1 if dim is None and type(module).__name__.startswith("ConvTranspose") else dim or 0
-
-    def rows(w: Any) -> Any:
-        return reshape(moveaxis(w, axis, 0), (w.shape[axis], -1))
-
-    matrix = rows(weight.detach())
-    draw = generator or default_generator
-    vectors = {
-        "_u": normalize(draw.normal((matrix.shape[0],), dtype=weight.dtype), axis=0, eps=eps),
-        "_v": normalize(draw.normal((matrix.shape[1],), dtype=weight.dtype), axis=0, eps=eps),
-    }
-    for _ in range(15):
-        _iterate(matrix, vectors, eps)
+    vectors = _singular_vectors(_matrix(weight.detach(), axis), eps, generator)
 
     def follow(module: Any, _: Any) -> None:
         parts = cast(Any, vars(module)["parametrizations"][name])
-        matrix = rows(apply(Detach(), parts["original"]))
+        matrix = _matrix(apply(Detach(), parts["original"]), axis)
         for _ in range(n_power_iterations if module.training else 0):
             _iterate(matrix, parts["0"], eps)
 
@@ -104,7 +93,7 @@ def spectral_norm(
         w = parts["original"]
         if w.ndim == 1:
             return normalize(w, axis=0, eps=eps)
-        matrix = rows(w)
+        matrix = _matrix(w, axis)
         u, v = parts["0"]["_u"].detach(), parts["0"]["_v"].detach()
         return w / red.sum(u * matmul(matrix, v))
 
@@ -113,6 +102,23 @@ def spectral_norm(
     if more:  # before a call, not in it: whoever looks at the weight changes nothing
         module.register_forward_pre_hook(follow)
     return _replace_by_property(module, name, {**parts, **more}, compute)
+
+
+def _matrix(w: Any, axis: int) -> Any:
+    """The weight as a matrix, whose rows are along `axis`."""
+    return reshape(moveaxis(w, axis, 0), (w.shape[axis], -1))
+
+
+def _singular_vectors(matrix: Any, eps: float, generator: Generator | None) -> dict[str, Any]:
+    """The singular vectors of the largest singular value, nearly, from random ones."""
+    draw = generator or default_generator
+    vectors = {
+        name: normalize(draw.normal((n,), dtype=matrix.dtype), axis=0, eps=eps)
+        for name, n in zip(("_u", "_v"), matrix.shape, strict=True)
+    }
+    for _ in range(15):
+        _iterate(matrix, vectors, eps)
+    return vectors
 
 
 def _iterate(matrix: Any, vectors: Any, eps: float) -> None:
