@@ -51,7 +51,7 @@ LAYERS: list[set[str]] = [
         "ops.values.coefficients",
         "ops.values.special_coefficients",
     },
-    {"ops.values.numbers"},
+    {"ops.values.numbers", "engine.misuse"},
     {"engine.arrays"},
     {"engine.arguments"},
     {"engine.border"},

@@ -14,7 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from chainrule.engine.arrays import admit_values, report_caller
+from chainrule.engine.arrays import admit_values
+from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import ChainruleError, describe
 from chainrule.tree import flatten
