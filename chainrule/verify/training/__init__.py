@@ -19,12 +19,13 @@ from chainrule.verify.training.rules.detached import Cut
 from chainrule.verify.training.rules.domains import Domains
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.given import Assigned, Closures
-from chainrule.verify.training.rules.kept_graphs import Kept
+from chainrule.verify.training.rules.graphs.kept_graphs import Kept
+from chainrule.verify.training.rules.graphs.recounted import Recounted
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed import Opposed
 from chainrule.verify.training.rules.owners import Owners
-from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
+from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales

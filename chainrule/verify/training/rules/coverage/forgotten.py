@@ -5,32 +5,28 @@ images, a critic of whose turn it is not, a random target. What tells the forgot
 this together: trained parameters are behind what it is given, always; its values are those that it
 was made with; its gradients are added up over backward passes, or reset one after another with
 those of trained ones; and the text gives its parameters to nobody.
-
-Of parameters in no model, `nn.Parameter` says that it is to be trained, and so does a single number
-(a temperature, a scale): where steps of others go on, nobody changes it, and nobody reads its
-gradient or asks for derivatives by it.
+Parameters in no model are looked for in `forgotten_parameters`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import tensors
-from chainrule.verify.training.facts.names import Names, join_names, owners
+from chainrule.verify.training.facts.names import Names, join_names
 from chainrule.verify.training.facts.values import are_fresh
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_engine import graph_of
+from chainrule.verify.training.rules.coverage.forgotten_parameters import unowned_parameters
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
-from chainrule.verify.trees import tree_of_file
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -241,54 +237,9 @@ def _edit(place: Place | None, models: Sequence[str]) -> edits.Edit | None:
     return edits.add_group(place, models) or edits.give_more(place, models)
 
 
-_LEAST = 2
-"""Steps of others in which it got a gradient."""
-
-
 def may_be_trained(x: Any) -> bool:
     """Whether a leaf was made to be trained, as far as it tells."""
     return type(x).__name__ == "Parameter" or math.prod(x.shape) == 1
-
-
-class _Alone(NamedTuple):
-    """Parameters in no model that were forgotten, and an optimizer."""
-
-    steps: Steps
-    named: list[str]
-
-    @property
-    def names(self) -> str:
-        """What the program calls them."""
-        return join_names(self.named)
-
-
-def _alone(part: Coverage) -> Iterator[_Alone]:
-    seen = part.facts
-    trained = [row for row in seen.optimizers.values() if row.count]
-    left = [
-        row.name
-        for row in seen.unheld.alone.values()
-        if row.name
-        and row.count >= _LEAST
-        and _comes_to_nothing(row.name, row.was_reset, trained)
-        and id(row.param) not in seen.optimized | seen.unheld.asked
-        and not seen.names.has(row.param)
-        and row.is_unchanged
-        and not owners([row.param], "_parameters")  # of which only methods were called
-    ]
-    if trained and left:
-        yield _Alone(trained[0], left)
-
-
-def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> bool:
-    """Whether the program does nothing with a gradient, or drops it, by the parameter's name. Who
-    reset it by another name may have read it by that."""
-    files = {row.place.file for row in trained if row.place is not None}
-    nodes = [n for file in files for n in ast.walk(tree_of_file(file))]
-    read = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == f"{name}.grad"]
-    empty = [n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value) == "None"]
-    dropped = [ast.unparse(t) for n in empty for t in n.targets].count(f"{name}.grad")
-    return len(read) == dropped and (dropped > 0 or not was_reset)
 
 
 ROWS = (
@@ -305,7 +256,7 @@ ROWS = (
     ),
     of_parameters(
         "not_optimized",
-        _alone,
+        unowned_parameters,
         "{names} got gradients in steps of {steps.kind}, of which nothing comes: no optimizer has "
         "them, nothing reads them, and their values are those that they were made with",
         "give the optimizer {names}, too; if it is meant to stay, requires_grad_(False)",

@@ -10,8 +10,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
@@ -19,61 +18,19 @@ from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.rules.graphs.graph_lines import (
+    Bead,
+    GraphLine,
+    GraphSum,
+    held_steps,
+    is_alive,
+    is_growing,
+)
 from chainrule.verify.training.text import edits
 from chainrule.verify.where import Frames, placed
 
 
-class _Bead:
-    """Hangs on a node, and does nothing when gradients come by."""
-
-    def __call__(self, *_: Any) -> None:
-        return None
-
-
-@dataclass(eq=False)
-class _Line:
-    """One line that makes graphs: calls a model, or starts a backward pass."""
-
-    what: str
-    place: Place | None
-    beads: dict[int, list[weakref.ref[Any]]] = field(
-        default_factory=dict[int, list[weakref.ref[Any]]]
-    )
-    """By the number of the step in which they were made."""
-    alive: tuple[int, ...] = ()
-    """Steps whose graphs were all held at once."""
-    holder: tuple[str, Place | None] | None = None
-    inner: bool = False
-    """Whether it is a layer's, whose graph others may hold as well: only a container counts."""
-    newest: int = 0
-    old: list[int] = field(default_factory=list[int])
-    """Nodes older than the last step, backward pass by backward pass."""
-    sizes: list[int] = field(default_factory=list[int])
-    error: str = ""
-    retained: int = 0
-    needless: int = 0
-    """Backward passes that retained their graph, and those of them that nothing used again."""
-
-    @property
-    def name(self) -> str:
-        """What holds them; empty if that was not found."""
-        return self.holder[0] if self.holder is not None else ""
-
-    @property
-    def filled_at(self) -> Place | None:
-        """The line that puts them there."""
-        return self.holder[1] if self.holder is not None else None
-
-
-class _Sum(NamedTuple):
-    """A variable with a graph of all steps."""
-
-    name: str
-    nodes: int
-    place: Place | None
-
-
-def _reasons(line: _Line, carried: tuple[str, Place | None] | None) -> str:
+def _reasons(line: GraphLine, carried: tuple[str, Place | None] | None) -> str:
     brings = f"{carried[0]} brings the graph of an earlier step with it." if carried else ""
     return f"{brings} {f'the backward pass says: {line.error}' if line.error else ''}".strip()
 
@@ -138,7 +95,7 @@ class Kept(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._lines: dict[Any, _Line] = {}
+        self._lines: dict[Any, GraphLine] = {}
         self._summed: tuple[str, int, Place | None] | None = None
         self._first_node = 0  # the oldest of the losses of this step
         self._marks: list[int] = []  # those of the steps that are over
@@ -146,7 +103,7 @@ class Kept(Part):
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
         self.carried: tuple[str, Place | None] | None = None
-        self._retained: list[tuple[_Line, frozenset[int]]] = []
+        self._retained: list[tuple[GraphLine, frozenset[int]]] = []
         self._first = False  # whether no layer of the model that is called has passed yet
         self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
 
@@ -168,14 +125,14 @@ class Kept(Part):
     def _step_over(self) -> None:
         before, self._over = self._over, self._newest
         for line in self._lines.values():
-            if not _alive(line, line.alive):
+            if not is_alive(line, line.alive):
                 line.alive, line.holder = (), None  # it was let go: we held it, or a list of late
-        suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
+        suspects = [line for line in self._lines.values() if not line.alive and held_steps(line)]
         if suspects and not holders.is_collecting():
             gc.collect()  # what only a cycle of references holds is nobody's mistake
-            for line in [s for s in suspects if _held(s)]:
+            for line in [s for s in suspects if held_steps(s)]:
                 line.holder = holders.container() if line.inner else holders.holder(before)
-                line.alive = _held(line) if line.holder or not line.inner else ()
+                line.alive = held_steps(line) if line.holder or not line.inner else ()
         self._look_at_sums()
         self._step += 1
         if self._step == _INNER:
@@ -271,16 +228,16 @@ class Kept(Part):
             for y in holders.tensors(e.output)[:1]:
                 self._hang(line, y)
 
-    def _line(self, key: Frames | tuple[Any, ...], what: str, place: Place | None) -> _Line:
-        return self._lines.setdefault(key, _Line(what, place))
+    def _line(self, key: Frames | tuple[Any, ...], what: str, place: Place | None) -> GraphLine:
+        return self._lines.setdefault(key, GraphLine(what, place))
 
-    def _hang(self, line: _Line, tensor: Any) -> None:
+    def _hang(self, line: GraphLine, tensor: Any) -> None:
         node: Any = holders.node_of(tensor)
         if node is None:
             return
         bead = node
         if hasattr(node, "register_prehook"):  # a name for a node of PyTorch's, which holds it
-            bead = _Bead()
+            bead = Bead()
             node.register_prehook(bead)
         line.beads.setdefault(self._step, []).append(weakref.ref(bead))
 
@@ -290,38 +247,22 @@ class Kept(Part):
         """How many steps there were."""
         return [f"{self._step} steps"] if self._step else []
 
-    def grown(self) -> list[_Line]:
+    def grown(self) -> list[GraphLine]:
         """Lines whose graphs reach further and further back, or failed to."""
-        return [line for line in self._lines.values() if line.error or _grows(line)]
+        return [line for line in self._lines.values() if line.error or is_growing(line)]
 
-    def held(self) -> list[_Line]:
+    def held(self) -> list[GraphLine]:
         """The line whose graphs are held: that of a loss, if there is one."""
-        held = [line for line in self._lines.values() if line.alive and not self.grown()]
-        return [max(held, key=lambda line: line.what == "loss")] if held else []
+        held_steps = [line for line in self._lines.values() if line.alive and not self.grown()]
+        return [max(held_steps, key=lambda line: line.what == "loss")] if held_steps else []
 
-    def summed(self) -> list[_Sum]:
+    def summed(self) -> list[GraphSum]:
         """A sum over all steps that keeps its graph."""
         none = self._summed is None or self.grown() or self.held()
-        return [] if none or self._summed is None else [_Sum(*self._summed)]
+        return [] if none or self._summed is None else [GraphSum(*self._summed)]
 
-    def needless(self) -> list[_Line]:
+    def needless(self) -> list[GraphLine]:
         """Lines that retain graphs which nothing uses again."""
         if self.grown() or self.held() or self.summed():
             return []
         return [line for line in self._lines.values() if 1 < line.retained <= line.needless]
-
-
-def _held(line: _Line) -> tuple[int, ...]:
-    """Three last steps in a row of which everything is still held; empty if something is gone."""
-    steps = tuple(sorted(line.beads)[-3:])
-    return steps if len(steps) == 3 and _alive(line, steps) else ()
-
-
-def _alive(line: _Line, steps: Sequence[int]) -> bool:
-    """Whether something of each of these steps is held."""
-    return all(any(ref() is not None for ref in line.beads[step]) for step in steps)
-
-
-def _grows(line: _Line) -> bool:
-    last = line.old[-3:]
-    return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
