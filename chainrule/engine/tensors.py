@@ -35,9 +35,9 @@ from chainrule.errors import (
     describe,
 )
 from chainrule.names.spellings import MissingName, put_elsewhere
-from chainrule.ops.indexing import selection
+from chainrule.ops.indexing import index_arrays, selection
 from chainrule.ops.indexing.scattering import index_put
-from chainrule.ops.reductions import reduction
+from chainrule.ops.reductions import reduction, variances
 from chainrule.ops.shapes import arranging, shaping
 from chainrule.ops.shapes.shaping import Axis
 
@@ -515,7 +515,7 @@ class Tensor(Variable, metaclass=_Shown):
             ...
 
     def __getitem__(self, key: Any) -> Tensor:
-        return selection.getitem(self, key)
+        return index_arrays.getitem(self, key)
 
     def _assign_result(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
@@ -660,11 +660,11 @@ class Tensor(Variable, metaclass=_Shown):
 
     def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The variance over `axis`."""
-        return reduction.var(self, axis=axis, correction=correction, keepdims=keepdims)
+        return variances.var(self, axis=axis, correction=correction, keepdims=keepdims)
 
     def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The standard deviation over `axis`."""
-        return reduction.std(self, axis=axis, correction=correction, keepdims=keepdims)
+        return variances.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the first largest element along `axis`."""

@@ -22,8 +22,9 @@ from chainrule.engine.tensors import asarray, holds_tensors
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.interop import standard
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing import scattering, selection, sorting
+from chainrule.ops.indexing import index_arrays, scattering, selection, sorting
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.reductions import variances
 from chainrule.ops.shapes import padding, shaping
 from chainrule.ops.shapes.shaping import Axis
 from chainrule.ops.special import table as special
@@ -113,7 +114,7 @@ def var(
 ) -> Any:
     """The variance; `correction` is the Array API's word for `ddof`."""
     freedom = ddof if correction is None else correction
-    return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
+    return variances.var(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 def std(
@@ -121,7 +122,7 @@ def std(
 ) -> Any:
     """The standard deviation; its gradient where all elements are equal is 0."""
     freedom = ddof if correction is None else correction
-    return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
+    return variances.std(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 @shaping.roomy
@@ -204,7 +205,7 @@ def _slope(f: Any, axis: int, h: float) -> Any:
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """The choice; with the condition alone, where it holds."""
     if x is None and y is None:
-        return selection.nonzero(condition)
+        return index_arrays.nonzero(condition)
     return selection.where(A(condition), x, y)
 
 

@@ -28,9 +28,9 @@ from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows, strong_mul
-from chainrule.ops.indexing import scattering, selection, sets
+from chainrule.ops.indexing import index_arrays, scattering, selection, sets
+from chainrule.ops.reductions import norms, scan
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.reductions import scan
 from chainrule.ops.shapes import shaping
 
 Call = Callable[..., Any]
@@ -85,7 +85,7 @@ REDUCE: dict[Any, Call] = {
     np.multiply:    lambda array, axis=0, keepdims=False: red.prod(array, axis=axis, keepdims=keepdims),
     np.maximum:     lambda array, axis=0, keepdims=False: red.max(array, axis=axis, keepdims=keepdims),
     np.minimum:     lambda array, axis=0, keepdims=False: red.min(array, axis=axis, keepdims=keepdims),
-    np.logaddexp:   lambda array, axis=0, keepdims=False: red.logsumexp(array, axis=axis, keepdims=keepdims),
+    np.logaddexp:   lambda array, axis=0, keepdims=False: norms.logsumexp(array, axis=axis, keepdims=keepdims),
     np.logical_and: lambda array, axis=0, keepdims=False: red.all(array, axis=axis, keepdims=keepdims),
     np.logical_or:  lambda array, axis=0, keepdims=False: red.any(array, axis=axis, keepdims=keepdims),
 }
@@ -168,7 +168,7 @@ _PLAIN: dict[Any, Call] = {
     np.partition:     lambda a, kth, axis=-1: rows_.partition(a, kth, axis),
     np.unique:        lambda ar: sets.unique_values(ar),
     np.unique_values: lambda x: sets.unique_values(x),
-    np.nonzero:       lambda a: selection.nonzero(a),
+    np.nonzero:       lambda a: index_arrays.nonzero(a),
     np.isin:          lambda element, test_elements, invert=False: sets.isin(A(element), A(test_elements), invert=invert),
     # --- elements
     np.round:         rows_.round,

@@ -28,7 +28,8 @@ from chainrule.ops.families import (
     zeros_like,
 )
 from chainrule.ops.indexing.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
-from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
+from chainrule.ops.reductions.norms import LogSumExp, Norm, Shift
+from chainrule.ops.reductions.reduction import Extremum, Found, Spread, Sum
 from chainrule.ops.shapes.shaping import (
     Astype,
     Concat,

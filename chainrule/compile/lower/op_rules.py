@@ -33,7 +33,7 @@ from chainrule.compile.lower.guarded_maps import (
 )
 from chainrule.compile.lower.index_arrays import BOOL, SCATTERS, Elements, index_from_data, read
 from chainrule.ops.families import Conj, Elementwise
-from chainrule.ops.indexing.selection import Index as IndexOp
+from chainrule.ops.indexing.index_arrays import Index as IndexOp
 from chainrule.ops.indexing.selection import Take, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.linalg.base import Diagonally
 from chainrule.ops.reductions.reduction import Extremum, Found, Sum

@@ -27,7 +27,8 @@ from chainrule.compile.lower.matmul_choice import sizes
 from chainrule.compile.lower.op_rules import is_map, is_scatter
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
-from chainrule.ops.indexing.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.indexing.index_arrays import IndexAdd
+from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd, Where
 from chainrule.ops.shapes.shaping import Concat, Permute
 
 # --- concatenations ------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.ops.families import sum_to
-from chainrule.ops.indexing.selection import getitem, where
+from chainrule.ops.indexing.index_arrays import getitem
+from chainrule.ops.indexing.selection import where
 from chainrule.ops.linalg.base import MatrixError, matrices
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import astype, expand_dims, reshape

@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec
-from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.linalg.base import lapack, matrices
 from chainrule.ops.shapes.shaping import concat, matrix_transpose
 

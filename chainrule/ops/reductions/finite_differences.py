@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diff
-from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import Axis, concat, normalize_axes, reshape, roomy
 

@@ -12,8 +12,9 @@ from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import conj, real, real_dtype
 from chainrule.ops.contraction import matmul, tensordot
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diag_embed, diff
-from chainrule.ops.indexing.selection import getitem, take, where
+from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.linalg.base import diagonal
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
