@@ -413,19 +413,21 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.ops.shapes.shaping import (
         broadcast_arrays as broadcast_arrays,
         broadcast_to as broadcast_to,
-        concat as concat,
         expand_dims as expand_dims,
         flatten as flatten,
-        flip as flip,
         matrix_transpose as matrix_transpose,
         moveaxis as moveaxis,
         permute_dims as permute_dims,
         reshape as reshape,
-        roll as roll,
-        split as split,
         squeeze as squeeze,
-        stack as stack,
         swapaxes as swapaxes,
+    )
+    from chainrule.ops.shapes.joining import roll as roll
+    from chainrule.ops.shapes.slices import flip as flip
+    from chainrule.ops.shapes.joining import (
+        concat as concat,
+        split as split,
+        stack as stack,
         tile as tile,
         unstack as unstack,
     )

@@ -74,6 +74,8 @@ LAYERS: list[set[str]] = [
     {
         "ops.elementwise",
         "ops.shapes.shaping",
+        "ops.shapes.joining",
+        "ops.shapes.slices",
         "ops.indexing.selection",
         "ops.indexing.index_arrays",
         "ops.reductions.norms",
@@ -85,6 +87,7 @@ LAYERS: list[set[str]] = [
     {"engine.derive", "engine.operators"},
     {"engine.accumulation"},
     {"ops.letters"},
+    {"ops.composite_derivatives"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},
     {"engine", "engine.tensors", "tree", "interop"},

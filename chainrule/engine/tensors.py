@@ -38,7 +38,7 @@ from chainrule.names.spellings import MissingName, put_elsewhere
 from chainrule.ops.indexing import index_arrays, selection
 from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.reductions import reduction, variances
-from chainrule.ops.shapes import arranging, shaping
+from chainrule.ops.shapes import arranging, joining, shaping
 from chainrule.ops.shapes.shaping import Axis
 
 FLOAT = np.dtype(np.float32)
@@ -421,7 +421,7 @@ class Tensor(Variable, metaclass=_Shown):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             raise DtypeError("a tensor without axes cannot be iterated over")
-        return iter(shaping.unstack(self))
+        return iter(joining.unstack(self))
 
     def __contains__(self, x: Any) -> bool:
         return bool((self._concrete("in") == np.asarray(x)).any())
@@ -788,7 +788,7 @@ def _stack_nested(data: Sequence[Any], dtype: Any) -> Tensor:
     all of them: Python numbers take that of the tensors."""
     if dtype is None:
         dtype = result_type(*[getattr(x, "dtype", x) for x in _elements(data)])
-    return shaping.stack(
+    return joining.stack(
         [_stack_nested(x, dtype) if _is_nested(x) else asarray(x, dtype) for x in data]
     )
 

@@ -25,7 +25,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import index_arrays, scattering, selection, sorting
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions import variances
-from chainrule.ops.shapes import padding, shaping
+from chainrule.ops.shapes import joining, padding, shaping
 from chainrule.ops.shapes.shaping import Axis
 from chainrule.ops.special import table as special
 
@@ -63,7 +63,7 @@ def join(fn: Any) -> Callable[..., Any]:
     def join_arrays(arrays: Any) -> Any:
         flat: list[Any] = []
         numbers = _number_elements(arrays, flat)
-        return selection.take(shaping.concat(flat, axis=0), fn(numbers), axis=0)
+        return selection.take(joining.concat(flat, axis=0), fn(numbers), axis=0)
 
     return join_arrays
 
@@ -87,7 +87,7 @@ def reshape(a: Any, shape: Any, order: str = "C") -> Any:
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """`concat`, in `dtype` if one is given; a tensor counts as the sequence of its rows."""
-    joined = shaping.concat([A(x) for x in arrays], axis=axis)
+    joined = joining.concat([A(x) for x in arrays], axis=axis)
     return joined if dtype is None else shaping.astype(joined, dtype)
 
 
@@ -196,7 +196,7 @@ def _slope(f: Any, axis: int, h: float) -> Any:
     x = shaping.moveaxis(f, axis, 0)
     inside = (x[2:] - x[:-2]) / (2 * h)
     ends = [(x[1:2] - x[:1]) / h, (x[-1:] - x[-2:-1]) / h]
-    return shaping.moveaxis(shaping.concat([ends[0], inside, ends[1]], axis=0), 0, axis)
+    return shaping.moveaxis(joining.concat([ends[0], inside, ends[1]], axis=0), 0, axis)
 
 
 # --- Choosing and elements -----------------------------------------------------------------------

@@ -31,7 +31,7 @@ from chainrule.ops.families import rows, strong_mul
 from chainrule.ops.indexing import index_arrays, scattering, selection, sets
 from chainrule.ops.reductions import norms, scan
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes import shaping
+from chainrule.ops.shapes import joining, shaping
 
 Call = Callable[..., Any]
 
@@ -148,9 +148,9 @@ _PLAIN: dict[Any, Call] = {
     np.broadcast_to:  lambda array, shape: shaping.broadcast_to(array, (shape,) if isinstance(shape, int) else tuple(shape)),
     np.broadcast_arrays: lambda *args: shaping.broadcast_arrays(*[A(x) for x in args]),
     np.concatenate:   rows_.concatenate,
-    np.stack:         lambda arrays, axis=0: shaping.stack([A(x) for x in arrays], axis=axis),
-    np.unstack:       lambda x, axis=0: shaping.unstack(x, axis=axis),
-    np.append:        lambda arr, values, axis=None: shaping.concat([A(arr), A(values)], axis=axis),
+    np.stack:         lambda arrays, axis=0: joining.stack([A(x) for x in arrays], axis=axis),
+    np.unstack:       lambda x, axis=0: joining.unstack(x, axis=axis),
+    np.append:        lambda arr, values, axis=None: joining.concat([A(arr), A(values)], axis=axis),
     np.pad:           rows_.pad,
     np.meshgrid:      lambda *xi, indexing="xy": tuple(scattering.meshgrid(*[shaping.flatten(A(x)) for x in xi], indexing=indexing)),
     np.tril:          lambda m, k=0: scattering.tril(m, k=k),

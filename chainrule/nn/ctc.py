@@ -26,15 +26,8 @@ from chainrule.ops.losses.common_losses import classes
 from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
-from chainrule.ops.shapes.shaping import (
-    astype,
-    broadcast_to,
-    concat,
-    expand_dims,
-    reshape,
-    roomy,
-    stack,
-)
+from chainrule.ops.shapes.joining import concat, stack
+from chainrule.ops.shapes.shaping import astype, broadcast_to, expand_dims, reshape, roomy
 from chainrule.transforms.scan import scan
 
 

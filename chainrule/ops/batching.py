@@ -30,18 +30,9 @@ from chainrule.ops.families import (
 from chainrule.ops.indexing.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.reductions.norms import LogSumExp, Norm, Shift
 from chainrule.ops.reductions.reduction import Extremum, Found, Spread, Sum
-from chainrule.ops.shapes.shaping import (
-    Astype,
-    Concat,
-    Permute,
-    Reshape,
-    Shape,
-    Slice,
-    Unslice,
-    moveaxis,
-    reshape,
-    stack,
-)
+from chainrule.ops.shapes.joining import Concat, stack
+from chainrule.ops.shapes.shaping import Astype, Permute, Reshape, Shape, moveaxis, reshape
+from chainrule.ops.shapes.slices import Slice, Unslice
 
 Batched = Sequence[bool]
 

@@ -18,7 +18,8 @@ from chainrule.engine.tensors import Tensor
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.shapes.shaping import astype, concat, reshape
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import astype, reshape
 from chainrule.optim.bucket import Bucket
 
 

@@ -19,7 +19,8 @@ from chainrule.engine.op import Alias, Detach
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.linalg.base import Diagonal
 from chainrule.ops.reductions.reduction import Spread
-from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 
 Index = tuple[Affine, ...]
 ZERO = Affine()

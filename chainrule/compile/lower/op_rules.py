@@ -37,7 +37,9 @@ from chainrule.ops.indexing.index_arrays import Index as IndexOp
 from chainrule.ops.indexing.selection import Take, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.linalg.base import Diagonally
 from chainrule.ops.reductions.reduction import Extremum, Found, Sum
-from chainrule.ops.shapes.shaping import Astype, Concat, Unslice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Astype
+from chainrule.ops.shapes.slices import Unslice
 
 Map = Callable[[Elements, Term, Index], Expr]
 

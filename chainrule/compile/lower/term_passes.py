@@ -29,7 +29,8 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.indexing.index_arrays import IndexAdd
 from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd, Where
-from chainrule.ops.shapes.shaping import Concat, Permute
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Permute
 
 # --- concatenations ------------------------------------------------------------------------------
 

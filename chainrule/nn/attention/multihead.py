@@ -22,14 +22,13 @@ from chainrule.ops.contraction import matmul
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.networks.composite import attention_weights
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.joining import concat, split
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
-    concat,
     expand_dims,
     permute_dims,
     reshape,
-    split,
     squeeze,
     swapaxes,
 )

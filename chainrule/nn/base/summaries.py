@@ -15,7 +15,8 @@ from chainrule.engine.op import Detach, Op
 from chainrule.nn.base import hooks
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo
-from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput
 from chainrule.tree import flatten
 

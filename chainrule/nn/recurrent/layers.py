@@ -26,7 +26,9 @@ from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.networks.recurrence import recurrence
-from chainrule.ops.shapes.shaping import concat, expand_dims, flip, squeeze, stack, swapaxes
+from chainrule.ops.shapes.joining import concat, stack
+from chainrule.ops.shapes.shaping import expand_dims, squeeze, swapaxes
+from chainrule.ops.shapes.slices import flip
 from chainrule.random import Generator
 from chainrule.transforms.scan import scan
 

@@ -17,7 +17,8 @@ from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import expand_dims, reshape, squeeze, tile
+from chainrule.ops.shapes.joining import tile
+from chainrule.ops.shapes.shaping import expand_dims, reshape, squeeze
 
 
 class _Running(Module):

@@ -14,7 +14,8 @@ from chainrule.errors import DtypeError, TraceError, describe
 from chainrule.ops.families import Linear
 from chainrule.ops.indexing.adding import added_elements
 from chainrule.ops.indexing.selection import as_array
-from chainrule.ops.shapes.shaping import Shape, Slice
+from chainrule.ops.shapes.shaping import Shape
+from chainrule.ops.shapes.slices import Slice
 
 _PLACE = "index array"
 

@@ -25,16 +25,10 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.selection import TakeAdd, take, where
+from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.padding import pad
-from chainrule.ops.shapes.shaping import (
-    Shape,
-    Slice,
-    astype,
-    concat,
-    flatten,
-    normalize_axis,
-    reshape,
-)
+from chainrule.ops.shapes.shaping import Shape, astype, flatten, normalize_axis, reshape
+from chainrule.ops.shapes.slices import Slice
 
 # --- Overwriting ---------------------------------------------------------------------------------
 

@@ -24,10 +24,10 @@ from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.selection import take_along_axis
 from chainrule.ops.linalg.base import lower, matrices, upper
 from chainrule.ops.linalg.solving import solve_triangular
+from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
-    concat,
     expand_dims,
     matrix_transpose,
     swapaxes,

@@ -16,13 +16,13 @@ from chainrule.ops.linalg.singular import svdvals
 from chainrule.ops.linalg.solving import inv
 from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.joining import roll
 from chainrule.ops.shapes.shaping import (
     Axis,
     broadcast_arrays,
     expand_dims,
     normalize_axis,
     reshape,
-    roll,
 )
 
 

@@ -23,7 +23,8 @@ from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import bias_like, expand_dims, repeat, roomy
+from chainrule.ops.shapes.joining import repeat
+from chainrule.ops.shapes.shaping import bias_like, expand_dims, roomy
 from chainrule.random import Generator, default_generator
 
 # --- Activations ---------------------------------------------------------------------------------

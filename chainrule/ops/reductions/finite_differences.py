@@ -8,7 +8,8 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diff
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import Axis, concat, normalize_axes, reshape, roomy
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import Axis, normalize_axes, reshape, roomy
 
 
 def gradient(

@@ -18,17 +18,17 @@ from chainrule.engine.op import Array, Need, Op, Spec, derived
 from chainrule.errors import ShapeError
 from chainrule.ops.accident import warn_if_paired
 from chainrule.ops.families import Linear, accumulator, repeated
+from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.shaping import (
     Axis,
     Shape,
-    Slice,
     astype,
-    concat,
     normalize_axes,
     normalize_axis,
     reshape,
     roomy,
 )
+from chainrule.ops.shapes.slices import Slice
 
 
 def reduced_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:

@@ -18,22 +18,20 @@ from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.linalg.base import diagonal
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
+from chainrule.ops.shapes.joining import concat, split, stack
 from chainrule.ops.shapes.padding import pad
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_arrays,
-    concat,
     expand_dims,
     flatten,
-    flip,
     normalize_axis,
     permute_dims,
     reshape,
     roomy,
-    split,
-    stack,
     swapaxes,
 )
+from chainrule.ops.shapes.slices import flip
 
 # --- Cutting -------------------------------------------------------------------------------------
 
