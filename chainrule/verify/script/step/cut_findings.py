@@ -8,7 +8,7 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,58 +18,12 @@ from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
-from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.cut_costs import CutCost, Root
 from chainrule.verify.script.step.loss_factors import Factors
-from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
-from chainrule.verify.script.step.rerun import Lost
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.trees import function_at, tree_of_file
-
-RELEVANT = 1e-3
-"""Share of a parameter's gradient that may be lost without a word."""
-ROUNDINGS = 8.0
-"""So many roundings of the least precise value may be lost as well."""
-NOISE = 1e-5
-"""Share of the largest lost or kept gradient below which a gradient is rounding."""
-
-
-@dataclass(frozen=True)
-class Root:
-    """A parameter behind a cut."""
-
-    ident: int
-    name: str
-    kept: float
-    """Norm of the gradient that it gets from this loss."""
-    lost: float
-    """Norm of what it would get through the cut."""
-
-    @property
-    def share(self) -> float:
-        """How much of the gradient is lost."""
-        return self.lost / (self.kept + self.lost) if self.lost else 0.0
-
-
-@dataclass(frozen=True)
-class CutCost:
-    """A cut on the way to one loss, and what it costs."""
-
-    kind: str
-    place: Place
-    where: Purpose
-    roots: tuple[Root, ...]
-    allowed: float
-    """Share of a gradient that may be lost."""
-    error: float
-    """Of the gradient with the cuts open (see `Lost`)."""
-    turn: int
-    """That of the loss; see `Step`."""
-    loss: int
-    """Which loss of the step it is."""
-    by: frozenset[int]
-    """Ids of the leaves behind what a derivative was taken by, if the cut is one."""
 
 
 @dataclass(eq=False)
@@ -116,28 +70,6 @@ class Step:
         """Ids of the parameters that the losses of a turn train: a discriminator's loss does not
         train the generator. All that are trained, where that was not seen."""
         return self._steps.get(turn, self.stepped)
-
-
-def cost_of_cut(
-    part: Slice, cut: Cut, lost: Lost, turn: int, loss: int, names: Mapping[int, str]
-) -> CutCost:
-    """A cut in that loss, of that turn, with all that is needed of the tape.
-
-    `names` are those of parameters, by their ids.
-    """
-    tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
-    loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
-    identity = part.tape.identity
-    roots = [
-        Root(identity(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
-        for slot, t in tensors.items()
-        if lost.lost[slot] > NOISE * loudest
-    ]
-    allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
-    where = purpose(part, cut)
-    by = differentiated_roots(part, cut) if where in ("derivative", "wasted") else ()
-    ids = frozenset([identity(part.tape.roots[s]) for s in by])
-    return CutCost(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)
 
 
 RIGHT = 0.02

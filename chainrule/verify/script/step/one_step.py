@@ -22,10 +22,12 @@ from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
 from chainrule.verify.script.step import numbers
-from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
+from chainrule.verify.script.step.cut_costs import cost_of_cut
+from chainrule.verify.script.step.cut_findings import Step
 from chainrule.verify.script.step.cuts import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
-from chainrule.verify.script.step.numbers import Going, Site, Trial, follow_numbers
+from chainrule.verify.script.step.number_copies import Going, follow_numbers
+from chainrule.verify.script.step.numbers import Site, Trial
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.rerun import measure_cuts

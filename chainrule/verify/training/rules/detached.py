@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.where import here, placed
@@ -97,8 +97,8 @@ class Cut(Part):
     def _built(self, e: events.Built) -> None:
         self._optimized |= e.ids
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         if e.linked:
             return
         leaving = self._leaving(e)
@@ -112,7 +112,7 @@ class Cut(Part):
     def _attend(self) -> None:
         self._bus.following = len(self._left) > 0
 
-    def _leaving(self, e: events.OpRan) -> _Leaving | None:
+    def _leaving(self, e: op_events.OpRan) -> _Leaving | None:
         """Where the values that an op was given have left their graph, if they have."""
         inputs = e.inputs
         for x in inputs:

@@ -21,7 +21,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import tensors
 from chainrule.verify.training.facts.names import Names, join_names
 from chainrule.verify.training.facts.values import are_fresh
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.torch_engine import graph_of
 from chainrule.verify.training.rules.coverage.forgotten_parameters import unowned_parameters
@@ -99,7 +99,7 @@ class Unheld:
         others = [at for at, calls in self.resets.items() if any(ids & optimized for ids in calls)]
         return row.was_reset and not any(_is_beside(a, b) for a in own for b in others)
 
-    def entered(self, e: events.Entered, names: Names) -> None:
+    def entered(self, e: op_events.Entered, names: Names) -> None:
         """A model is called while a graph is recorded."""
         given = [t for t in tensors(e.inputs) if getattr(t, "requires_grad", False)]
         key = id(e.module)

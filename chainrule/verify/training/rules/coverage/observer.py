@@ -18,7 +18,7 @@ from chainrule.engine.source_text import definition, source_line
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import forgotten, no_gradient, switches, unoptimized
 from chainrule.verify.training.rules.coverage.forgotten import Unheld
@@ -198,8 +198,8 @@ class Coverage(Part):
         row.place = e.place
         row.params = {id(p): p for p in e.params}
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
             self.facts.written[id(e.inputs[0])] = at
 
@@ -223,8 +223,8 @@ class Coverage(Part):
     def _loaded(self, e: events.Loaded) -> None:
         self.facts.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
         seen, module = self.facts, e.module
         if not e.recording:
             seen.silent.add(id(module))

@@ -15,7 +15,7 @@ from typing import Any, final
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts import holders
 from chainrule.verify.training.facts.loops import HandSteps
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.rules.graphs.graph_lines import (
@@ -136,7 +136,7 @@ class Kept(Part):
         self._look_at_sums()
         self._step += 1
         if self._step == _INNER:
-            self._bus.unhear(self, events.Passed)
+            self._bus.unhear(self, op_events.Passed)
 
     def _look_at_sums(self) -> None:
         """What a variable holds of both steps before this one: an average that is made of
@@ -148,8 +148,8 @@ class Kept(Part):
 
     # --- graphs that are carried into the next step
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
         if e.depth or not e.recording:
             return
         self._first = True
@@ -208,8 +208,8 @@ class Kept(Part):
 
     # --- graphs that are only held
 
-    @on(events.Left)
-    def _left(self, e: events.Left) -> None:
+    @on(op_events.Left)
+    def _left(self, e: op_events.Left) -> None:
         if not e.recording:
             return
         place = placed(e.at)
@@ -217,8 +217,8 @@ class Kept(Part):
         for y in holders.tensors(e.output)[:1]:
             self._hang(line, y)
 
-    @on(events.Passed)
-    def _passed(self, e: events.Passed) -> None:
+    @on(op_events.Passed)
+    def _passed(self, e: op_events.Passed) -> None:
         """The first layer of a model: who holds what a later one has made holds that, too."""
         if self._first:
             self._first = False
