@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES
 from chainrule.verify.script.step.record.tape import GRAD, Entry

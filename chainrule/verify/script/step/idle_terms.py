@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.degenerate import degenerate_spots, ends
 from chainrule.verify.script.step.record.tape import NUMBER, Entry, back
 from chainrule.verify.script.step.spots import Spot

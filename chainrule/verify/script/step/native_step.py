@@ -28,8 +28,8 @@ from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
-from chainrule.verify.script.step.cut_findings import Step, cut_findings
-from chainrule.verify.script.step.numbers import Moved, Trial
+from chainrule.verify.script.step.cuts.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep
 from chainrule.verify.script.step.record.native_tape import HOW, NativeTape, NativeTensors
 from chainrule.verify.script.step.record.recorder import Recorder

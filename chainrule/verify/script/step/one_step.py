@@ -21,16 +21,16 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
-from chainrule.verify.script.step import numbers
-from chainrule.verify.script.step.cut_costs import cost_of_cut
-from chainrule.verify.script.step.cut_findings import Step
-from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.cuts import moved_numbers
+from chainrule.verify.script.step.cuts.costs import cost_of_cut
+from chainrule.verify.script.step.cuts.cut_findings import Step
+from chainrule.verify.script.step.cuts.moved_numbers import Site, Trial
+from chainrule.verify.script.step.cuts.number_copies import Going, follow_numbers
+from chainrule.verify.script.step.cuts.reopened import measure_cuts
+from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
-from chainrule.verify.script.step.number_copies import Going, follow_numbers
-from chainrule.verify.script.step.numbers import Site, Trial
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
-from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import added_numbers
 from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
@@ -238,7 +238,7 @@ class OneStep(Part):
         if self._trial is not None:
             self._trial.join()
         else:
-            self._sites |= numbers.sites(tape, self.recorder.tensors)
+            self._sites |= moved_numbers.sites(tape, self.recorder.tensors)
         reached = {leaf for loss in losses for leaf in self.recorder.leaves(loss)}
         self._step.note_pass(reached if leaves is None else reached & leaves)
         parts: list[tuple[Slice, Any]] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import Entry, Tape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.edits import Edit

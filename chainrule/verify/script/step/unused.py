@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, forth
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.unread import unused_value

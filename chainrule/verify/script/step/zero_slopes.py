@@ -21,8 +21,8 @@ from chainrule.verify.finding import Finding, Level
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
-from chainrule.verify.script.step.cut_findings import Step
-from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
+from chainrule.verify.script.step.cuts.cut_findings import Step
+from chainrule.verify.script.step.cuts.slices import STEPS, Slice, autograd_switch
 from chainrule.verify.script.step.idle_terms import idle_spot
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.record.torch_tensors import TorchTensors, call_again, values_of

@@ -18,7 +18,7 @@ from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
 from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
-from chainrule.verify.script.step.cut_costs import CutCost, Root
+from chainrule.verify.script.step.cuts.costs import CutCost, Root
 from chainrule.verify.script.step.loss_factors import Factors
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.training.facts.names import join_names

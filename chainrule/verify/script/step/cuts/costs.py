@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Cut, Slice
-from chainrule.verify.script.step.purposes import Purpose, differentiated_roots, purpose
-from chainrule.verify.script.step.rerun import Lost
+from chainrule.verify.script.step.cuts.purposes import Purpose, differentiated_roots, purpose
+from chainrule.verify.script.step.cuts.reopened import Lost
+from chainrule.verify.script.step.cuts.slices import Cut, Slice
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""

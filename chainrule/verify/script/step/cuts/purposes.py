@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from chainrule.verify.script.step.cuts import STEPS, Cut, Slice, given, made
+from chainrule.verify.script.step.cuts.slices import STEPS, Cut, Slice, given, made
 from chainrule.verify.script.step.record.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING, is_linear
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.record.tape import GRAD, Entry
 from chainrule.verify.script.step.record.tensors import Tensors
 

@@ -7,9 +7,9 @@ from typing import Any, final
 
 from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError
-from chainrule.verify.script.step.cut_costs import CutCost
-from chainrule.verify.script.step.cuts import Cut
-from chainrule.verify.script.step.numbers import BY, Moved, Site, Trial, constants_of
+from chainrule.verify.script.step.cuts.costs import CutCost
+from chainrule.verify.script.step.cuts.moved_numbers import BY, Moved, Site, Trial, constants_of
+from chainrule.verify.script.step.cuts.slices import Cut
 from chainrule.verify.script.step.record.tape import NUMBER
 
 LONG = 5.0
