@@ -1,6 +1,6 @@
 """Which rule of the repair search wins where: how often each is tried, wins, and alone can win.
 
-    python -m bench.verifier_ablation [--every N] [--only rule,rule] [--needed] [--out F] [--read F]
+    python -m bench.verifying.verifier_ablation [--every N] [--only rule,rule] [--needed] [--out F] [--read F]
 
 Cases: the planted mistakes of three faces, and the slips of the repair tests. `--only` runs with
 these rules and no others. `--needed` runs each corrected case again without the rules that won it.
@@ -173,7 +173,9 @@ def table(outcomes: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     """Run what was asked for, and print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m bench.verifier_ablation", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.verifying.verifier_ablation", description=__doc__
+    )
     parser.add_argument("--every", type=int, default=1, help="one case of so many")
     parser.add_argument("--start", type=int, default=0, help="from this one on")
     parser.add_argument("--only", default="", help="run these rules only")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from bench.pairs import Row, show
-from bench.scalar_peers import Closures, GPTStep, MLPStep, Tuples, small
+from bench.scalars.scalar_peers import Closures, GPTStep, MLPStep, Tuples, small
 from chainrule.scalar import Value
 
 Step = Callable[[], object]

@@ -18,7 +18,7 @@ from typing import Any
 
 import chainrule as cr
 from bench.pairs import Row, pair, row, seconds, show
-from bench.scalar_peers import Closures, GPTStep, MLPStep, Tuples
+from bench.scalars.scalar_peers import Closures, GPTStep, MLPStep, Tuples
 from chainrule.compile.scalars.runs import CALLS
 from chainrule.scalar import Value
 
