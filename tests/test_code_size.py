@@ -6,6 +6,7 @@ Docstrings do not count: what is explained well is not longer to read.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FUNCTION = 40
+FUNCTION, FILE, FOLDER = 40, 300, 22
 PLACES = ("chainrule", "bench", "scripts", "tests", "docs", "examples")
 FILES = {
     str(p.relative_to(ROOT)): p.read_text(encoding="utf-8")
@@ -24,6 +25,14 @@ FILES = {
 LONG_FUNCTIONS = {
     ("chainrule/engine/graph.py", "apply"): "each op runs through it: a call more is 50 ns more",
     ("chainrule/engine/derive.py", "_carry_back"): "the same for each node of a backward pass",
+}
+LONG_FILES = {
+    "chainrule/__init__.py": "a table of names",
+    "chainrule/nn/__init__.py": "a table of names",
+    "chainrule/engine/tensors.py": "one class: a tensor has the methods that it has",
+    "chainrule/engine/graph.py": "recording, tracing and making nodes ask each other at each op",
+    "chainrule/engine/derive.py": "a sweep transposes rules, and a transposed rule is a sweep",
+    "chainrule/ops/families.py": "rules of rows sum over what broadcasting repeats, which is an op",
 }
 """What is longer, and why."""
 
@@ -56,9 +65,28 @@ def test_a_function_is_one_screen(place: str):
     assert long.keys() == {at for at in LONG_FUNCTIONS if at in found}, long
 
 
+def code_lines(text: str) -> int:
+    """The lines of a file that are no docstrings."""
+    return text.count("\n") - docstring_lines(ast.parse(text))
+
+
+@pytest.mark.parametrize("place", ["chainrule", "bench", "scripts"])
+def test_a_file_is_one_idea(place: str):
+    files = {name: text for name, text in FILES.items() if name.startswith(f"{place}/")}
+    long = {name: n for name, text in files.items() if (n := code_lines(text)) > FILE}
+    assert long.keys() == {name for name in LONG_FILES if name in files}, long
+
+
+@pytest.mark.parametrize("place", ["chainrule", "bench", "scripts"])
+def test_a_folder_is_a_page_of_names(place: str):
+    folders = Counter(str(Path(name).parent) for name in FILES if name.startswith(f"{place}/"))
+    assert not {folder: n for folder, n in folders.items() if n > FOLDER}
+
+
 def test_a_long_function_is_seen_and_a_long_docstring_is_none():
     body = "\n".join(["    x = 1"] * 40)
     text = "\n".join(["    more"] * 50)
     source = f'def f():\n    """One.\n\n{text}\n    """\n{body}\n'
     assert dict(functions(source)) == {"f": 41}
     assert dict(functions(f"class A:\n  async def g(self):\n{body}\n")) == {"g": 41}
+    assert code_lines(source) == 41 and code_lines("x = 1\n" * 40) == 40

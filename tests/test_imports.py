@@ -87,7 +87,7 @@ LAYERS: list[set[str]] = [
     {"engine.derive", "engine.operators"},
     {"engine.accumulation"},
     {"ops.letters"},
-    {"ops.composite_derivatives"},
+    {"ops.composite_derivatives", "ops.kernel_use"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops"},
     {"engine", "engine.tensors", "tree", "interop"},

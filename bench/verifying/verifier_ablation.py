@@ -1,6 +1,7 @@
 """Which rule of the repair search wins where: how often each is tried, wins, and alone can win.
 
-    python -m bench.verifying.verifier_ablation [--every N] [--only rule,rule] [--needed] [--out F] [--read F]
+    python -m bench.verifying.verifier_ablation [--every N] [--only rule,rule] [--needed]
+        [--out F] [--read F]
 
 Cases: the planted mistakes of three faces, and the slips of the repair tests. `--only` runs with
 these rules and no others. `--needed` runs each corrected case again without the rules that won it.

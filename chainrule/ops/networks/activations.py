@@ -13,8 +13,9 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import mish as mish
 from chainrule.ops.elementwise import softsign as softsign
 from chainrule.ops.elementwise import tanhshrink as tanhshrink
-from chainrule.ops.fusing import fused, of_dtype
+from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import clip, where
+from chainrule.ops.kernel_use import of_dtype
 from chainrule.ops.networks.composite import elu, softmax
 from chainrule.ops.shapes.joining import split
 from chainrule.ops.shapes.shaping import normalize_axis, reshape

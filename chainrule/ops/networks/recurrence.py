@@ -24,7 +24,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.composite_derivatives import pull_back, push_forward
 from chainrule.ops.contraction import matmul
 from chainrule.ops.eager_kernels import maker
-from chainrule.ops.fusing import fuses
+from chainrule.ops.kernel_use import fuses
 from chainrule.ops.networks.recurrent import gru_gates, lstm_gates
 from chainrule.ops.shapes.joining import stack, unstack
 from chainrule.ops.shapes.shaping import matrix_transpose, reshape, squeeze

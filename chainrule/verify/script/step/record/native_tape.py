@@ -19,7 +19,7 @@ from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import apply, is_recording, order, recording, tracer, variable
 from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Op, Spec
-from chainrule.ops.fusing import PassesOn
+from chainrule.ops.kernel_use import PassesOn
 from chainrule.ops.reductions.reduction import sum as total
 from chainrule.verify.script.step.record.tape import Entry, Slot, Tape
 from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
