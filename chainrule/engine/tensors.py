@@ -20,11 +20,11 @@ from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand
 from chainrule.engine.border import public
 from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result_type
 from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
+from chainrule.engine.lost_assignments import references_of_unheld
 from chainrule.engine.lost_gradients import differentiated, notice
 from chainrule.engine.misuse.foreign_arrays import unreadable
 from chainrule.engine.op import Alias, Array, Detach, Spec
 from chainrule.engine.operators import operators
-from chainrule.engine.unheld import references_of_unheld
 from chainrule.errors import (
     WITHOUT_NUMBERS,
     ConfigError,

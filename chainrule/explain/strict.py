@@ -19,8 +19,8 @@ from chainrule.engine.op import Op
 from chainrule.engine.provenance import location, user_line
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError, ShapeError
+from chainrule.explain.read_only_arrays import note_keepers
 from chainrule.explain.words import quote
-from chainrule.explain.writing import note_keepers
 from chainrule.ops.families import Elementwise
 
 

@@ -28,10 +28,10 @@ from chainrule.engine.graph import (
 from chainrule.engine.op import Need, Op, derived
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops import eager_kernels
+from chainrule.ops.axis_letters import flat_shape, shape_of, sizes_of_letters
 from chainrule.ops.composite_derivatives import pull_back, push_forward
 from chainrule.ops.eager_kernels import Direct, Kernel, maker
 from chainrule.ops.kernel_use import are_kernel_arrays, fuses
-from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule.engine.dtypes import float32, float64
 from chainrule.engine.graph import around
+from chainrule.ops.axis_letters import sizes_of_letters
 from chainrule.ops.eager_kernels import has_kernels, is_on
-from chainrule.ops.letters import sizes_of_letters
 
 
 class PassesOn:

@@ -15,7 +15,7 @@ from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.optim.bucket import Bucket, Memory, together
 from chainrule.optim.optimizer import Group, Optimizer, Params
-from chainrule.optim.traced import traced_step, whole_step
+from chainrule.optim.traced_step import traced_step, whole_step
 
 _FLUSH_EVERY = 16
 

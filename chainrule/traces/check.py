@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import (
     NO_FACTOR,
     Certificate,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.kept_values import Keeper, is_array
 from chainrule.traces.trace import Certificate, Matrix, Message, Node, Sweep, Trace
 from chainrule.verify.finding import Finding, Heat
 

@@ -25,7 +25,7 @@ from chainrule.engine.provenance import location, user_line
 from chainrule.engine.source_text import short_line, source_line
 from chainrule.explain.modules import owners
 from chainrule.nn.base.hooks import watching
-from chainrule.traces.keeping import Keeper, is_array, is_unchanged
+from chainrule.traces.kept_values import Keeper, is_array, is_unchanged
 from chainrule.traces.local_derivatives.formulas import formula_of
 from chainrule.traces.modules import RunningModules
 from chainrule.traces.sweeps import SweepRecorder

@@ -31,7 +31,7 @@ from chainrule.compile.loops.statements import (
     exprs_of,
     statements,
 )
-from chainrule.compile.mathlib.counting import operations
+from chainrule.compile.mathlib.arithmetic_cost import operations
 
 Symbols = Mapping[str, int]
 _FREE = {"cast", "where", "bits"}

@@ -34,8 +34,8 @@ from chainrule.compile.cpu.equal_words import equal_words
 from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter
 from chainrule.compile.cpu.object_layout import ITEMS, KIND, LENGTH, word
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import placed
 from chainrule.scalar import Value
 
 llvm: Any = llvmlite.binding

@@ -114,7 +114,7 @@ class _Count:
 
     def keeps(self, result: Any) -> None:
         """What the graph of the model's value keeps, by layer."""
-        from chainrule.explain.keeps import of_nodes
+        from chainrule.explain.kept_memory import of_nodes
         from chainrule.explain.modules import owners
 
         nodes = [t.node for t in flatten(result)[0] if getattr(t, "node", None) is not None]

@@ -10,10 +10,10 @@ import numpy as np
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.unbatched import with_batch_axis
+from chainrule.nn.base.unbatched_examples import with_batch_axis
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
-from chainrule.nn.spatial.sized import SizedModule
+from chainrule.nn.spatial.sized_modules import SizedModule
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
 

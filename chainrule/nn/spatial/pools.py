@@ -12,9 +12,9 @@ from typing import Any, final
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
-from chainrule.nn.base.unbatched import with_batch_axis
-from chainrule.nn.spatial.sized import SizedModule
+from chainrule.nn.base.function_modules import Check, FunctionModule, Row, class_of_row
+from chainrule.nn.base.unbatched_examples import with_batch_axis
+from chainrule.nn.spatial.sized_modules import SizedModule
 from chainrule.ops.shapes.shaping import squeeze
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator

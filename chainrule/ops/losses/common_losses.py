@@ -12,7 +12,7 @@ from chainrule.engine.dtypes import INEXACT, REAL, check_real, int64
 from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import same_shapes
+from chainrule.ops.accidental_broadcast import same_shapes
 from chainrule.ops.complex import squared_size
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, take_along_axis, where

@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.engine.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import same_shapes
+from chainrule.ops.accidental_broadcast import same_shapes
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.kernel_use import of_dtype

@@ -16,7 +16,7 @@ from chainrule.engine.dtypes import INEXACT, check_real
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec, derived
 from chainrule.errors import ShapeError
-from chainrule.ops.accident import warn_if_paired
+from chainrule.ops.accidental_broadcast import warn_if_paired
 from chainrule.ops.families import Linear, accumulator, repeated
 from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.shaping import (

@@ -19,7 +19,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError
 from chainrule.traces.certificates.probes import NotCheckedError, Probe, Probes
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace, unchecked
 from chainrule.verify.measure.noise import base_at, tangent
 from chainrule.verify.measure.numeric import Slope, slopes

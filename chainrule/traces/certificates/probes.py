@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.engine.function import Call as UserCall
 from chainrule.engine.op import Op, Pick
 from chainrule.errors import ChainruleError
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import Trace
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from chainrule.traces.files.form import (
     UNSAID,
     VERSION,
 )
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import (
     Certificate,
     Local,

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from chainrule.traces.certificates.probes import CustomFunctionCall
-from chainrule.traces.keeping import Keeper
+from chainrule.traces.kept_values import Keeper
 from chainrule.traces.pytorch.calls import as_list, number_of
 from chainrule.traces.pytorch.graph import TorchGraph, all_below, is_batched
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node, local_of_packed_node

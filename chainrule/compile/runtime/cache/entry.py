@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.runtime.cache.checked import (
+from chainrule.compile.runtime.cache.checked_json import (
     MOST,
     MalformedError,
     number,

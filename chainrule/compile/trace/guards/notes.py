@@ -39,7 +39,7 @@ from chainrule.compile.trace.guards.places import (
 )
 from chainrule.compile.trace.guards.random_state import random_state
 from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
-from chainrule.compile.trace.guards.written import Written
+from chainrule.compile.trace.guards.written_state import Written
 from chainrule.engine.node import Variable
 from chainrule.engine.provenance import location
 from chainrule.errors import TraceError, describe

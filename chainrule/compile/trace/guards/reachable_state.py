@@ -18,7 +18,7 @@ from typing import Any, final
 
 from chainrule.compile.trace.guards.cells import content
 from chainrule.compile.trace.guards.contents import contents
-from chainrule.compile.trace.guards.followed import is_followed, is_followed_file
+from chainrule.compile.trace.guards.followed_code import is_followed, is_followed_file
 from chainrule.compile.trace.guards.lookup import bound_objects, instance_dict, names_of
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.places import ABSENT

@@ -21,7 +21,7 @@ from chainrule.compile.loops.check.accesses import SpecError, inside
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.scalars.reroll.families import rolled
 from chainrule.compile.scalars.reroll.family import Families, Family, Slot
-from chainrule.compile.scalars.reroll.in_place import Home, in_place
+from chainrule.compile.scalars.reroll.in_place_results import Home, in_place
 from chainrule.compile.scalars.reroll.program import (
     Code,
     Rolled,

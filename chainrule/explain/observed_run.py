@@ -20,7 +20,7 @@ from chainrule.engine.provenance import location, user_line
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import DtypeError, describe
 from chainrule.explain.answer import Why, step
-from chainrule.explain.keeps import owner
+from chainrule.explain.kept_memory import owner
 from chainrule.explain.words import quote
 
 _HARMLESS = ("bool()", "detach()", ".data")

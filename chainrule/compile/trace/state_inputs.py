@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.cpu.object_layout import READY, slot
-from chainrule.compile.trace.captured import NOWHERE, Entry, Range
+from chainrule.compile.trace.captured_state import NOWHERE, Entry, Range
 from chainrule.engine.graph import variable
 from chainrule.engine.node import Node
 from chainrule.engine.op import Array, Spec

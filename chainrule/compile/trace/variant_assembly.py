@@ -10,12 +10,12 @@ import numpy as np
 
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import Run, build
-from chainrule.compile.trace.captured import GradSlot
+from chainrule.compile.trace.captured_state import GradSlot
 from chainrule.compile.trace.derivative import Compiled, Derivative, standing_in
-from chainrule.compile.trace.held import Draw, Held, HeldGrad, HeldNumber
+from chainrule.compile.trace.graph_to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.outcome import Outcome, State
 from chainrule.compile.trace.results import finishing
-from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
+from chainrule.compile.trace.state_inputs import Draw, Held, HeldGrad, HeldNumber
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
 from chainrule.engine.derive import pullback_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chainrule.errors import ConfigError
-from chainrule.parallel import faults, meeting, threads
+from chainrule.parallel import faults, rendezvous, threads
 from chainrule.parallel.group import Group
 from chainrule.parallel.membership import membership
 
@@ -34,5 +34,5 @@ def group(micro_batches: int | None = None, *, timeout: float = 300.0) -> Group:
     threads.share(place.local_size)
     if place.parent:
         faults.watch_parent(place.parent)
-    wire, board = meeting.meet(place, {"micro_batches": count}, timeout)
+    wire, board = rendezvous.meet(place, {"micro_batches": count}, timeout)
     return Group(place, count, wire, board)

@@ -11,8 +11,8 @@ import numpy as np
 from chainrule.compile.runtime.scratch import Block
 
 if TYPE_CHECKING:
+    from chainrule.compile.runtime.entry_point import Kinds, WayIn
     from chainrule.compile.runtime.loaded_program import Loaded
-    from chainrule.compile.runtime.way_in import Kinds, WayIn
 
 
 @final

@@ -19,7 +19,7 @@ from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Array
 from chainrule.engine.source_text import source_line
 from chainrule.errors import DtypeError, describe
-from chainrule.explain.keeps import owner, saved_arrays
+from chainrule.explain.kept_memory import owner, saved_arrays
 from chainrule.explain.words import every_node, is_array, quote
 from chainrule.page.readable import Readable
 
