@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.verify.repair import search
-from chainrule.verify.repair.sparing import name_of, spare_failures
+from chainrule.verify.repair.failing_rules import name_of, spare_failures
 from tests.verify import repair_cases, repair_cases_torch
 from tests.verify.planted import harness
 from tests.verify.planted.judge import judge

@@ -9,7 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.pytorch import door, modules
-from chainrule.verify.pytorch.nested import checksum, total
+from chainrule.verify.pytorch.nested_tensors import checksum, total
 from chainrule.verify.training import torch_bus, torch_parts
 from chainrule.verify.training.record import op_events
 from chainrule.verify.training.rules.flow.observer import Flow

@@ -21,13 +21,13 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.methods import methods_of, results_of, split
 from chainrule.verify.arrays.parameters import value_of
-from chainrule.verify.arrays.returned import is_container
+from chainrule.verify.arrays.returned_gradients import is_container
 from chainrule.verify.arrays.roles import Side
 from chainrule.verify.arrays.values import inputs_of, is_float, without_unasked
 from chainrule.verify.copies import twins
-from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.streams import streams_drawn
 from chainrule.verify.subject import Array, Input
+from chainrule.verify.user_code import argument_names, place_of
 
 
 def subject_of_layer(

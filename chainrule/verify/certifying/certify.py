@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from chainrule.verify.certifying.narrow import narrow
-from chainrule.verify.certifying.strided import check_views
-from chainrule.verify.certifying.symmetric import by_halves
+from chainrule.verify.certifying.memory_bounds import check_views
+from chainrule.verify.certifying.narrow_dtypes import narrow
+from chainrule.verify.certifying.symmetric_inputs import by_halves
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at

@@ -19,8 +19,8 @@ from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import ChainruleError, describe
 from chainrule.tree import flatten
-from chainrule.verify.reading import name_of
-from chainrule.verify.where import raised_at
+from chainrule.verify.user_code import name_of
+from chainrule.verify.user_frames import raised_at
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

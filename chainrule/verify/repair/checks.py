@@ -15,14 +15,14 @@ import numpy as np
 
 from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
-from chainrule.verify.foreign import kernels_in
+from chainrule.verify.foreign_kernels import kernels_in
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.budget import FULL_CHECKS
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
-from chainrule.verify.repair.present import correction
+from chainrule.verify.repair.failing_rules import spare_failures
+from chainrule.verify.repair.presentation import correction
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.search import Version, replay
-from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.tolerances import EXACT, LOOSE
 
 _NEARER = 0.3

@@ -21,7 +21,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.byhand.index_sums import IndexSums
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
-from chainrule.verify.script.byhand.pairs_seen import StatedPairs
+from chainrule.verify.script.byhand.pair_calls import StatedPairs
 from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.merged_findings import merge_findings
 from chainrule.verify.script.native_clock import watch_native

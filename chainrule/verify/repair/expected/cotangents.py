@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.budget import SECONDS_FOR_FORWARD
-from chainrule.verify.repair.code.course import statements_of_value
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
+from chainrule.verify.repair.code.value_flow import statements_of_value
 from chainrule.verify.repair.helpers import helpers_of_forward
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.target import Target, quiet

@@ -1,7 +1,7 @@
 """Sums at indices: `x[i] += v` adds once where an index comes twice, and the other values are lost.
 
-So it is in NumPy and in PyTorch. The script tells when it comes to such a statement (`told.py`),
-and the indices are looked at for some times.
+So it is in NumPy and in PyTorch. The script tells when it comes to such a statement
+(`code_hooks.py`), and the indices are looked at for some times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.told import SUMS
+from chainrule.verify.script.byhand.code_hooks import SUMS
 from chainrule.verify.subject import extent
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as

@@ -18,7 +18,7 @@ from chainrule.verify.arrays.members import walk
 from chainrule.verify.script.byhand.script_state import array_of, is_tensor
 from chainrule.verify.script.byhand.step import spellings
 from chainrule.verify.subject import Array
-from chainrule.verify.where import Line, here
+from chainrule.verify.user_frames import Line, here
 
 _MOVE = 1e-3
 MOST = 64

@@ -22,7 +22,7 @@ from chainrule.verify.script.step.record.tape import NUMBER, Entry, back
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import SCALING, adding_calls
 from chainrule.verify.training.facts.history import HAND, History, Pass
-from chainrule.verify.where import placed, users_line
+from chainrule.verify.user_frames import placed, users_line
 
 _ALONGSIDE = {"broadcast_tensors", "meshgrid"}
 """Calls that make a result of each argument by itself."""

@@ -26,7 +26,6 @@ from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.finding import Finding
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
-from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
 from chainrule.verify.script.step.cuts.cut_findings import Step, cut_findings
 from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
@@ -35,6 +34,7 @@ from chainrule.verify.script.step.record.native_tape import HOW, NativeTape, Nat
 from chainrule.verify.script.step.record.recorder import Recorder
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.training.text.edits import name_of
+from chainrule.verify.user_code import argument_names
 
 
 @final

@@ -18,7 +18,7 @@ from chainrule.verify.script.step.record.tape import Entry, Tape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import statement_at
-from chainrule.verify.where import placed, users_line
+from chainrule.verify.user_frames import placed, users_line
 
 
 def added_numbers(part: Slice) -> list[tuple[Place, str, float, float]]:

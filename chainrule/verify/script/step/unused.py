@@ -14,8 +14,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, forth
 from chainrule.verify.script.step.spots import Spot
-from chainrule.verify.training.text.unread import unused_value
-from chainrule.verify.where import placed
+from chainrule.verify.training.text.unread_results import unused_value
+from chainrule.verify.user_frames import placed
 
 
 @dataclass(frozen=True, eq=False)

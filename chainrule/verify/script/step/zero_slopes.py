@@ -30,7 +30,7 @@ from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import adding_calls
 from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
-from chainrule.verify.where import is_library, placed
+from chainrule.verify.user_frames import is_library, placed
 
 _SCALES = ("mul_", "div_", "__imul__", "__itruediv__", "true_divide_", "multiply_", "divide_")
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.record.engine import Engine, Scale
-from chainrule.verify.where import Frames
+from chainrule.verify.user_frames import Frames
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, c
 from chainrule.verify.training.record.library import native_library
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
-from chainrule.verify.where import Line, here, place
+from chainrule.verify.user_frames import Line, here, place
 
 
 @final

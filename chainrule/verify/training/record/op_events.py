@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.verify.training.facts.holders import tensors
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.where import Line
+from chainrule.verify.user_frames import Line
 
 
 class Entered(NamedTuple):

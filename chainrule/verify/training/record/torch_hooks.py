@@ -23,7 +23,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.torch_engine import is_abstract, stream
 from chainrule.verify.training.record.torch_loop import TorchTap
-from chainrule.verify.where import is_library
+from chainrule.verify.user_frames import is_library
 
 _LARGE = 1 << 26
 """Elements from which on no copy is made."""

@@ -25,7 +25,7 @@ from chainrule.verify.training.record.torch_engine import (
     is_abstract,
     stream,
 )
-from chainrule.verify.where import Line, here, place, site
+from chainrule.verify.user_frames import Line, here, place, site
 
 if TYPE_CHECKING:
     from chainrule.verify.training.record.torch_ops import OpTap

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
-from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.training.facts.layers import ACTIVATIONS, WEIGHTED
 from chainrule.verify.training.record import op_events, op_names
 from chainrule.verify.training.record.bus import Bus, Tap

@@ -10,7 +10,7 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.accumulated import Accumulated, Groups, Micro, near
+from chainrule.verify.training.facts.accumulated_passes import Accumulated, Groups, Micro, near
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.record import events, op_events

@@ -20,7 +20,7 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import MODAL
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits, origins
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 
 @dataclass(eq=False)

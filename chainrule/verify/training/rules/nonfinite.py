@@ -23,7 +23,7 @@ from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.where import here, placed
+from chainrule.verify.user_frames import here, placed
 
 
 @dataclass(frozen=True)

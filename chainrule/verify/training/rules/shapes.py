@@ -20,7 +20,7 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import PAIRED_LOSSES
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
-from chainrule.verify.where import Line, here, placed
+from chainrule.verify.user_frames import Line, here, placed
 
 _NUMBERS = frozenset(
     {"pow", "square", "mul", "abs", "div", "neg", "mean", "sum", "add", "sqrt", "huber", "sub"}

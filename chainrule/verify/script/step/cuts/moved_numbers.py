@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from chainrule.verify.script.step.record.tape import NUMBER, Entry, Slot, Tape, forth, with_things
 from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
-from chainrule.verify.where import Frames, frames, is_library
+from chainrule.verify.user_frames import Frames, frames, is_library
 
 BY = 1e-3
 """Share of their size by which numbers are moved."""

@@ -22,7 +22,7 @@ from chainrule.verify.script.step.record.tape import (
     live_inputs,
 )
 from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import Frames, is_library, users_line
+from chainrule.verify.user_frames import Frames, is_library, users_line
 
 STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
 """Calls whose float result is flat almost everywhere."""

@@ -23,7 +23,7 @@ from chainrule.ops.kernel_use import PassesOn
 from chainrule.ops.reductions.reduction import sum as total
 from chainrule.verify.script.step.record.tape import Entry, Slot, Tape
 from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
-from chainrule.verify.where import frames
+from chainrule.verify.user_frames import frames
 
 HOW = {
     "item()": "item", "float()": "__float__", "tolist()": "tolist", "numpy()": "numpy",

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
 from chainrule.verify.script.step.cuts.reopened import Rerun
 from chainrule.verify.script.step.cuts.slices import Slice

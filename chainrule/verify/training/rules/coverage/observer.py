@@ -20,12 +20,17 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.coverage import forgotten, no_gradient, switches, unoptimized
-from chainrule.verify.training.rules.coverage.forgotten import Unheld
+from chainrule.verify.training.rules.coverage import (
+    forgotten_models,
+    no_gradient,
+    switches,
+    unoptimized_parameters,
+)
+from chainrule.verify.training.rules.coverage.forgotten_models import Unheld
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of
-from chainrule.verify.where import Line, here, is_library
+from chainrule.verify.user_frames import Line, here, is_library
 
 _TIMES = 2
 """In so many backward passes one must have been new."""
@@ -181,7 +186,8 @@ class Coverage(Part):
 
     title = "parameters: gradients and optimizers"
     rows = (
-        *unoptimized.ROWS, *ROWS, *forgotten.ROWS, *switches.ROWS, *no_gradient.ROWS
+        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS, *switches.ROWS,
+        *no_gradient.ROWS,
     )  # fmt: skip
 
     def __init__(self, bus: Bus) -> None:

@@ -21,7 +21,7 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.rules.flow.model import SMALL, Model, is_short, is_steep
 from chainrule.verify.training.rules.flow.rows import ROWS
-from chainrule.verify.where import here
+from chainrule.verify.user_frames import here
 
 STEPS = 3
 """Steps of each optimizer that are measured; one more if batches are too small to tell by these."""

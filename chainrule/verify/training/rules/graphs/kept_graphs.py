@@ -27,7 +27,7 @@ from chainrule.verify.training.rules.graphs.graph_lines import (
     is_growing,
 )
 from chainrule.verify.training.text import edits
-from chainrule.verify.where import Frames, placed
+from chainrule.verify.user_frames import Frames, placed
 
 
 def _reasons(line: GraphLine, carried: tuple[str, Place | None] | None) -> str:
