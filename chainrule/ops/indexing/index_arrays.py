@@ -12,8 +12,8 @@ from chainrule.engine.op import Need, Spec
 from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import DtypeError, TraceError, describe
 from chainrule.ops.families import Linear
-from chainrule.ops.indexing.adding import added_elements
 from chainrule.ops.indexing.selection import as_array
+from chainrule.ops.indexing.sums_at_places import added_elements
 from chainrule.ops.shapes.shaping import Shape
 from chainrule.ops.shapes.slices import Slice
 

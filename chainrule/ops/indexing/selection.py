@@ -13,7 +13,7 @@ from chainrule.engine.op import Need, Spec
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, empties, sum_to
-from chainrule.ops.indexing.adding import added_elements, added_slices
+from chainrule.ops.indexing.sums_at_places import added_elements, added_slices
 from chainrule.ops.shapes.shaping import Shape, flatten, normalize_axis, reshape
 from chainrule.ops.shapes.slices import Slice, Unslice
 

@@ -19,7 +19,7 @@ from chainrule.verify.training.rules.detached_losses import Cut
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.given_values import Assigned, Closures
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
-from chainrule.verify.training.rules.graphs.recounted import Recounted
+from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
 from chainrule.verify.training.rules.loss_domains import Domains
 from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes

@@ -22,8 +22,8 @@ from chainrule.engine.node import Node
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.transforms.functional import _Run
-from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.finding import Finding
+from chainrule.verify.installed_compiler import compiled_classes
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.native_clock import function_key

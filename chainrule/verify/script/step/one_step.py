@@ -26,14 +26,18 @@ from chainrule.verify.script.step.cuts.costs import cost_of_cut
 from chainrule.verify.script.step.cuts.cut_findings import Step
 from chainrule.verify.script.step.cuts.moved_numbers import Site, Trial
 from chainrule.verify.script.step.cuts.number_copies import Going, follow_numbers
-from chainrule.verify.script.step.cuts.reopened import measure_cuts
+from chainrule.verify.script.step.cuts.reopened_cuts import measure_cuts
 from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
+from chainrule.verify.script.step.unused_derivatives import (
+    Unused,
+    unread_values,
+    unused_derivatives,
+)
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on

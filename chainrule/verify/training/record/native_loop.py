@@ -25,7 +25,7 @@ from chainrule.nn.base.module import Module
 from chainrule.ops import losses
 from chainrule.ops.fusing import Fused
 from chainrule.optim.optimizer import Optimizer
-from chainrule.verify.compiled import compiled_classes
+from chainrule.verify.installed_compiler import compiled_classes
 from chainrule.verify.training.facts.layers import ACTIVATIONS
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts.purposes import Purpose, differentiated_roots, purpose
-from chainrule.verify.script.step.cuts.reopened import Lost
+from chainrule.verify.script.step.cuts.reopened_cuts import Lost
 from chainrule.verify.script.step.cuts.slices import Cut, Slice
 
 RELEVANT = 1e-3
