@@ -193,6 +193,7 @@ def _dead_end(reached: set[Node], p: Node, likely: Sequence[Cut]) -> Why:
 
 
 def _explain_unused(twins: Sequence[Node], likely: Sequence[Cut]) -> Why:
+    """Why a loss has no path to a parameter: a cut, another tensor of its name, or no use."""
     if likely:
         cut = likely[-1]
         return Why(

@@ -89,6 +89,7 @@ def _nonzero(g: Any) -> bool:
 
 
 def _explain_zero(trail: _Trail, path: tuple[str, ...]) -> Why:
+    """The op at which a gradient that is not 0 becomes 0, and why it does."""
     stopped = [
         (node, g, bars)
         for node, g, bars in trail.passed

@@ -80,6 +80,7 @@ def _losses(logp: Any, targets: Any, steps: Any, counts: Any, blank: int) -> Any
 
 
 def _check(logp: Any, targets: Any, steps: Any, counts: Any, blank: int) -> None:
+    """Raise for arguments whose shapes, lengths or labels do not fit."""
     if logp.ndim != 3 or not 0 <= blank < logp.shape[2]:
         raise ShapeError(
             "ctc_loss: log_probs are (T, N, C) or (T, C), and blank is one of C classes, not "

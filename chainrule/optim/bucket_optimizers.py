@@ -136,6 +136,8 @@ class Bucketed(Optimizer):
     def _check_state(
         self, k: int, every: Sequence[tuple[Group, Tensor]], values: Mapping[str, Any]
     ) -> None:
+        """Raise `ConfigError` if a loaded state has other numbers or shapes than parameter `k`
+        needs."""
         memory: Mapping[str, Memory] = {}
         if 0 <= k < len(every):
             memory = self.memory(every[k][0], every[k][1].shape)

@@ -230,6 +230,7 @@ class TensorRecorder:
         return tuple(self._nodes()), self._sweeps.finish()
 
     def _nodes(self) -> Iterator[Node]:
+        """The nodes of the trace, with the modules that their ops ran in."""
         before = [e.node for e in self.events if e.node is not None and e.op and e.module is None]
         modules = owners(before) if before else {}
         for e in self.events:

@@ -45,6 +45,7 @@ def structure(program: Program) -> list[tuple[type, int]]:
 
 
 def _unify(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+    """One program for several sizes; raises `_DifferError` where they are not the same steps."""
     orders = [in_order([*p.roots, *p.inputs]) for p in programs]
     if len({len(o) for o in orders}) != 1:
         counts = ", ".join(

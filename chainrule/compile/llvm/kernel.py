@@ -218,6 +218,7 @@ class Emitter:
                 return self._call(e)
 
     def _call(self, e: Expr) -> Value:
+        """A function of other expressions: an instruction, or a call of ours or of a library."""
         name, *args = e.of
         if name in _COMPARISONS and (narrow := narrow_indices.narrow(self, args)):
             return fn.call(self.b, name, np.dtype(np.int32), narrow)

@@ -62,6 +62,7 @@ def full_view(buffer: Buffer) -> View:
 
 
 def _slice(t: Term, index: Index) -> Index:
+    """Where an element of a slice lies in what is sliced."""
     shape = t.args[0].shape
     rest = list(index)
     out: list[Affine] = []

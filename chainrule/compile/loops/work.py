@@ -133,6 +133,7 @@ def _flops(body: Sequence[Stmt], symbols: Symbols) -> list[tuple[int, int]]:
 def _count(
     body: Sequence[Stmt], loops: list[_Loop], seen: set[Expr], symbols: Symbols
 ) -> Iterator[tuple[int, int]]:
+    """For each statement: how many operations an element takes, and how often it runs."""
     for s in body:
         inner = loops
         match s:

@@ -148,6 +148,7 @@ class Fusion:
         )  # fmt: skip
 
     def _join_product(self, number: int, g: Group, m: Member) -> Group | None:
+        """The product whose kernel also computes `m`, element by element; None if none fits."""
         if m.reduces is not None:
             return None
         along: dict[int, int] = {}

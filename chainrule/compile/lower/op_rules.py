@@ -75,6 +75,7 @@ def _function(t: Term) -> tuple[str, tuple[Term, ...]]:
 
 
 def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
+    """A row of the table at an element; short forms for whole powers and exact quotients."""
     dtype, (label, args) = loop_dtype(t), _function(t)
     if label == "pow" and (power := number(t.args[1])) is not None:
         x = e.exprs.cast(e.element(t.args[0], broadcast_index(at, t.args[0].shape)), dtype)

@@ -227,6 +227,8 @@ def _late(s: Term, close: _Close, readers: Mapping[Term, list[Term]]) -> set[Ter
 
 
 def _close(s: Term, readers: Mapping[Term, list[Term]]) -> _Close:
+    """What `s` is computed from element by element, nearly: maps, views and arrays that are much
+    smaller."""
     count = product(s.shape)
     most = typical(count) // SMALL
     close: _Close = {s: None}

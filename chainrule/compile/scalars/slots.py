@@ -189,6 +189,8 @@ def _write_same(s: FunctionWriter) -> None:
 
 
 def _write_put(s: FunctionWriter) -> None:
+    """Write the function that puts numbers into the floats of a list, in place where nobody else
+    has them."""
     (thing, other, count, numbers), b = s.args, s.b
     s.return_unless(s.equal(s.field(thing, LENGTH, I64), count), -1)
     items, made = s.field(thing, ITEMS), b.alloca(I64)

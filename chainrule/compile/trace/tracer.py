@@ -91,6 +91,7 @@ class Tracer:
             return self._record(op, xs)
 
     def _record(self, op: Op, xs: Sequence[Any]) -> Any:
+        """Record an op: what it reads is noted, and weak numbers stay weak."""
         weak = False
         if self.notes is not None and any(isinstance(x, Variable) for x in xs):
             xs = [self.standing_for(x) for x in xs]

@@ -34,6 +34,7 @@ class _Convolution(SizedModule):
         dtype: Any,
         generator: Generator | None,
     ) -> None:
+        """Set the settings, and draw weight and bias as PyTorch does."""
         name, (ins, outs), groups = type(self).__name__, channels, settings["groups"]
         check_sizes(name, in_channels=ins, out_channels=outs, groups=groups)
         if ins % groups or outs % groups:

@@ -108,6 +108,7 @@ def scatter_reduce(
 def _reduce(
     x: Any, axis: int, indices: Any, source: Any, reduce: Reduction, include_self: bool
 ) -> Any:
+    """`scatter_reduce` for one name of a reduction, on flat arrays."""
     dtype = x.dtype
     if reduce == "mean" and dtype.kind in "biu":
         x = astype(x, np.int64)  # a sum may be larger than what its mean fits into

@@ -114,6 +114,7 @@ class Probes:
         return found
 
     def _make_probe(self, number: int) -> Probe:
+        """The op of a node, ready to be run again; raises `NotCheckedError` if it cannot be."""
         from chainrule.verify.evidence import Evidence
         from chainrule.verify.measure.noise import base_at
         from chainrule.verify.measure.run import Point, Run, UnusableError

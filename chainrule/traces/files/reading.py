@@ -86,6 +86,7 @@ def _reason(error: Exception) -> str:
 
 
 def _trace_of(found: Table) -> Trace:
+    """The trace that a table of a file describes."""
     arrays = [_array(_table(x)) for x in _list(found["arrays"])]
     numbers = np.frombuffer(_bytes(found["numbers"]), "<f8").astype(np.float64)
     numbers.setflags(write=False)

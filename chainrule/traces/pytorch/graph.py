@@ -105,6 +105,7 @@ class TorchGraph:
     # --- one node
 
     def _add(self, node: Any) -> None:
+        """Add a node of autograd's graph as an event, behind those that it reads."""
         metas = node._input_metadata
         event = Event(node, (), *type_of(metas[0]))
         self._find_inputs(event)

@@ -220,6 +220,8 @@ def _unsettled(evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def _with_edit(evidence: Evidence, finding: Finding) -> Finding:
+    """The finding with a correction that was tried; with the line that is to blame if there is
+    none."""
     correction = repair(evidence, finding)
     if correction is None:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None

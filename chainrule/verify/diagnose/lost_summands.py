@@ -36,6 +36,7 @@ def lost_summands(case: Case) -> Iterator[Guess]:
 
 
 def _guesses_of_summands(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
+    """Which elements along an axis lost their contribution, or all that are off the diagonal."""
     for axis, extent in enumerate(case.jacobians.y_shape):
         if extent < 2:
             continue

@@ -177,6 +177,7 @@ def _check_input_linear(
     double: Bars,
     none: Bars,
 ) -> bool:
+    """Whether gradient `k` is linear in the cotangents; what it is instead is noted."""
     one, other = _number(of_g[k]), _number(of_h[k])
     wholes = _number(both[k]), _number(double[k]), _number(none[k])
     if any(w.shape != one.shape for w in (other, *wholes)):

@@ -78,6 +78,7 @@ class Stated(Subject):
     def _pulled(
         self, xs: Sequence[Any], gs: Sequence[Array], between: Callable[[], object]
     ) -> tuple[Array | None, ...]:
+        """The cotangents that the user's backward gives, on a forward of its own."""
         with replay(self.streams), recording(False):
             call, arrays, ys = self._ran(xs)
             held = between()

@@ -143,6 +143,8 @@ class FunctionSubject(Subject):
         gs: Sequence[Tensor],
         between: Callable[[], object] = lambda: None,
     ) -> tuple[Any, ...]:
+        """The gradients that autograd gives of a new call, `between` being done before its
+        backward."""
         ys, leaves = self._applied(args)
         held = between()  # with its graph, as long as this one's
         out = [y for y in ys if y.requires_grad]

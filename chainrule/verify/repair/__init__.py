@@ -102,6 +102,7 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
+    """Corrections of the backward, and of the forward where that may be to blame."""
     posed = problem(evidence)
     if posed is None:
         return

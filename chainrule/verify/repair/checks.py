@@ -57,6 +57,7 @@ def passing(posed: Problem, search: Search) -> list[Repaired]:
 
 
 def _search(posed: Problem, search: Search) -> Iterator[Repaired]:
+    """Versions that pass at all points, sizes and cotangents, in the order of their cost."""
     if kernels := kernels_in([posed.source.function]):
         why = "memory is handed to code that is not Python: changed code could write anywhere"
         posed.untouched.append(f"{why} ({kernels[0]})")

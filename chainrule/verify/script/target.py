@@ -56,6 +56,8 @@ def _file(name: str) -> Target:
 
 
 def _module(name: str) -> Target:
+    """The module of that name, compiled to run as `__main__`; raises `ConfigError` if there is
+    none."""
     spec = _spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{name}.__main__")

@@ -58,6 +58,7 @@ class Masked:
                 return self._call(e, *e.of)
 
     def _call(self, e: Expr, name: str, *args: Expr) -> Known:
+        """What a function of known values is, None if that cannot be told."""
         if name == "less_equal" and self._is_mask(*args):
             return False
         if name == "where":

@@ -176,6 +176,7 @@ class Update:
         self._lent = None
 
     def _roll(self, given: Mapping[Kind, Array]) -> None:
+        """Make loops of the tape; `why` says it if there are none."""
         n = len(self.tape.code)
         if n < LEAST:
             self.why = f"it has only {n} operations"

@@ -87,6 +87,7 @@ class _Walk:
         return [*(instance_dict(x) or {}).values(), type(x)]
 
     def _function(self, f: FunctionType) -> Iterator[Any]:
+        """What a function can reach at once: its cells, its globals, its defaults."""
         code, notes = f.__code__, self.notes
         notes.functions.append(f)
         notes.at = code, 0

@@ -119,6 +119,7 @@ def _as_new_array(place: Place, statement: ast.stmt) -> tuple[str, str]:
 
 
 def _repeated_calls(watched: Watched) -> Iterator[Cause]:
+    """Layers that are called twice and keep only what the last call saved."""
     found = list[tuple[list[Call], tuple[str, str], tuple[str, ...]]]()
     for way in dict.fromkeys([c.way for c in watched.calls]):
         calls = [c for c in watched.calls if c.way == way]

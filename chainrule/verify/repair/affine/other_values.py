@@ -75,6 +75,7 @@ def other_values(lab: Lab, response: Response, beside: LoopValues) -> Iterator[E
 
 
 def _products(lab: Lab, response: Response, beside: LoopValues) -> Iterator[Edit]:
+    """The expression times, or divided by, a named array that makes the gradients right."""
     scene, node = lab.scene, response.node
     here, atom = (
         as_operand(scene.draft, node, MUL),

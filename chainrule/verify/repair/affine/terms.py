@@ -118,6 +118,7 @@ def _is_zero(scene: Scene, node: ast.expr) -> bool:
 def _additions(
     lab: Lab, response: Response, beside: LoopValues, numbers: list[Scalar]
 ) -> Iterator[Edit]:
+    """One missing term, or two, whose effects add up to what is wrong."""
     terms = list(_terms(lab.scene, response, beside.with_products))
     one, two = lab.likely([t.effect for t in terms])
     for k in one:
@@ -139,6 +140,7 @@ def _additions(
 
 
 def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
+    """Terms that could be missing, each with its effect on the gradients."""
     node, shape = response.node, beside.shape
     here, atom = (
         as_operand(scene.draft, node, MUL),

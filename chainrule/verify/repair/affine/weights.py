@@ -105,6 +105,7 @@ def _depth(scene: Scene, node: ast.expr) -> float:
 
 
 def _negations(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
+    """The sign of an expression turned: of an operand, of a unary minus."""
     parent = scene.draft.parents[node]
     match parent:
         case ast.BinOp(op=ast.Add() | ast.Sub() as op, right=right) if right is node:

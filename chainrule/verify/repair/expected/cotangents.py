@@ -51,6 +51,8 @@ def forward_of(problem: Problem, target: Target) -> Forward:
 
 
 def _measure(problem: Problem, target: Target) -> Forward:
+    """The cotangents of a forward's values; those of its inputs alone where it cannot be run in
+    parts."""
     by_shape, inputs = dict[Shape, list[Array]](), dict[int, Array]()
     for i in target.expected:
         inputs[i] = _by_input(problem.subject, target, i)

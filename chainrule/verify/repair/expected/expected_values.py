@@ -151,6 +151,7 @@ def _differs(lab: Lab, node: ast.expr, forward: Forward) -> bool:
 
 
 def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
+    """How unlikely it is that the mistake is at `node`; None if it cannot be there."""
     if _overwrites(lab.scene, node):
         return None
     here = known.get(node)

@@ -115,6 +115,7 @@ def _projections(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterat
 
 
 def _products_and_sums(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+    """Products, differences and squares of named arrays, summed to the shape."""
     atoms = [Term(k, v, 0.0) for k, v in arrays.items()]
     for term in _pairs(scene, atoms):
         yield from sums_to(scene, term, shape)

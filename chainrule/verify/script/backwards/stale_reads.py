@@ -95,6 +95,8 @@ class _Between:
         return having(function, backward_of(function), later)
 
     def _state(self, evidence: Evidence, worst: Trial) -> Finding:
+        """The finding: which outside value changed since the forward, and how far the gradient is
+        off."""
         outer, function = self.changed.outer, self.changed.function
         because = (
             f"backward reads `{outer.text}`, which has changed since forward read it: "

@@ -131,6 +131,8 @@ def _statement_at(file: str, line: int) -> _Statement | None:
 
 
 def _look(known: _Statement, frame: FrameType) -> None:
+    """Look whether an index comes twice in this statement, in a sum of floats."""
+
     def now(code: CodeType) -> Any:
         return eval(code, frame.f_globals, frame.f_locals)
 

@@ -49,6 +49,7 @@ class Optimized(Part):
 
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
+        """At the second step with gradients: run it again as a function of its parameters."""
         if self._done or e.closure:
             return
         self._steps += 1

@@ -133,6 +133,7 @@ class Slots:
         return None if array is None else self._known.get(array.__array_interface__["data"][0])
 
     def _left(self, written: str, x: Any, gradient: Any) -> None:
+        """Note that a parameter in this memory was left with a gradient."""
         array, g = array_of(x), np.asarray(_plain(gradient))
         if array is None or array.dtype.kind != "f":
             return

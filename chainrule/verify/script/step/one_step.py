@@ -238,6 +238,7 @@ class OneStep(Part):
         tape.seconds += perf_counter() - start
 
     def _look(self, tape: Tape, losses: Sequence[Any], leaves: set[int] | None) -> Parts:
+        """The part of the tape behind each loss, and what it does not see of the parameters."""
         self._backwards += 1
         if self._trial is not None:
             self._trial.join()

@@ -225,6 +225,7 @@ def _is_usual(flat: Flat, step: Step) -> bool:
 
 
 def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
+    """What is said of a call without a slope, through which `lost` parameters act on the loss."""
     names = join_names(lost)
     gradient = "no gradient" if flat.gives == "none" else "a gradient that is exactly 0"
     slope = (

@@ -249,6 +249,7 @@ class History:
                 one.used_by.add(HAND)
 
     def _ends(self, e: events.BackwardEnds) -> None:
+        """Note which gradients the backward pass has changed, and by how much."""
         begin, graph, engine = e.begin, e.begin.graph, e.begin.engine
         starts = [age(x) if _is_whole(x) else 0 for x in begin.roots]
         nodes = frozenset(starts if begin.retained and all(starts) and e.error is None else ())

@@ -81,6 +81,7 @@ def _node(x: Any) -> Any:
 
 
 def _select(engine: Engine, call: Call, say: Callable[[Any], None]) -> None:
+    """Tell that values of a softmax are selected: by a mask, by an index, by `gather`."""
     a: Any = call.args[0]
     b: Any = call.args[1] if len(call.args) > 1 else None
     if call.kind.name == "gather":

@@ -167,6 +167,7 @@ class Precision(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
+        """Count updates that were asked for and changed no number of the parameter."""
         if not self._before:
             return
         rows = list(self._before.values())

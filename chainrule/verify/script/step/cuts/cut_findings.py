@@ -146,6 +146,8 @@ def _number(place: Place, how: str, value: float, factor: float) -> Spot:
 
 
 def _finding(seen: CutCost, step: Step) -> list[Finding]:
+    """What is said of a cut: nothing if it costs no parameter that is trained enough of its
+    gradient."""
     known = step.parameters_of(seen.turn)
     told = step.flat
     if seen.where == "reversed":
@@ -233,6 +235,7 @@ def _because(seen: CutCost, orphans: Sequence[Root], hurt: Sequence[Root], optim
 
 
 def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
+    """The lines under a finding: the norms of what is lost, and what the place of the cut means."""
     rows = [
         f"{r.name}: gradient past the cut has norm {r.kept:.3g}, through it {r.lost:.3g}"
         for r in roots[:4]

@@ -139,6 +139,7 @@ class Moved:
         other: Sequence[Values],
         left: Mapping[int, Exited],
     ) -> None:
+        """Put a call that depends on the numbers in the place of constants that moved with them."""
         slots: dict[int, int] = {}
         constants = self.tensors.constants(entry)
         for i, (x, a, b) in enumerate(zip(constants, as_is, other, strict=False)):

@@ -262,6 +262,7 @@ class TorchTape(Tape, Recorder):
     # --- after it
 
     def _after(self, begun: _Begun, call: Call) -> None:
+        """Put a call that was made onto the tape: its inputs, what it wrote, its results."""
         entry, given, stream = begun
         inputs, in_place = entry.inputs, call.kind.writes
         of_call = entry.name != "__setitem__"

@@ -161,6 +161,7 @@ def _trainer(seen: Seen, root: Any) -> Steps | None:
 
 
 def _is_forgotten(seen: Seen, root: Any, optimized: set[int]) -> bool:
+    """Whether all signs agree that the model was to be trained, and is not."""
     own = [p for p in seen.names.within(root) if p.requires_grad]
     rows = [row for p in own if (row := seen.unheld.rows.get(id(p))) is not None]
     if not own or len(rows) < len(own) or any(r.count < 2 for r in rows):

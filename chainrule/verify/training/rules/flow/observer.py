@@ -185,6 +185,7 @@ class Flow(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
+        """Keep the norms of one step, layer by layer; look at no more steps than that takes."""
         if self._steps >= self._last:
             return
         if self._before:
