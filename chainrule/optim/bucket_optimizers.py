@@ -91,6 +91,7 @@ class Bucketed(Optimizer):
         return loss
 
     def _step(self, group: Group, bucket: Bucket) -> None:
+        """Update the parameters of one bucket, block by block."""
         bucket.steps += 1
         numbers: dict[str, Any] = {}
         if bucket.numbers:

@@ -72,6 +72,7 @@ def _own_part(store: Any, place: Membership) -> Any:
 
 
 def _compare(store: Any, place: Membership, settings: Mapping[str, Any], timeout: float) -> None:
+    """Raise on every worker if versions or settings of any two differ."""
     versions = {
         "chainrule": __version__,
         "torch": str(require("torch", "training on several workers").__version__),

@@ -89,6 +89,7 @@ class TensorRecorder:
         return y
 
     def _note(self, op: Op, xs: Sequence[Any], y: Any) -> None:
+        """Record an op that was applied; of several outputs each is an event of its own."""
         place = user_line()
         inputs = tuple([self.number_of(x) for x in xs])
         if type(y) is not tuple:

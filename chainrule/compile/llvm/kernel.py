@@ -172,6 +172,7 @@ class Emitter:
             self.begun[s.local] = s.value.of
 
     def _into(self, s: loops.Into) -> None:
+        """Fold a value into a local, in a register of lanes where the local has one."""
         b, value = self.b, self.value(s.value)
         slot, lanes = self.locals[s.local], self.lanes
         if lanes is not None and s.local in self.vectors:
@@ -200,6 +201,7 @@ class Emitter:
         return value
 
     def _make(self, e: Expr) -> Value:
+        """The value of an expression that was not computed here before."""
         match e.kind:
             case "lit":
                 return nums.constant(e.of, e.dtype)

@@ -85,6 +85,8 @@ class Rows:
         return share_memory(self.plan, self.builder.exprs, self.g, out)
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
+        """The number of the first phase in which all is there that the member reads; made if there
+        is none."""
         least = 0
         for x, index in m.requests:
             if x not in self.at:

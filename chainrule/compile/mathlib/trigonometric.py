@@ -198,6 +198,7 @@ def remainder_two_pi(builder: Any, x: Any, target: Target) -> tuple[Any, Any]:
 
 
 def _define(module: Any, target: Target) -> Any:
+    """The function that gives the sine and the cosine of the remainder of large arguments."""
     pair = ir.LiteralStructType([DOUBLE, DOUBLE])
     function = ir.Function(module, ir.FunctionType(pair, [DOUBLE]), NAME)
     function.linkage = "internal"

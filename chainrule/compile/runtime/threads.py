@@ -54,6 +54,7 @@ class Pool:
             self._start()
 
     def _start(self) -> None:
+        """Start the threads, once; fewer where the system gives no more."""
         with self._lock:
             if self.running or self._over:
                 return

@@ -153,6 +153,7 @@ def _summary(x: Table) -> Summary:
 
 
 def _array(x: Table) -> Any:
+    """An array of a file, in its own dtype; raises `ValueError` if the bytes do not fit."""
     if x["stored"] not in DTYPES:
         raise ValueError(f"arrays are not stored as {x['stored']!r:.40}")
     data = _bytes(x["data"])

@@ -110,6 +110,7 @@ class _Run:
             self._certify(at, subject)
 
     def _certify(self, at: int, subject: Subject) -> None:
+        """Measure a subject, name and correct what is wrong, and note all of it."""
         start = time.perf_counter()
         evidence = self.guarded(subject, "measuring", lambda: examine(subject))
         if evidence is None:

@@ -88,6 +88,7 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
 
 
 def _guesses_of_axis(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
+    """The guesses that contributions along an axis overwrite each other."""
     name, y_shape, x_shape = case.input, case.jacobians.y_shape, case.jacobians.x_shape
     shared = len(x_shape) < len(y_shape) or (x_shape != y_shape and 1 in x_shape)
     because = (

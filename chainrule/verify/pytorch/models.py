@@ -88,6 +88,7 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
 def _run_once(
     whole: ModelWithLoss, batch: Any, found: ModelSubjects, replay: Replay
 ) -> tuple[list[str], list[Subject], Recording]:
+    """Run the model with its loss once, and take what ran as subjects."""
     with ExitStack() as stack:
         stack.callback(_restoring(whole))
         stack.enter_context(replay.streams.replayed())

@@ -128,6 +128,7 @@ def described(
 
 
 def _about(k: Kernel, made: Families, groups: Groupings, tape: Recorded) -> list[str]:
+    """The comment above a kernel: what its families compute, and from which lines."""
     found = _FAMILY.match(k.name)
     if found is None:
         word = "zeros" if k.name.startswith("zero_") else "result" if k.name[0] == "y" else "start"

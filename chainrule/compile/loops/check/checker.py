@@ -193,6 +193,8 @@ class _Names:
             self._of.refuse(s, f"{s.out.buffer} is only to be read")
 
     def _routine(self, s: loops.Routine, scope: _Scope) -> None:
+        """Check a routine of LAPACK's: it is of floats, its buffers are there, it writes to no
+        input."""
         if scope.lanes:
             self._of.refuse(s, "LAPACK within lanes")
         if s.dtype.char not in "fd":

@@ -105,6 +105,7 @@ class _Writer:
         self._arrays: list[Any] = []
 
     def body(self, label: Sequence[str]) -> bytes:
+        """The bytes of an entry."""
         layout, hosts, code = self._made
         fields: dict[str, Any] = {
             "of": [__version__, *label],

@@ -274,6 +274,8 @@ class Notes:
         return self.guards
 
     def _finish_arrays(self) -> None:
+        """Guard arrays that were read otherwise than by ops; raises `TraceError` if one is too
+        large."""
         for address, reading in self.inspected.items():
             array = self._outer[address]
             if array.nbytes > _LARGEST:

@@ -111,6 +111,7 @@ def _map_inputs(
     change: Callable[[Array], Array],
     which: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
+    """The inputs with `change` applied to those of `which`; symmetric ones stay symmetric."""
     chosen = run.wanted if which is None else which
     return tuple(
         [

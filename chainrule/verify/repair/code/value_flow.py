@@ -114,6 +114,7 @@ def _behind(
 def _before(
     statement: ast.stmt, needed: set[str], found: list[ast.stmt], idle: Sequence[ast.stmt]
 ) -> set[str]:
+    """The names that are needed before a statement, from those that are needed after it."""
     blocks = list(_blocks(statement))
     if not blocks:
         changed, given = _changed(statement)

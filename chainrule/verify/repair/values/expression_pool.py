@@ -204,6 +204,7 @@ def _times(a: Term, b: Term) -> Term | None:
 
 
 def _matrix_products(scene: Scene, a: Term, b: Term) -> Iterator[Term]:
+    """Matrix products of two arrays, each as it is or transposed."""
     if min(a.value.ndim, b.value.ndim) < 2 or a.value.size * b.value.size > _LARGEST**2:
         return
     for left, right in itertools.product(_forms(scene, a), _forms(scene, b)):

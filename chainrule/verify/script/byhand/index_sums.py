@@ -168,6 +168,7 @@ def _rows(parts: Sequence[Any], shape: Sequence[int]) -> Array | None:
 
 
 def _finding(place: Place, s: _Statement) -> Finding:
+    """What is said of a sum at indices in which values are lost."""
     sign = "+" if isinstance(s.node.op, ast.Add) else "-"
     after = _added_at(s)
     return finding(

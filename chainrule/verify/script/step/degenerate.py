@@ -77,6 +77,7 @@ def _alike(links: Links, made: Sequence[Entry]) -> list[Spot]:
 
 
 def _is_likeness(links: Links, entry: Entry) -> bool:
+    """Whether a call says how alike two outputs are."""
     pair = entry.connected
     if entry.name in SQUARES and len(pair) == 1:
         inner = links.maker.get(pair[0])

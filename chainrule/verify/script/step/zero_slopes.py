@@ -139,6 +139,7 @@ def _flat(
     turn: int,
     names: Mapping[int, str],
 ) -> Flat | None:
+    """A call without a slope, with the parameters behind it; None if there are none."""
     place = placed(entry.at)
     leaves = [t for s in sorted(roots) if (t := part.tape.roots[s]).is_leaf]
     behind = {id(t): names.get(id(t), "a leaf") for t in leaves}

@@ -159,6 +159,8 @@ class HookTap(Tap):
         return self._patched.tried(lambda: self._wrap(hook, code, given)) or hook
 
     def _wrap(self, hook: Any, code: CodeType, given: Sequence[str]) -> Any:
+        """The hook, watched: what it was given, whether it changed that, or drew numbers."""
+
         @wraps(hook)
         def watched(*args: Any) -> Any:
             if not self._on or is_abstract(torch):

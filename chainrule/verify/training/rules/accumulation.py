@@ -198,6 +198,7 @@ class Accumulation(Part):
 
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
+        """Note a backward pass with each optimizer whose parameters it reached."""
         begin, engine = e.begin, e.begin.engine
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)

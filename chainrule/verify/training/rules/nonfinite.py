@@ -176,6 +176,7 @@ class Bad(Part):
         return self._error is None and self._bus.hears(op_events.OpRan)
 
     def _pulled(self, op: str, at: Any, bars: Sequence[Any], gs: Sequence[Any]) -> None:
+        """Note the first op whose gradients are not finite although what came in was."""
         try:
             some = [bar for bar in bars if bar is not None and bar.is_floating_point()]
             if all(is_finite(bar) for bar in some):

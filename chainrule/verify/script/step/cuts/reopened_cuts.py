@@ -85,6 +85,7 @@ class Rerun:
         return again
 
     def _call(self, entry: Entry, cut: int | None) -> None:
+        """Run a call of the tape again, through a cut that is opened if there is one."""
         local = dict(self.values) if cut is not None else self.values
         if cut is not None and self.splits and entry.name != GRAD:
             for slot in dict.fromkeys(entry.connected):

@@ -115,6 +115,7 @@ class NativeTape(Tape, PassesOn):
             self.leave(HOW[what], slot, value.item() if value.size == 1 else value)
 
     def _record(self, name: str, function: Any, xs: Sequence[Any], y: Any) -> None:
+        """Put an op onto the tape, if one of its inputs is there."""
         slots = [self._slot_of(x) for x in xs]
         inputs = dict.fromkeys([s for s in slots if s is not None])
         if not inputs:

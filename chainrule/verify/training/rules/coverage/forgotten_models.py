@@ -216,6 +216,7 @@ class _Between:
 
 
 def _between(part: Coverage) -> Iterator[_Between]:
+    """Models that stand between what is trained and the loss, by the optimizer that trains."""
     seen, optimized = part.facts, part.facts.optimized
     found: dict[int, tuple[Steps, list[Any]]] = {}
     for _, root in seen.names.roots.values():

@@ -231,6 +231,7 @@ class Coverage(Part):
 
     @on(op_events.Entered)
     def _entered(self, e: op_events.Entered) -> None:
+        """Note a call of a module: the first tells what the program calls it."""
         seen, module = self.facts, e.module
         if not e.recording:
             seen.silent.add(id(module))

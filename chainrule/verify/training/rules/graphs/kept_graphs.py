@@ -123,6 +123,7 @@ class Kept(Part):
             self._step_over()
 
     def _step_over(self) -> None:
+        """Look at the end of a step which graphs of earlier steps are still held, and by whom."""
         before, self._over = self._over, self._newest
         for line in self._lines.values():
             if not is_alive(line, line.alive):
@@ -163,6 +164,7 @@ class Kept(Part):
 
     @on(events.BackwardBegins)
     def _begins(self, e: events.BackwardBegins | events.Differentiated) -> None:
+        """Note how many nodes of a loss's graph are older than the last step."""
         self._look_for_step()
         line = self._line(e.site, "loss", e.place)
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
