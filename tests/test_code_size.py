@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FUNCTION, FILE, FOLDER = 40, 300, 22
+FUNCTION, FILE, FOLDER = 40, 300, 23
 EXPLAINED = 15
 """Lines from which on a function of the package says what it is for."""
 PLACES = ("chainrule", "bench", "scripts", "tests", "docs", "examples")
@@ -68,7 +68,6 @@ def test_a_function_is_one_screen(place: str):
 
 
 UNEXPLAINED = {
-    ("chainrule/compile/runtime/call/steady_call.py", "_run_all"),
     ("chainrule/nn/recurrent/cells.py", "_begin"),
     ("chainrule/nn/recurrent/layers.py", "_begin"),
 }

@@ -19,7 +19,7 @@ from chainrule.compile.runtime.call.noted_calls import NotedCalls
 from chainrule.compile.runtime.call.settings import Settings
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
-from chainrule.compile.runtime.call.wanted import Kind, Wanted, kind_of
+from chainrule.compile.runtime.call.wanted_arguments import Kind, Wanted, kind_of
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared_calls import Entered
