@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 from bench.pairs import Row
 
@@ -20,8 +21,19 @@ QUESTIONS = (
     *("chain", "convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
     *("importing", "compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
 )
+FOLDERS = {
+    **dict.fromkeys(("scalar", "scalar_loops", "chain"), "scalars"),
+    **dict.fromkeys(("traps", "verifier", "observing"), "verifying"),
+}
+"""Where the module of a question is, if it is in a folder."""
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"
+
+
+def module_of(name: str) -> Any:
+    """The module that answers a question."""
+    folder = FOLDERS.get(name)
+    return importlib.import_module(f"bench.{folder}.{name}" if folder else f"bench.{name}")
 
 
 def line(row: Row) -> str:
@@ -30,8 +42,7 @@ def line(row: Row) -> str:
 
 def section(name: str, rows: list[Row]) -> str:
     """The Markdown of one question: its doc line, its command, its rows."""
-    module = importlib.import_module(f"bench.{name}")
-    question = (module.__doc__ or name).strip().splitlines()[0]
+    question = (module_of(name).__doc__ or name).strip().splitlines()[0]
     day = datetime.date.today().isoformat()
     where = f"{day}, CPython {platform.python_version()}, {os.cpu_count()} cores"
     return (
@@ -58,7 +69,7 @@ def main() -> None:
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(QUESTIONS)}")
     for name in names:
-        text = section(name, importlib.import_module(f"bench.{name}").run())
+        text = section(name, module_of(name).run())
         print(text, flush=True)
         if "--write" in sys.argv:
             write(name, text)

@@ -9,7 +9,6 @@ import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -118,66 +117,83 @@ def nothing() -> Any:
         return [1e3 * whole, 1e3 * call]
 
 
-def peers() -> Any:
-    """Steps of ours, and of PyTorch with DistributedDataParallel, on the same weights."""
+def torch_model(model: GPT) -> Any:
+    """PyTorch's module with the weights of `model`; called with tokens and targets, its loss."""
+    import torch
+
+    from bench.compiled.gpt_peers import torch_loss
+
+    names = {n.replace(".", "-"): n for n in model.state_dict()}
+
+    class Whole(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, ours in names.items():
+                w = torch.tensor(model.state_dict()[ours].numpy().copy())
+                self.register_parameter(name, torch.nn.Parameter(w))
+
+        def forward(self, x: Any, y: Any) -> Any:
+            w = {names[name]: p for name, p in self.named_parameters()}
+            return torch_loss(w, x, y, LAYERS, HEADS)
+
+    return Whole()
+
+
+def torch_step(group: Any, model: GPT) -> Callable[[], float]:
+    """A step of this worker's part by PyTorch with DistributedDataParallel."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    from bench.compiled.gpt_peers import BETAS, DECAY, RATE, torch_loss
+    from bench.compiled.gpt_peers import BETAS, DECAY, RATE
+
+    _, tokens, targets = fresh()
+    mine = group.shard((torch.tensor(tokens), torch.tensor(targets)))
+    store = dist.FileStore(os.environ["CHAINRULE_PARALLEL_STORE"][5:] + "-ddp", group.size)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
+    ddp = DistributedDataParallel(torch_model(model))
+    adam = torch.optim.AdamW(ddp.parameters(), lr=RATE, betas=BETAS, weight_decay=DECAY, fused=True)
+
+    def step() -> float:
+        loss = ddp(*mine)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        return loss.item()
+
+    return step
+
+
+def exchange_of(group: Any, model: GPT) -> dict[str, Any]:
+    """The bytes of the gradients' sums, and how long our tree and gloo take to exchange them."""
+    layout = Layout(dict(model.named_parameters()))
+    sums = [np.zeros(n, d) for d, n in layout.sizes.items()]
+    wire: Any = group._wire
+    call = group._call("bench")
+
+    def ours() -> None:
+        tree.reduce(wire, sums, np.add, call.digest, ValueError)
+
+    def gloo() -> None:
+        wire._group.allreduce([wire._share(sums[0])]).wait()
+
+    size = int(sum([s.nbytes for s in sums]))
+    return {"bytes": size, "exchange": turns(group, {"ours": ours, "gloo": gloo}, 8)}
+
+
+def peers() -> Any:
+    """Steps of ours, and of PyTorch with DistributedDataParallel, on the same weights."""
+    import torch
+    import torch.distributed as dist
 
     torch.set_num_threads(1)
     with parallel.group() as group:
         step, model = our_step(group)
-        _, tokens, targets = fresh()
-        mine = group.shard((torch.tensor(tokens), torch.tensor(targets)))
-        names = {n.replace(".", "-"): n for n in model.state_dict()}
-
-        class Whole(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                for name, ours in names.items():
-                    w = torch.tensor(model.state_dict()[ours].numpy().copy())
-                    self.register_parameter(name, torch.nn.Parameter(w))
-
-            def forward(self, x: Any, y: Any) -> Any:
-                w = {names[name]: p for name, p in self.named_parameters()}
-                return torch_loss(w, x, y, LAYERS, HEADS)
-
-        store = dist.FileStore(os.environ["CHAINRULE_PARALLEL_STORE"][5:] + "-ddp", group.size)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
-        ddp = DistributedDataParallel(Whole())
-        adam = torch.optim.AdamW(
-            ddp.parameters(), lr=RATE, betas=BETAS, weight_decay=DECAY, fused=True
-        )
-
-        def theirs() -> float:
-            loss = ddp(*mine)
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-            return loss.item()
-
-        layout = Layout(dict(model.named_parameters()))
-        sums = [np.zeros(n, d) for d, n in layout.sizes.items()]
+        theirs = torch_step(group, model)
         first = step(), theirs()
         found = turns(group, {"ours": step, "DDP": theirs}, 12)
-        wire: Any = group._wire
-        call = group._call("bench")
-
-        def inside() -> float:
-            start = time.perf_counter()
-            tree.reduce(wire, sums, np.add, call.digest, ValueError)
-            return time.perf_counter() - start
-
-        def beside() -> float:
-            start = time.perf_counter()
-            wire._group.allreduce([wire._share(sums[0])]).wait()
-            return time.perf_counter() - start
-
-        found["bytes"] = int(sum([s.nbytes for s in sums]))
-        found["exchange"] = turns(group, {"ours": inside, "gloo": beside}, 8)
+        found |= exchange_of(group, model)
         dist.destroy_process_group()
         return {**found, "losses": first}
 

@@ -92,8 +92,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         masked_select as masked_select,
         put as put,
         scatter as scatter,
-        scatter_reduce as scatter_reduce,
     )
+    from chainrule.ops.indexing.scatter_reductions import scatter_reduce as scatter_reduce
     from chainrule.ops.closeness import (
         allclose as allclose,
         heaviside as heaviside,
@@ -370,16 +370,14 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         argmax as argmax,
         argmin as argmin,
         count_nonzero as count_nonzero,
-        logsumexp as logsumexp,
         max as max,
         mean as mean,
         min as min,
-        norm as norm,
         prod as prod,
-        std as std,
         sum as sum,
-        var as var,
     )
+    from chainrule.ops.reductions.variances import std as std, var as var
+    from chainrule.ops.reductions.norms import logsumexp as logsumexp, norm as norm
     from chainrule.ops.reductions.scan import (
         cummax as cummax,
         cummin as cummin,
@@ -397,13 +395,13 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.ops.indexing.selection import (
         clip as clip,
         gather as gather,
-        nonzero as nonzero,
         one_hot as one_hot,
         scatter_add as scatter_add,
         take as take,
         take_along_axis as take_along_axis,
         where as where,
     )
+    from chainrule.ops.indexing.index_arrays import nonzero as nonzero
     from chainrule.ops.indexing.sets import (
         isin as isin,
         unique_all as unique_all,
@@ -415,19 +413,21 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.ops.shapes.shaping import (
         broadcast_arrays as broadcast_arrays,
         broadcast_to as broadcast_to,
-        concat as concat,
         expand_dims as expand_dims,
         flatten as flatten,
-        flip as flip,
         matrix_transpose as matrix_transpose,
         moveaxis as moveaxis,
         permute_dims as permute_dims,
         reshape as reshape,
-        roll as roll,
-        split as split,
         squeeze as squeeze,
-        stack as stack,
         swapaxes as swapaxes,
+    )
+    from chainrule.ops.shapes.joining import roll as roll
+    from chainrule.ops.shapes.slices import flip as flip
+    from chainrule.ops.shapes.joining import (
+        concat as concat,
+        split as split,
+        stack as stack,
         tile as tile,
         unstack as unstack,
     )

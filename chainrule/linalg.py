@@ -6,7 +6,7 @@ integers count as float64.
 
 from chainrule.engine.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
-from chainrule.ops.linalg.banded import solve_banded
+from chainrule.ops.linalg.band_matrices import solve_banded
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet
 from chainrule.ops.linalg.elimination import lu, lu_factor, lu_solve

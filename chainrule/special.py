@@ -14,7 +14,7 @@ from chainrule.ops.elementwise import (
     expm1 as expm1,
     log1p as log1p,
 )
-from chainrule.ops.reductions.reduction import logsumexp as logsumexp
+from chainrule.ops.reductions.norms import logsumexp as logsumexp
 from chainrule.ops.special.bessel import (
     airy_ai as airy_ai,
     i0 as i0,

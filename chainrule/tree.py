@@ -32,6 +32,7 @@ class Structure:
         return tree
 
     def _build(self, rest: Iterator[Any]) -> Any:
+        """The container, whose leaves are taken from `rest` in order."""
         if self.kind is None:
             leaf = next(rest, _END)
             if leaf is _END:

@@ -3,7 +3,7 @@
     python scripts/fit_special.py             write special_coefficients.py, say how good each is
     python scripts/fit_special.py I0_NEAR ... only say how good these are
 
-The method is that of fit_polynomials.py. Each function is divided by what makes it steep, so that
+The method is in minimax.py. Each function is divided by what makes it steep, so that
 what is left is a polynomial whose first coefficient is most of it: then rounding errors of the
 others count little.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
-from fit_polynomials import Fit, fitted, parts
+from minimax import Fit, fitted, parts
 
 TARGET = Path(__file__).parent.parent / "chainrule/ops/values/special_coefficients.py"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.ops.indexing import scattering
+from chainrule.ops.indexing import scatter_reductions
 from chainrule.ops.losses import losses, margin_losses
 from chainrule.ops.reductions import distances
 from chainrule.ops.shapes import arranging as extra
@@ -58,10 +58,10 @@ CASES: dict[str, tuple[str, Any]] = {
     "adaptive_avg_pool": ("signal", lambda x: adaptive_pooling.adaptive_avg_pool(x, (1,))),
     "avg_pool1d": ("signal", lambda x: pooling.avg_pool1d(x, x.shape[-1])),
     "scatter_reduce mean": (
-        "two zeros some", lambda x, i, s: scattering.scatter_reduce(x, 0, i, s, "mean")[0]
+        "two zeros some", lambda x, i, s: scatter_reductions.scatter_reduce(x, 0, i, s, "mean")[0]
     ),
     "scatter_reduce amax": (
-        "two zeros ones", lambda x, i, s: scattering.scatter_reduce(x, 0, i, s, "amax")[0]
+        "two zeros ones", lambda x, i, s: scatter_reductions.scatter_reduce(x, 0, i, s, "amax")[0]
     ),
 }  # fmt: skip
 

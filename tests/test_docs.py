@@ -286,6 +286,29 @@ def test_links_lead_somewhere(page: Path):
             assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
 
 
+LONGEST = 40
+"""Words of a sentence."""
+
+
+def long_sentences(text: str) -> list[str]:
+    """Sentences of a page that nobody reads without going back; not those of tables and code."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    parts = re.split(r"\n\s*\n|\n(?=\s*[*|#-] ?)|\n(?=\d+\. )", text)
+    prose = [" ".join(p.split()) for p in parts if not p.lstrip().startswith("|")]
+    sentences = [s for p in prose for s in re.split(r"(?<=[.!?:;])\**\s+", p)]
+    return [s for s in sentences if len(s.split()) > LONGEST]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_sentences_are_short(page: Path):
+    assert long_sentences(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_long_sentence_is_seen():
+    long = "word " * 41 + "end."
+    assert long_sentences(f"Short.\n\n* {long}\n\n| {long} |\n") == [f"* {long}"]
+
+
 def test_the_table_of_files_names_what_is_there():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     _, _, table = text.partition("## What is where")

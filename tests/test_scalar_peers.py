@@ -20,7 +20,7 @@ from tests.sampling import sampled
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.scalar_peers import Closures, GPTStep, MLPStep, Tuples, small
+from bench.scalars.scalar_peers import Closures, GPTStep, MLPStep, Tuples, small
 
 PEERS = [Closures, Tuples]
 

@@ -427,7 +427,7 @@ ELSEWHERE = {
     "chainrule.transforms.scan": "takes functions, and gives what they give",
     "chainrule.engine.creation": "makes arrays: `shape`, or that of its argument",
     "chainrule.engine.tensors": "numbers enter with the shape that they have",
-    "chainrule.explain.writing": "tells who keeps an array, whatever its shape",
+    "chainrule.explain.read_only_arrays": "tells who keeps an array, whatever its shape",
     "chainrule.interop.standard": "the standard's own signatures of ops that stand above",
     "chainrule.interop.dlpack": "an array of another library, as it is",
     "chainrule.interop.safetensors": "trees of arrays, as they are",

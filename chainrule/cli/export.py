@@ -54,6 +54,8 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
 
 
 def _write(run: Run, folder: Path, console: Console) -> None:
+    """Write the training step as C, its weights, optimizer and batches beside it, and say how large
+    it is."""
     engine = run.engine
     assert isinstance(engine, TensorEngine)
     model, optimizer = engine.model, engine.optimizer

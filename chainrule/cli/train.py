@@ -27,7 +27,7 @@ from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, new_setti
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
 from chainrule.files.whole_folders import clean
-from chainrule.parallel.joining import group
+from chainrule.parallel.worker_setup import group
 
 EXAMPLES = """examples:
   chainrule train                               the names in the package: seconds, 20 new names

@@ -15,9 +15,9 @@ from chainrule.compile.cpu.call_plan import AXES
 from chainrule.compile.cpu.object_layout import arrays_are_known
 from chainrule.compile.runtime.cache import kernels
 from chainrule.compile.runtime.cache.kernels import KernelEntry
+from chainrule.compile.runtime.entry_point import Kinds, WayIn
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.prepared import Entered
-from chainrule.compile.runtime.way_in import Kinds, WayIn
+from chainrule.compile.runtime.prepared_calls import Entered
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.op import Array
 
@@ -59,6 +59,7 @@ def _kernel(
     *,
     updates: bool = False,
 ) -> EagerKernel:
+    """The function as a kernel, from the cache if it is there."""
     name = f"{name} {[*letters]} {[d.name for d in dtypes]}"
     entry = kernels.get(name)
     loaded = None if entry is None else entry.load()

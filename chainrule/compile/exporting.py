@@ -80,7 +80,7 @@ class Exporter:
         self, calls: Iterable[Sequence[Any]], kwargs: Keywords, what: str
     ) -> LoopProgram:
         """The program of a function of `Value`s, and the calls that the method `what` writes."""
-        from chainrule.compile.export.scalars.recorded import recorded_program
+        from chainrule.compile.export.scalars.recorded_calls import recorded_program
 
         given = [(args, kwargs) for args in calls]
         return recorded_program(self._scalars(), self._f, given, what)

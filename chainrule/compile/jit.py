@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from chainrule.compile.jitted import Jitted
+from chainrule.compile.jitted_function import Jitted
 from chainrule.errors import ConfigError
 
 __all__ = ["Jitted", "jit"]

@@ -17,11 +17,11 @@ from chainrule.compile.runtime.call.dynamic_axes import record_sized
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.native_program import Native, without_machine_code
-from chainrule.compile.trace.assemble import Call
 from chainrule.compile.trace.scan_as_while import scan_as_counted_loop
+from chainrule.compile.trace.variant_assembly import Call
 from chainrule.engine.dtypes import Dtype
 from chainrule.engine.graph import tracer
-from chainrule.ops.letters import shape_of
+from chainrule.ops.axis_letters import shape_of
 
 _FIRST, _STEP = 11, 6
 """Sizes that a function is traced at first: none is a special case, and no two are equal."""

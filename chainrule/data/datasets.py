@@ -17,7 +17,7 @@ from chainrule.data.worker_processes import Work, in_processes
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.ops.indexing.selection import take
-from chainrule.ops.shapes.shaping import stack
+from chainrule.ops.shapes.joining import stack
 from chainrule.tree import flatten
 
 

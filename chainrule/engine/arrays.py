@@ -8,22 +8,27 @@ arrays of NumPy's own class, in native byte order, of dtypes that tensors have, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 from operator import is_
 from typing import Any, cast
 
 import numpy as np
 
 from chainrule.engine.dtypes import STANDARD, Dtype, float16
+from chainrule.engine.misuse.foreign_arrays import (
+    CLASSES,
+    UNKNOWN,
+    changes_meaning,
+    describe_foreign,
+    foreign,
+    role_of,
+    unreadable,
+)
 from chainrule.engine.op import kinds as kinds
 from chainrule.errors import (
-    ChainruleError,
     DtypeError,
     ForeignArrayError,
-    GradientError,
     ShapeError,
-    describe,
 )
 
 Array = np.ndarray[Any, Dtype]
@@ -34,36 +39,10 @@ _NUMBERS = frozenset({bool, int, float, complex})
 passing: set[type] = {*_NUMBERS, str, type(None)}
 """Classes that `admit` need not look at: chainrule's own that speak NumPy's protocols, too."""
 
-_BINARY = (
-    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
-    *("and", "or", "xor", "lshift", "rshift"),
-)
-_REFLECTED = frozenset(f"__r{name}__" for name in _BINARY)
-_UFUNCS = frozenset({"__array_ufunc__", "__array_function__", "__array_namespace__"})
-_HOLDS = frozenset({"__array__", "__array_interface__", "__array_struct__", "__dlpack__"})
-_OVERRIDDEN = frozenset(
-    {
-        *_REFLECTED,
-        *_UFUNCS,
-        *[f"__{name}__" for name in _BINARY],
-        *("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"),
-        *("__neg__", "__abs__", "sum", "prod", "mean", "std", "var", "max", "min", "dot"),
-    }
-)
-"""What a subclass of NumPy's array overrides if its numbers mean something else."""
 # fmt: off
-_CLASSES: dict[str, tuple[str, str]] = {
-    "MaskedArray": (
-        "its mask would be lost",
-        "x.filled(value) for numbers in the masked places, or np.asarray(x) and weights of 0 there",
-    ),
-    "matrix": ("its * and ** are matrix products", "np.asarray(x), and @ for a matrix product"),
-}
-"""Of NumPy's subclasses, by name (`np.ma` takes long to load): why refused, what to write."""
 _DEEPEST = 64
 """As many axes as an array of NumPy's can have."""
 _HELD = "; a tensor holds numbers or bools, of up to 64 bits a part: write"
-_UNKNOWN = "its own arithmetic would be lost", "np.asarray(x) for the plain numbers"
 _DTYPES: dict[str, tuple[str, str]] = {
     "O": ("holds Python objects", "np.array(x.tolist(), dtype=np.float64)"),
     "S": ("holds bytes", "x.astype(np.float64) if they spell numbers"),
@@ -151,7 +130,7 @@ def admit(x: Any, depth: int = 0) -> Any:
         return admit(_plain(cast(Array, x)))
     if isinstance(x, np.generic):
         return _scalar(x)
-    role = _role(kind)
+    role = role_of(kind)
     if role == "own":
         raise foreign(x)
     return read(x) if role == "holder" else x
@@ -178,12 +157,12 @@ def operand(x: Any) -> Any:
         raise ShapeError(" ".join(str(cause).split())) from cause
     except (TypeError, RuntimeError) as cause:
         raise ForeignArrayError(
-            f"{_describe_foreign(x)} cannot be read as an array: {cause}", x
+            f"{describe_foreign(x)} cannot be read as an array: {cause}", x
         ) from cause
     if not holds_numbers(array.dtype):
         number = ": write float(x)" if hasattr(x, "__float__") else ""
         raise ForeignArrayError(
-            f"{_describe_foreign(x)} is neither an array nor a number{number}", x
+            f"{describe_foreign(x)} is neither an array nor a number{number}", x
         )
     return admit(array)
 
@@ -196,27 +175,6 @@ def read(x: Any) -> Array:
     except (TypeError, ValueError, RuntimeError, BufferError) as cause:
         raise unreadable(x, cause) from cause
     return admit(array)
-
-
-def unreadable(x: Any, cause: Exception) -> Exception:
-    """The error for an object of another class whose array cannot be had."""
-    if getattr(x, "requires_grad", False):
-        return GradientError(
-            f"{_describe_foreign(x)} requires a gradient in its own library, which would be lost "
-            "here: write x.detach()"
-        )
-    return DtypeError(
-        f"{_describe_foreign(x)} cannot be read as an array: {' '.join(str(cause).split())}"
-    )
-
-
-def foreign(x: Any) -> ForeignArrayError:
-    """The error for an array of a class with operators of its own."""
-    return ForeignArrayError(
-        f"{_describe_foreign(x)} has operators of its own, which would be lost: write "
-        "cr.asarray(x) for its values",
-        x,
-    )
 
 
 def is_fixed(x: Array) -> bool:
@@ -258,17 +216,17 @@ def _scalar(x: Any) -> Any:
     if x.dtype in native or x.dtype.kind in "SU" or _native(x.dtype) is not None:
         return x
     reason, advice = _reason(x.dtype)
-    raise DtypeError(f"{_describe_foreign(x)} {reason}{_HELD} {advice}")
+    raise DtypeError(f"{describe_foreign(x)} {reason}{_HELD} {advice}")
 
 
 def _plain(x: Array) -> Array:
     """An array of a subclass as one of NumPy's own class, in the same memory."""
-    if not _changes_meaning(type(x)):
+    if not changes_meaning(type(x)):
         return np.asarray(x)
     numpys = [c.__name__ for c in type(x).__mro__ if c.__module__.partition(".")[0] == "numpy"]
-    known = [said for name, said in _CLASSES.items() if name in numpys]
-    reason, advice = known[0] if known else _UNKNOWN
-    raise DtypeError(f"{_describe_foreign(x)}: {reason}; write {advice}")
+    known = [said for name, said in CLASSES.items() if name in numpys]
+    reason, advice = known[0] if known else UNKNOWN
+    raise DtypeError(f"{describe_foreign(x)}: {reason}; write {advice}")
 
 
 def _same_or(x: Any, admitted: Callable[[Any, int], Any], depth: int) -> Any:
@@ -282,41 +240,3 @@ def _same_or(x: Any, admitted: Callable[[Any, int], Any], depth: int) -> Any:
     if all(map(is_, x, parts)):
         return x
     return parts if x.__class__ is list else tuple(parts)
-
-
-def _describe_foreign(x: Any) -> str:
-    """The class of an array from outside, its dtype and shape."""
-    kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if isinstance(shape, Iterable) and dtype is not None:
-        return f"{kind} of {dtype} {tuple(cast(Any, shape))}"
-    return describe(x)
-
-
-@lru_cache(1 << 10)
-def _changes_meaning(cls: type) -> bool:
-    """Whether a subclass of NumPy's array computes in a way of its own."""
-    above = cls.__mro__[: cls.__mro__.index(np.ndarray)]
-    return any(not _OVERRIDDEN.isdisjoint(vars(c)) for c in above)
-
-
-@lru_cache(1 << 10)
-def _role(cls: type) -> str:
-    """What a class is: "own", of arrays with operators of its own; "holder", of objects that only
-    hold an array; "", any other."""
-    names: set[str] = {name for c in cls.__mro__[:-1] for name in vars(c)}
-    if not _UFUNCS.isdisjoint(names):
-        return "own"
-    if _HOLDS.isdisjoint(names):
-        return ""
-    listed = issubclass(cls, Sequence)  # array.array: there * repeats
-    operators = _REFLECTED - {"__rmul__"} if listed else _REFLECTED
-    return "holder" if operators.isdisjoint(names) else "own"
-
-
-def report_caller(error: ChainruleError, what: Any) -> ChainruleError:
-    """The error of the border, with the function or op that was given the array."""
-    text = f"{what}: {error}"
-    if isinstance(error, ForeignArrayError):
-        return ForeignArrayError(text, error.array)
-    return type(error)(text)

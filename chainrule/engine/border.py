@@ -6,14 +6,13 @@ Inside, functions call each other without it: it costs a user's call a tenth of 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from inspect import (
     CO_VARARGS,
     CO_VARKEYWORDS,
-    Parameter,
     isfunction,
     ismodule,
     unwrap,
@@ -24,8 +23,11 @@ from weakref import WeakSet
 
 from numpy.linalg import LinAlgError
 
-from chainrule.engine.arguments import faults, signature_of
-from chainrule.engine.arrays import admit, is_native, passing, report_caller
+from chainrule.engine.arguments import faults
+from chainrule.engine.arrays import admit, is_native, passing
+from chainrule.engine.misuse.argument_kinds import signature_of
+from chainrule.engine.misuse.call_errors import instead, is_required, unbound
+from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import (
     ChainruleError,
@@ -37,7 +39,6 @@ from chainrule.errors import (
     describe,
     explain,
 )
-from chainrule.names.spellings import ARGUMENTS, LACKING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -67,7 +68,7 @@ class Public:
     @cached_property
     def wants(self) -> bool:
         """Whether it cannot be called without arguments."""
-        return any(map(_is_required, signature_of(self.f).parameters.values()))
+        return any(map(is_required, signature_of(self.f).parameters.values()))
 
 
 def border(
@@ -199,12 +200,12 @@ def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
     try:
         given = signature_of(f).bind(*args, **kwargs).arguments
     except TypeError:
-        raise DtypeError(_unbound(f, name, args, kwargs)) from None
+        raise DtypeError(unbound(f, name, args, kwargs)) from None
     fault = next(faults(f, given, arrays=public.arrays), None)
     if fault is not None:
         argument, said, is_word = fault
         kind = ConfigError if is_word else DtypeError
-        raise kind(f"{name}: {said}{_instead(name, argument, given)}")
+        raise kind(f"{name}: {said}{instead(name, argument, given)}")
 
 
 def misuse(
@@ -215,7 +216,7 @@ def misuse(
     try:
         given = signature_of(f).bind(*args, **kwargs).arguments
     except TypeError:
-        return DtypeError(_unbound(f, name, args, kwargs))
+        return DtypeError(unbound(f, name, args, kwargs))
     ours = isinstance(cause, ChainruleError)
     named = ours and _names(cause, name)
     if not _raised_inside(cause) or (named and cause.__cause__ is None):
@@ -285,71 +286,3 @@ def _head(cause: ChainruleError) -> str:
     """The name that the error begins with, and its colon."""
     head, colon, rest = str(cause).partition(": ")
     return head + colon if head.isidentifier() and rest else ""
-
-
-def _unbound(
-    f: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> str:
-    """What to say of a call whose arguments do not fit the signature of `f`."""
-    named = [p for p in signature_of(f).parameters.values() if p.name != "self"]
-    places = [p for p in named if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    words = [p.name for p in named if p.kind is not p.POSITIONAL_ONLY]
-    for word in kwargs:
-        if word not in words:
-            return (
-                f"{name} has no argument '{word}': {_spelling_hint(word, [p.name for p in named])}"
-            )
-    count = len(args) - ("self" in signature_of(f).parameters)
-    if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
-        return _too_many(name, named, places, args)
-    twice = [p.name for p in places[:count] if p.name in kwargs]
-    if twice:
-        return f"{name} got its argument '{twice[0]}' twice, by place and by name"
-    missing = [
-        p.name for p in [*places[count:], *named] if p.name not in kwargs and _is_required(p)
-    ]
-    return f"{name} needs its argument '{missing[0]}': it takes {', '.join(p.name for p in named)}"
-
-
-def _too_many(
-    name: str, named: Sequence[Parameter], places: Sequence[Parameter], args: Sequence[Any]
-) -> str:
-    """What to say of a call with more arguments by place than `places`."""
-    if not places:
-        why = "nothing is changed in place, so " if args[-1] is True else ""
-        return f"{name} takes no argument by place: {why}leave it out"
-    settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
-    advice = f"give the others by name: {', '.join(settings)}" if settings else "leave out the rest"
-    if places[0].name == "shape" and all(isinstance(x, int) for x in args):
-        advice = f"a shape is one argument, {tuple(args)}"
-    return f"{name} takes only {', '.join([p.name for p in places])} by place; {advice}"
-
-
-def _is_required(p: Parameter) -> bool:
-    return p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-
-
-def _spelling_hint(word: str, names: Sequence[str]) -> str:
-    """What to write for an argument that a function with the arguments `names` lacks."""
-    ours, hint = ARGUMENTS.get(word, ("", ""))
-    if ours in names:
-        return f"write {hint}"
-    return LACKING.get(word, f"it takes {', '.join(names)}" if names else "it takes none")
-
-
-def _instead(name: str, argument: str, given: Mapping[str, Any]) -> str:
-    """What to write where a shape was given as several arguments."""
-    first = next(iter(given), None)
-    if argument != "dtype" or first != "shape" or not isinstance(given["dtype"], int):
-        return ""
-    return f"; a shape is one argument, as in {name}({(given['shape'], given['dtype'])})"
-
-
-def wrong_arguments(op: Any, count: int, words: Iterable[str]) -> DtypeError:
-    """The error for a call of an op, which takes arrays by place, with others."""
-    word = next(iter(words), None)
-    if word is None:
-        arrays = "1 array" if op.takes == 1 else f"{op.takes} arrays"
-        return DtypeError(f"{op} takes {arrays}, not {count}; nothing is written to an `out`")
-    hint = LACKING.get(word, "it takes arrays, by place")
-    return DtypeError(f"{op} has no argument '{word}': {hint}")

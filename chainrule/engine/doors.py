@@ -45,6 +45,7 @@ def door(op: Op, other: Door | None = None) -> Door:
 
 
 def _unary(op: Op, other: Door) -> Door:
+    """The door of an op of one argument."""
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
     quiet = op.quiet
 
@@ -93,6 +94,7 @@ def _kept(x: Any, given: Any) -> Any:
 
 
 def _binary(op: Op, other: Door) -> Door:
+    """The door of an op of two arguments."""
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
     quiet = op.quiet
 

@@ -20,8 +20,9 @@ import numpy as np
 from chainrule.engine import arrays, watch
 from chainrule.engine.arguments import explain_arrays
 from chainrule.engine.arrays import is_fixed, kinds, native, operand
-from chainrule.engine.border import wrong_arguments
 from chainrule.engine.dtypes import INEXACT, float32, weakly
+from chainrule.engine.misuse.call_errors import wrong_arguments
+from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.node import Extra, Node, Variable
 from chainrule.engine.op import Alias, Need, Op, Pick, Spec, open_door
 from chainrule.engine.provenance import frame_at, user_files, user_line
@@ -178,9 +179,7 @@ def _admit(op: Op, xs: Sequence[Any], x: Any) -> Any:
     try:
         return operand(x)
     except ChainruleError as error:
-        raise arrays.report_caller(
-            error, f"{op}: cannot be applied to {describe_all(xs)}"
-        ) from None
+        raise report_caller(error, f"{op}: cannot be applied to {describe_all(xs)}") from None
 
 
 def variable_class() -> type[Variable]:

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 import numpy as np
 
 from chainrule.engine import accumulation, graph, watch
-from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand, unreadable
+from chainrule.engine.arrays import admit, admit_dtype, admit_values, operand
 from chainrule.engine.border import public
 from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result_type
 from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
+from chainrule.engine.lost_assignments import references_of_unheld
 from chainrule.engine.lost_gradients import differentiated, notice
+from chainrule.engine.misuse.foreign_arrays import unreadable
 from chainrule.engine.op import Alias, Array, Detach, Spec
 from chainrule.engine.operators import operators
-from chainrule.engine.unheld import references_of_unheld
 from chainrule.errors import (
     WITHOUT_NUMBERS,
     ConfigError,
@@ -34,10 +35,10 @@ from chainrule.errors import (
     describe,
 )
 from chainrule.names.spellings import MissingName, put_elsewhere
-from chainrule.ops.indexing import selection
+from chainrule.ops.indexing import index_arrays, selection
 from chainrule.ops.indexing.scattering import index_put
-from chainrule.ops.reductions import reduction
-from chainrule.ops.shapes import arranging, shaping
+from chainrule.ops.reductions import reduction, variances
+from chainrule.ops.shapes import arranging, joining, shaping
 from chainrule.ops.shapes.shaping import Axis
 
 FLOAT = np.dtype(np.float32)
@@ -420,7 +421,7 @@ class Tensor(Variable, metaclass=_Shown):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             raise DtypeError("a tensor without axes cannot be iterated over")
-        return iter(shaping.unstack(self))
+        return iter(joining.unstack(self))
 
     def __contains__(self, x: Any) -> bool:
         return bool((self._concrete("in") == np.asarray(x)).any())
@@ -514,7 +515,7 @@ class Tensor(Variable, metaclass=_Shown):
             ...
 
     def __getitem__(self, key: Any) -> Tensor:
-        return selection.getitem(self, key)
+        return index_arrays.getitem(self, key)
 
     def _assign_result(self, how: str, new: Tensor) -> Tensor:
         """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
@@ -664,11 +665,11 @@ class Tensor(Variable, metaclass=_Shown):
 
     def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The variance over `axis`."""
-        return reduction.var(self, axis=axis, correction=correction, keepdims=keepdims)
+        return variances.var(self, axis=axis, correction=correction, keepdims=keepdims)
 
     def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The standard deviation over `axis`."""
-        return reduction.std(self, axis=axis, correction=correction, keepdims=keepdims)
+        return variances.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the first largest element along `axis`."""
@@ -792,7 +793,7 @@ def _stack_nested(data: Sequence[Any], dtype: Any) -> Tensor:
     all of them: Python numbers take that of the tensors."""
     if dtype is None:
         dtype = result_type(*[getattr(x, "dtype", x) for x in _elements(data)])
-    return shaping.stack(
+    return joining.stack(
         [_stack_nested(x, dtype) if _is_nested(x) else asarray(x, dtype) for x in data]
     )
 

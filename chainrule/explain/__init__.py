@@ -1,12 +1,12 @@
 """Explanations that name the culprit: the op and the user's line, in words and as fields."""
 
 from chainrule.engine.border import with_border as _with_border
-from chainrule.explain.keeps import Saved, saved_bytes
+from chainrule.explain.kept_memory import Saved, saved_bytes
 from chainrule.explain.leaks import Leak, Leaks, leaks
 from chainrule.explain.nan import BadOp, first_bad, trap_nan
+from chainrule.explain.read_only_arrays import Keepers, who_keeps
 from chainrule.explain.strict import strict
 from chainrule.explain.why import Why, why
-from chainrule.explain.writing import Keepers, who_keeps
 
 __all__ = [
     "BadOp",

@@ -16,7 +16,7 @@ from typing import Any, cast
 from chainrule.engine import border
 from chainrule.engine.graph import leaf, order
 from chainrule.engine.node import Node, Variable
-from chainrule.explain.keeps import of_nodes, size
+from chainrule.explain.kept_memory import of_nodes, size
 from chainrule.explain.words import every_node, plural, quote
 from chainrule.page.readable import Readable
 

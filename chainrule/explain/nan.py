@@ -17,7 +17,7 @@ from chainrule.engine.op import Op
 from chainrule.engine.provenance import location, user_line
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import NonFiniteError
-from chainrule.explain.badop import (
+from chainrule.explain.bad_op import (
     BadOp,
     backward_bad,
     forward_bad,

@@ -20,7 +20,7 @@ from chainrule.engine.op import Pick, Spec
 from chainrule.engine.provenance import location, user_line
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError
-from chainrule.explain.badop import BadOp, backward_bad, first_index, forward_bad, value_of
+from chainrule.explain.bad_op import BadOp, backward_bad, first_index, forward_bad, value_of
 from chainrule.explain.words import Range, bad, is_array, quote
 
 

@@ -19,8 +19,8 @@ from chainrule.engine.op import Op
 from chainrule.engine.provenance import location, user_line
 from chainrule.engine.watch import Watch, watching
 from chainrule.errors import GradientError, ShapeError
+from chainrule.explain.read_only_arrays import note_keepers
 from chainrule.explain.words import quote
-from chainrule.explain.writing import note_keepers
 from chainrule.ops.families import Elementwise
 
 
@@ -75,6 +75,7 @@ def _repeats(a: tuple[int, ...], b: tuple[int, ...], y: tuple[int, ...]) -> bool
 
 
 def _check_shapes(op: Op, xs: Sequence[Any]) -> None:
+    """Raise if two operands broadcast so that both grow, and say where each was made."""
     shapes = [np.shape(x.value if isinstance(x, Variable) else x) for x in xs]
     y = outer(shapes[0], shapes[1])
     if y is None or not any(isinstance(x, Variable) for x in xs):

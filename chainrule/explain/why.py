@@ -18,7 +18,7 @@ from chainrule.engine.node import Freed, Node, Variable
 from chainrule.engine.tensors import Tensor
 from chainrule.engine.watch import Cut, cuts
 from chainrule.explain.answer import Why, path_between, step, steps
-from chainrule.explain.rerun import Rerun
+from chainrule.explain.observed_run import Rerun
 from chainrule.explain.words import every_node
 from chainrule.explain.zero import explain_flow
 
@@ -193,6 +193,7 @@ def _dead_end(reached: set[Node], p: Node, likely: Sequence[Cut]) -> Why:
 
 
 def _explain_unused(twins: Sequence[Node], likely: Sequence[Cut]) -> Why:
+    """Why a loss has no path to a parameter: a cut, another tensor of its name, or no use."""
     if likely:
         cut = likely[-1]
         return Why(

@@ -18,7 +18,7 @@ from chainrule.engine.node import Freed, Node, Variable
 from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.explain.answer import Why, path_between, step, steps
-from chainrule.explain.badop import value_of
+from chainrule.explain.bad_op import value_of
 from chainrule.explain.words import Range, is_array, outputs_of, plural, quote
 
 
@@ -89,6 +89,7 @@ def _nonzero(g: Any) -> bool:
 
 
 def _explain_zero(trail: _Trail, path: tuple[str, ...]) -> Why:
+    """The op at which a gradient that is not 0 becomes 0, and why it does."""
     stopped = [
         (node, g, bars)
         for node, g, bars in trail.passed

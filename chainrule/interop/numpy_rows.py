@@ -22,9 +22,10 @@ from chainrule.engine.tensors import asarray, holds_tensors
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.interop import standard
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing import scattering, selection, sorting
+from chainrule.ops.indexing import index_arrays, scattering, selection, sorting
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes import padding, shaping
+from chainrule.ops.reductions import variances
+from chainrule.ops.shapes import joining, padding, shaping
 from chainrule.ops.shapes.shaping import Axis
 from chainrule.ops.special import table as special
 
@@ -62,7 +63,7 @@ def join(fn: Any) -> Callable[..., Any]:
     def join_arrays(arrays: Any) -> Any:
         flat: list[Any] = []
         numbers = _number_elements(arrays, flat)
-        return selection.take(shaping.concat(flat, axis=0), fn(numbers), axis=0)
+        return selection.take(joining.concat(flat, axis=0), fn(numbers), axis=0)
 
     return join_arrays
 
@@ -86,7 +87,7 @@ def reshape(a: Any, shape: Any, order: str = "C") -> Any:
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """`concat`, in `dtype` if one is given; a tensor counts as the sequence of its rows."""
-    joined = shaping.concat([A(x) for x in arrays], axis=axis)
+    joined = joining.concat([A(x) for x in arrays], axis=axis)
     return joined if dtype is None else shaping.astype(joined, dtype)
 
 
@@ -113,7 +114,7 @@ def var(
 ) -> Any:
     """The variance; `correction` is the Array API's word for `ddof`."""
     freedom = ddof if correction is None else correction
-    return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
+    return variances.var(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 def std(
@@ -121,7 +122,7 @@ def std(
 ) -> Any:
     """The standard deviation; its gradient where all elements are equal is 0."""
     freedom = ddof if correction is None else correction
-    return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
+    return variances.std(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 @shaping.roomy
@@ -195,7 +196,7 @@ def _slope(f: Any, axis: int, h: float) -> Any:
     x = shaping.moveaxis(f, axis, 0)
     inside = (x[2:] - x[:-2]) / (2 * h)
     ends = [(x[1:2] - x[:1]) / h, (x[-1:] - x[-2:-1]) / h]
-    return shaping.moveaxis(shaping.concat([ends[0], inside, ends[1]], axis=0), 0, axis)
+    return shaping.moveaxis(joining.concat([ends[0], inside, ends[1]], axis=0), 0, axis)
 
 
 # --- Choosing and elements -----------------------------------------------------------------------
@@ -204,7 +205,7 @@ def _slope(f: Any, axis: int, h: float) -> Any:
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """The choice; with the condition alone, where it holds."""
     if x is None and y is None:
-        return selection.nonzero(condition)
+        return index_arrays.nonzero(condition)
     return selection.where(A(condition), x, y)
 
 

@@ -28,10 +28,10 @@ from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows, strong_mul
-from chainrule.ops.indexing import scattering, selection, sets
+from chainrule.ops.indexing import index_arrays, scattering, selection, sets
+from chainrule.ops.reductions import norms, scan
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.reductions import scan
-from chainrule.ops.shapes import shaping
+from chainrule.ops.shapes import joining, shaping
 from chainrule.ops.special import table as special
 
 Call = Callable[..., Any]
@@ -89,7 +89,7 @@ REDUCE: dict[Any, Call] = {
     np.multiply:    lambda array, axis=0, keepdims=False: red.prod(array, axis=axis, keepdims=keepdims),
     np.maximum:     lambda array, axis=0, keepdims=False: red.max(array, axis=axis, keepdims=keepdims),
     np.minimum:     lambda array, axis=0, keepdims=False: red.min(array, axis=axis, keepdims=keepdims),
-    np.logaddexp:   lambda array, axis=0, keepdims=False: red.logsumexp(array, axis=axis, keepdims=keepdims),
+    np.logaddexp:   lambda array, axis=0, keepdims=False: norms.logsumexp(array, axis=axis, keepdims=keepdims),
     np.logical_and: lambda array, axis=0, keepdims=False: red.all(array, axis=axis, keepdims=keepdims),
     np.logical_or:  lambda array, axis=0, keepdims=False: red.any(array, axis=axis, keepdims=keepdims),
 }
@@ -152,9 +152,9 @@ _PLAIN: dict[Any, Call] = {
     np.broadcast_to:  lambda array, shape: shaping.broadcast_to(array, (shape,) if isinstance(shape, int) else tuple(shape)),
     np.broadcast_arrays: lambda *args: shaping.broadcast_arrays(*[A(x) for x in args]),
     np.concatenate:   rows_.concatenate,
-    np.stack:         lambda arrays, axis=0: shaping.stack([A(x) for x in arrays], axis=axis),
-    np.unstack:       lambda x, axis=0: shaping.unstack(x, axis=axis),
-    np.append:        lambda arr, values, axis=None: shaping.concat([A(arr), A(values)], axis=axis),
+    np.stack:         lambda arrays, axis=0: joining.stack([A(x) for x in arrays], axis=axis),
+    np.unstack:       lambda x, axis=0: joining.unstack(x, axis=axis),
+    np.append:        lambda arr, values, axis=None: joining.concat([A(arr), A(values)], axis=axis),
     np.pad:           rows_.pad,
     np.meshgrid:      lambda *xi, indexing="xy": tuple(scattering.meshgrid(*[shaping.flatten(A(x)) for x in xi], indexing=indexing)),
     np.tril:          lambda m, k=0: scattering.tril(m, k=k),
@@ -172,7 +172,7 @@ _PLAIN: dict[Any, Call] = {
     np.partition:     lambda a, kth, axis=-1: rows_.partition(a, kth, axis),
     np.unique:        lambda ar: sets.unique_values(ar),
     np.unique_values: lambda x: sets.unique_values(x),
-    np.nonzero:       lambda a: selection.nonzero(a),
+    np.nonzero:       lambda a: index_arrays.nonzero(a),
     np.isin:          lambda element, test_elements, invert=False: sets.isin(A(element), A(test_elements), invert=invert),
     # --- elements
     np.round:         rows_.round,

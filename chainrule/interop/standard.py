@@ -22,7 +22,7 @@ from chainrule.ops.families import rows
 from chainrule.ops.indexing import scattering as arranging
 from chainrule.ops.indexing import selection
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes import shaping
+from chainrule.ops.shapes import joining, shaping
 
 __array_api_version__ = "2025.12"
 """The version of the standard."""
@@ -213,7 +213,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     tensor([1., 1., 2., 2.], dtype=float32)
     """
     if isinstance(repeats, int):
-        return shaping.repeat(x, repeats, axis=axis)
+        return joining.repeat(x, repeats, axis=axis)
     counts = np.asarray(repeats)
     if axis is None:
         x, axis = shaping.flatten(x), 0

@@ -28,7 +28,7 @@ from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request
 from chainrule.nn.attention.transformer import Cache
 from chainrule.ops.losses import common_losses
 from chainrule.ops.networks.linear import linear
-from chainrule.ops.shapes.shaping import concat
+from chainrule.ops.shapes.joining import concat
 from chainrule.random import Generator
 from chainrule.transforms.functional import no_grad
 

@@ -15,7 +15,7 @@ from chainrule.nn.attention.encoder_decoder import (
 from chainrule.nn.attention.multihead import MultiheadAttention
 from chainrule.nn.attention.rotary import RotaryEmbedding
 from chainrule.nn.attention.transformer import Block, CausalSelfAttention, FeedForward
-from chainrule.nn.base.checkpointed import Checkpoint
+from chainrule.nn.base.checkpointed_modules import Checkpoint
 from chainrule.nn.base.containers import (
     ModuleDict,
     ModuleList,
@@ -24,7 +24,7 @@ from chainrule.nn.base.containers import (
     Sequential,
 )
 from chainrule.nn.base.module import Incompatible, Module
-from chainrule.nn.base.reparametrized import spectral_norm, weight_norm
+from chainrule.nn.base.reparametrization import spectral_norm, weight_norm
 from chainrule.nn.dropouts import (
     AlphaDropout,
     Dropout,

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.engine.tensors import Tensor
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
+from chainrule.nn.base.function_modules import Check, FunctionModule, Row, class_of_row
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops import elementwise as ew

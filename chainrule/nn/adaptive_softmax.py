@@ -15,7 +15,8 @@ from chainrule.nn.base.module import Module
 from chainrule.nn.layers import Linear, check_sizes
 from chainrule.ops.indexing.selection import take_along_axis, where
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import concat, expand_dims, squeeze
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import expand_dims, squeeze
 from chainrule.random import Generator
 
 

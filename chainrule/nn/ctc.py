@@ -23,17 +23,11 @@ from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.losses.common_losses import classes
+from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
-from chainrule.ops.shapes.shaping import (
-    astype,
-    broadcast_to,
-    concat,
-    expand_dims,
-    reshape,
-    roomy,
-    stack,
-)
+from chainrule.ops.shapes.joining import concat, stack
+from chainrule.ops.shapes.shaping import astype, broadcast_to, expand_dims, reshape, roomy
 from chainrule.transforms.scan import scan
 
 
@@ -86,6 +80,7 @@ def _losses(logp: Any, targets: Any, steps: Any, counts: Any, blank: int) -> Any
 
 
 def _check(logp: Any, targets: Any, steps: Any, counts: Any, blank: int) -> None:
+    """Raise for arguments whose shapes, lengths or labels do not fit."""
     if logp.ndim != 3 or not 0 <= blank < logp.shape[2]:
         raise ShapeError(
             "ctc_loss: log_probs are (T, N, C) or (T, C), and blank is one of C classes, not "
@@ -154,7 +149,7 @@ def _of_rows(logp: Any, labels: Any, steps: Any, counts: Any, blank: int) -> Any
     def step(before: Any, now: Any) -> tuple[Any, Any]:
         scores, here = now
         from_two = where(skips, _shift_right(before, 2), -math.inf)
-        paths = red.logsumexp(stack([before, _shift_right(before, 1), from_two]), axis=0)
+        paths = norms.logsumexp(stack([before, _shift_right(before, 1), from_two]), axis=0)
         return where(here, paths + scores, before), None
 
     first = asarray(np.where(np.arange(P) == 0, 0, np.full((N, P), -math.inf)).astype(logp.dtype))
@@ -163,7 +158,7 @@ def _of_rows(logp: Any, labels: Any, steps: Any, counts: Any, blank: int) -> Any
     at_blank = take_along_axis(last, ends, axis=1)
     at_label = take_along_axis(last, ew.at_least(ends - 1, 0), axis=1)
     at_label = where(ends > 0, at_label, -math.inf)
-    return -red.logsumexp(concat([at_blank, at_label], axis=1), axis=1)
+    return -norms.logsumexp(concat([at_blank, at_label], axis=1), axis=1)
 
 
 def _shift_right(x: Any, places: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
+from chainrule.nn.base.function_modules import Check, FunctionModule, Row, class_of_row
 
 PAIR = ("x", "target")
 EQUAL = '(*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s)'

@@ -28,19 +28,11 @@ from chainrule.ops.families import (
     zeros_like,
 )
 from chainrule.ops.indexing.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
-from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
-from chainrule.ops.shapes.shaping import (
-    Astype,
-    Concat,
-    Permute,
-    Reshape,
-    Shape,
-    Slice,
-    Unslice,
-    moveaxis,
-    reshape,
-    stack,
-)
+from chainrule.ops.reductions.norms import LogSumExp, Norm, Shift
+from chainrule.ops.reductions.reduction import Extremum, Found, Spread, Sum
+from chainrule.ops.shapes.joining import Concat, stack
+from chainrule.ops.shapes.shaping import Astype, Permute, Reshape, Shape, moveaxis, reshape
+from chainrule.ops.shapes.slices import Slice, Unslice
 
 Batched = Sequence[bool]
 

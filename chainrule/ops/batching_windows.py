@@ -16,8 +16,10 @@ from chainrule.engine.graph import apply
 from chainrule.ops.batching import Batched, align_ranks, batch, everywhere, one_by_one
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real
 from chainrule.ops.families import broadcast_to
-from chainrule.ops.indexing.scattering import LastWriter, ScatterExtremum
-from chainrule.ops.indexing.selection import Index, IndexAdd, where
+from chainrule.ops.indexing.index_arrays import Index, IndexAdd
+from chainrule.ops.indexing.scatter_reductions import ScatterExtremum
+from chainrule.ops.indexing.scattering import LastWriter
+from chainrule.ops.indexing.selection import where
 from chainrule.ops.shapes.shaping import moveaxis, reshape
 from chainrule.ops.windows.convolution_forms import (
     Convolution,

@@ -21,7 +21,8 @@ from chainrule.errors import DtypeError, ShapeError, describe
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to, zeros_like
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.shapes.shaping import astype, stack, unstack
+from chainrule.ops.shapes.joining import stack, unstack
+from chainrule.ops.shapes.shaping import astype
 
 __all__ = [
     "Conj",

@@ -13,7 +13,7 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Spec
 from chainrule.errors import ShapeError, describe_all
 from chainrule.ops.families import Multilinear, conj, sum_to
-from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import (
     Shape,

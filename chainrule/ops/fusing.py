@@ -10,7 +10,6 @@ tangents, are those of the composite op by op.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, wraps
@@ -20,45 +19,24 @@ from typing import Any, ClassVar, TypeVar, cast, final
 
 import numpy as np
 
-from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.doors import Door, door
-from chainrule.engine.dtypes import Dtype, float32, float64
+from chainrule.engine.dtypes import Dtype
 from chainrule.engine.graph import (
     Variable,
-    alias,
-    around,
-    is_recording,
-    order,
     placeholder,
-    recording,
-    variable,
 )
 from chainrule.engine.op import Need, Op, derived
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops import eager_kernels
-from chainrule.ops.eager_kernels import Direct, Kernel, has_kernels, is_on, maker
-from chainrule.ops.letters import flat_shape, shape_of, sizes_of_letters
+from chainrule.ops.axis_letters import flat_shape, shape_of, sizes_of_letters
+from chainrule.ops.composite_derivatives import pull_back, push_forward
+from chainrule.ops.eager_kernels import Direct, Kernel, maker
+from chainrule.ops.kernel_use import are_kernel_arrays, fuses
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 # --- Whether -------------------------------------------------------------------------------------
-
-
-class PassesOn:
-    """Who is handed ops (see `graph.intercept_ops`) and lets each be applied as it is:
-    composites are
-        ops for those, too."""
-
-
-def fuses() -> bool:
-    """Whether composites run as kernels here: nobody is to see their parts."""
-    outer = around.get()
-    while outer is not None:
-        f, outer = outer
-        if not isinstance(f, PassesOn):
-            return False
-    return is_on() and has_kernels()
 
 
 # --- Which ---------------------------------------------------------------------------------------
@@ -119,7 +97,7 @@ class Composite:
             static["axis"] = -1
         plain = all(v is None or isinstance(v, str | float | int) for v in static.values())
         letters = [self.axes[n] for n in given]
-        if not (plain and static.get("axis", -1) == -1 and _fit(letters, arrays)):
+        if not (plain and static.get("axis", -1) == -1 and are_kernel_arrays(letters, arrays)):
             return None, []
         kind = Fused if isinstance(self.to, str) else FusedSeveral
         return kind(self.name, tuple(given), tuple(static.items())), list(given)
@@ -161,27 +139,6 @@ def fused(name: str, *, to: str | tuple[str, ...], **axes: str) -> Callable[[_F]
         return cast(_F, run)
 
     return mark
-
-
-def of_dtype(x: Any, number: Any) -> Any:
-    """A number that a composite computes with, as an array of the dtype of x: one kernel is for all
-    numbers, which may change from step to step."""
-    dtype = getattr(x, "dtype", None)
-    if dtype is None or dtype not in (float32, float64) or not isinstance(number, int | float):
-        return number
-    return np.asarray(number, dtype)
-
-
-def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
-    """Whether these are arrays of dtypes that have kernels, whose sizes agree."""
-    if any(a.__class__ is not np.ndarray for a in arrays):
-        return False
-    # of another byte order, arrays are turned round on the way to an op
-    inexact = {a.dtype.newbyteorder("=") for a in arrays if a.dtype.kind not in "iub"}
-    if len(inexact) != 1 or not inexact <= {float32, float64}:
-        return False
-    sizes = sizes_of_letters(letters, [a.shape for a in arrays])
-    return sizes is not None and all(math.prod(s) for s in sizes.values())
 
 
 # --- What stands in the graph --------------------------------------------------------------------
@@ -357,39 +314,6 @@ def _pull_call(op: Fused, kinds: Kinds, need: Need) -> Direct:
     flat = [flat_shape(s, names) for s, names in zip(shapes, letters, strict=True)]
     bars = [shape for shape, n in zip(shapes, need, strict=False) if n]
     return pull_kernel(op, dtypes, need).at(flat, bars, kinds).direct
-
-
-def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
-    """`xs` as variables, those that are wanted as places of their own."""
-    given = [x if isinstance(x, Variable) else variable(x) for x in xs]
-    return [alias(x) if w else x for w, x in zip(wanted, given, strict=True)]
-
-
-Results = Callable[[Sequence[Any]], Sequence[Any]]
-"""A function of ops, of a list of arrays, with a list of results."""
-
-
-def pull_back(f: Results, need: Need, xs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    """The cotangents of those inputs that need one, op by op, from those of all results of f."""
-    places = _aliases(need, xs)
-    with recording(True):
-        ys = f(places)
-    nodes = [x.node for x, n in zip(places, need, strict=True) if n]
-    seeds = {y.node: g for y, g in zip(ys, gs, strict=True)}
-    walk = order(seeds, nodes)
-    got = pullback_nodes(walk, seeds, set(nodes), record=is_recording(), free=False)
-    return [got[n] for n in nodes]
-
-
-def push_forward(f: Results, ts: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
-    """The tangents of all results of f, op by op, from those of its inputs, None for zero."""
-    places = _aliases([t is not None for t in ts], xs)
-    with recording(True):
-        nodes = [out.node for out in f(places)]
-    tangents: dict[Any, Any] = {x.node: t for x, t in zip(places, ts, strict=True) if t is not None}
-    record = is_recording() and any(isinstance(t, Variable) for t in (*ts, *xs))
-    pushed = pushforward_nodes(order(nodes, tangents), tangents, record=record)
-    return [pushed[n] for n in nodes]
 
 
 # --- Its kernels ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
-from chainrule.optim.traced import choose
+from chainrule.optim.traced_step import choose
 from chainrule.optim.update_rule import (
     Flag,
     Fraction,

@@ -15,7 +15,7 @@ from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import matrix_transpose
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
-from chainrule.optim.traced import Vector, fixed
+from chainrule.optim.traced_step import Vector, fixed
 from chainrule.optim.update_rule import (
     Check,
     Flag,

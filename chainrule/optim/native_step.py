@@ -16,7 +16,7 @@ from chainrule.engine.dtypes import Dtype, float32, float64
 from chainrule.engine.graph import tracer
 from chainrule.engine.op import Array
 from chainrule.ops.eager_kernels import Kernel, Run, has_kernels, is_on, updater
-from chainrule.optim.traced import Rule, Vector, flush_subnormal
+from chainrule.optim.traced_step import Rule, Vector, flush_subnormal
 
 LEAST = 1 << 12
 """Elements of a vector from which on a kernel is worth loading."""
@@ -90,6 +90,8 @@ def _at(kernel: Kernel, size: int, vectors: int, numbers: int) -> Run:
 def _kernel(
     kind: Any, pattern: Pattern, state: tuple[str, ...], numbers: tuple[str, ...], dtype: Dtype
 ) -> Kernel:
+    """The kernel of one step of the rule `kind`: it updates a vector of parameters and those of
+    `state`, from the gradient and the settings that may change."""
     count, scalars = 2 + len(state), repr(pattern).count(repr(ANY))
 
     def f(xs: Sequence[Any]) -> list[Any]:

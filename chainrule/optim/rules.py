@@ -12,7 +12,7 @@ from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
 from chainrule.optim.bucket import Memory
 from chainrule.optim.optimizer import Group
-from chainrule.optim.traced import choose
+from chainrule.optim.traced_step import choose
 from chainrule.optim.update_rule import Flag, Fractions, NotNegative, Number, UpdateRule
 
 State = Mapping[str, Array]

@@ -29,7 +29,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.errors import ConfigError
 from chainrule.optim.bucket import Memory
-from chainrule.optim.bucketed import Bucketed
+from chainrule.optim.bucket_optimizers import Bucketed
 from chainrule.optim.optimizer import Group, Params
 
 

@@ -7,7 +7,7 @@ from chainrule.engine.border import with_border as _with_border
 from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.parallel.checkpoint import load, save
 from chainrule.parallel.group import Group
-from chainrule.parallel.joining import group
+from chainrule.parallel.worker_setup import group
 
 if TYPE_CHECKING:
     from chainrule.parallel.ray_backend import RayConfig

@@ -24,7 +24,7 @@ from chainrule.files.regular_files import read_regular
 from chainrule.files.whole_folders import clean, remove_folder, write_folder
 from chainrule.interop.safetensors_file import read as read_tensors
 from chainrule.optional import require
-from chainrule.parallel.plain import decode, encode
+from chainrule.parallel.plain_trees import decode, encode
 
 FORMAT = "chainrule checkpoint 1"
 ARRAYS, STATE = "arrays.safetensors", "state.json"

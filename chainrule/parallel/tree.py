@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from chainrule.engine.op import Array
-from chainrule.parallel.shared import NOTES
+from chainrule.parallel.shared_memory import NOTES
 from chainrule.parallel.wire import Wire
 
 INLINE = 1 << 14

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.optional import require
-from chainrule.parallel.shared import Shared, connect
+from chainrule.parallel.shared_memory import Shared, connect
 
 _NONE = np.empty(0, np.uint8)
 

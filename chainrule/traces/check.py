@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import (
     NO_FACTOR,
     Certificate,
@@ -69,6 +69,7 @@ def _check_kept(what: str, x: Any, node: Node) -> None:
 
 
 def _check_sweep(trace: Trace, sweep: Sweep) -> None:
+    """Raise if a sweep names nodes that are not there, or its shapes do not fit."""
     count = len(trace.nodes)
     for i, seed in sweep.seeds.items():
         _check_number(i, count, "a sweep has the result")
@@ -96,6 +97,7 @@ def _check_number(i: Any, count: int, what: str) -> None:
 
 
 def _check_message(trace: Trace, sweep: Sweep, k: int, m: Message) -> None:
+    """Raise if a message goes another way than its op does, or its arrays do not fit."""
     what = f"message {k}"
     if type(m.node) is not int or not 0 <= m.node < len(trace.nodes):
         _fail(f"{what} comes from node {m.node!r}, which there is not")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.kept_values import Keeper, is_array
 from chainrule.traces.trace import Certificate, Matrix, Message, Node, Sweep, Trace
 from chainrule.verify.finding import Finding, Heat
 
@@ -62,6 +62,7 @@ def _op(finding: Finding, heat: Heat) -> Node:
 
 
 def _sweep(finding: Finding, heat: Heat, op: int) -> Sweep:
+    """The sweep of a finding: a cotangent, the wrong Jacobian, and what that gives."""
     rng = np.random.default_rng(_SEED)
     g = np.round(rng.uniform(0.5, 1.5, heat.y_shape) * rng.choice([-1, 1], heat.y_shape), 2)
     g = _frozen(g)
@@ -79,6 +80,7 @@ def _sweep(finding: Finding, heat: Heat, op: int) -> Sweep:
 
 
 def _certificate(finding: Finding, heat: Heat, g: Any, bar: Any) -> Certificate:
+    """The certificate of a finding: how far the gradient is from the right one."""
     right = _pull_back(heat.numeric, g, heat)
     rough = np.zeros(heat.numeric.shape) if heat.bound is None else heat.bound
     bounds = _pull_back(rough, np.abs(g), heat) + _CLOSE * np.maximum(np.abs(right), np.abs(bar))

@@ -23,7 +23,7 @@ from chainrule.engine.node import Node as GraphNode
 from chainrule.engine.op import Spec
 from chainrule.engine.source_text import short_line
 from chainrule.engine.tensors import Tensor
-from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.kept_values import Keeper, is_array
 from chainrule.traces.names import Pairs
 from chainrule.traces.tensors import TensorRecorder, plain
 from chainrule.traces.trace import Kind, Node, Sweep, Trace

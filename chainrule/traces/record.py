@@ -21,8 +21,8 @@ from chainrule.scalar import Value
 from chainrule.scalar.value import backward_listeners
 from chainrule.traces import names
 from chainrule.traces.certificates.certify import add_certificates, is_small
-from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
-from chainrule.traces.merging import merge, without_unused
+from chainrule.traces.kept_values import MAX_ELEMENTS, Keeper
+from chainrule.traces.merged_traces import merge, without_unused
 from chainrule.traces.scalars import ScalarRecorder
 from chainrule.traces.sweeps import without_observers
 from chainrule.traces.tensors import TensorRecorder, label_by_lines

@@ -21,7 +21,7 @@ from chainrule.errors import ConfigError
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optional import require
 from chainrule.scalar import Value
-from chainrule.traces.keeping import MAX_ELEMENTS
+from chainrule.traces.kept_values import MAX_ELEMENTS
 from chainrule.traces.record import Recording
 from chainrule.traces.trace import Trace
 from chainrule.transforms.functional import _Run

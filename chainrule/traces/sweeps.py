@@ -23,7 +23,7 @@ from chainrule.engine.node import Variable
 from chainrule.engine.op import Spec
 from chainrule.engine.watch import Watch, watching
 from chainrule.ops.eager_kernels import fusing
-from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.kept_values import Keeper, is_array
 from chainrule.traces.local_derivatives.jacobians import local_of
 from chainrule.traces.trace import Kept, Message, Sweep, gradient_sums
 

@@ -25,7 +25,7 @@ from chainrule.engine.provenance import location, user_line
 from chainrule.engine.source_text import short_line, source_line
 from chainrule.explain.modules import owners
 from chainrule.nn.base.hooks import watching
-from chainrule.traces.keeping import Keeper, is_array, is_unchanged
+from chainrule.traces.kept_values import Keeper, is_array, is_unchanged
 from chainrule.traces.local_derivatives.formulas import formula_of
 from chainrule.traces.modules import RunningModules
 from chainrule.traces.sweeps import SweepRecorder
@@ -89,6 +89,7 @@ class TensorRecorder:
         return y
 
     def _note(self, op: Op, xs: Sequence[Any], y: Any) -> None:
+        """Record an op that was applied; of several outputs each is an event of its own."""
         place = user_line()
         inputs = tuple([self.number_of(x) for x in xs])
         if type(y) is not tuple:
@@ -230,6 +231,7 @@ class TensorRecorder:
         return tuple(self._nodes()), self._sweeps.finish()
 
     def _nodes(self) -> Iterator[Node]:
+        """The nodes of the trace, with the modules that their ops ran in."""
         before = [e.node for e in self.events if e.node is not None and e.op and e.module is None]
         modules = owners(before) if before else {}
         for e in self.events:

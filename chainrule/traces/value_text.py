@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.page.graph.picture import number
-from chainrule.traces.keeping import is_array, summary
+from chainrule.traces.kept_values import is_array, summary
 from chainrule.traces.trace import Kept, Summary
 
 SMALL = 6

@@ -22,7 +22,7 @@ from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import Variable, apply
 from chainrule.engine.op import Op, Spec, new_op
 from chainrule.errors import GradientError, describe
-from chainrule.ops.fusing import PassesOn
+from chainrule.ops.kernel_use import PassesOn
 from chainrule.random import Generator as Stream
 from chainrule.random import noting
 

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.engine.graph import placeholder, recording, tracer, variable
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
-from chainrule.ops.shapes.shaping import stack, unstack
+from chainrule.ops.shapes.joining import stack, unstack
 from chainrule.tree import Structure, flatten
 
 SHORT, LONG = 4, 256

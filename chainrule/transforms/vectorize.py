@@ -26,7 +26,8 @@ from chainrule.errors import ShapeError
 from chainrule.ops import batching_windows as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
-from chainrule.ops.shapes.shaping import moveaxis, normalize_axis, stack
+from chainrule.ops.shapes.joining import stack
+from chainrule.ops.shapes.shaping import moveaxis, normalize_axis
 from chainrule.tree import flatten
 
 Axes = Any

@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.random import Generator as OwnGenerator
 from chainrule.random import default_generator
-from chainrule.verify.reading import function_of
+from chainrule.verify.user_code import function_of
 
 _T = TypeVar("_T")
 

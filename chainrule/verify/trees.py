@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import TypeAlias, cast
 
 from chainrule.engine.source_text import file_text
-from chainrule.verify.where import users_files
+from chainrule.verify.user_frames import users_files
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule.compile.graph.terms import Program, Values
-from chainrule.compile.trace import assemble, derivative
+from chainrule.compile.trace import derivative, variant_assembly
 
 
 def op_by_op(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
@@ -30,6 +30,6 @@ def op_by_op(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every test of a module that imports this runs both ways."""
     if request.param == "values":
-        monkeypatch.setattr(assemble, "build", op_by_op)
+        monkeypatch.setattr(variant_assembly, "build", op_by_op)
         monkeypatch.setattr(derivative, "build", op_by_op)
     return request.param

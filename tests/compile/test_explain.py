@@ -17,7 +17,7 @@ from chainrule.compile.inspect.machine_limits import SIZES, Limits, limits
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Into, Kernel, Let, Store
 from chainrule.compile.loops.work import work
-from chainrule.compile.mathlib.counting import operations
+from chainrule.compile.mathlib.arithmetic_cost import operations
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from chainrule.ops.values import coefficients

@@ -17,14 +17,14 @@ import pytest
 import chainrule as cr
 from chainrule.compile import eager
 from chainrule.compile.llvm.host_target import host
-from chainrule.compile.runtime import linking, placing
+from chainrule.compile.runtime import code_placement, linking
 from chainrule.compile.runtime.cache import folder as cache_folder
 from chainrule.compile.runtime.cache import kernels as kernel_entry
 from chainrule.compile.runtime.cache import surroundings
 from chainrule.compile.runtime.cache.kernels import KernelEntry
+from chainrule.compile.runtime.code_placement import ByLLVM
 from chainrule.compile.runtime.linking import Linked, UnlinkableError
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import ByLLVM
 from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.runtime.threads import the_pool
 
@@ -359,7 +359,7 @@ def test_what_the_linker_does_not_know_is_llvms(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(UnlinkableError):
             Linked(code)
     monkeypatch.setattr(linking, "_X86_64", 183)
-    code = placing.placed(whole)
+    code = code_placement.placed(whole)
     assert isinstance(code, ByLLVM) and LONG(code.address("count"))(2) == 42
 
 
@@ -379,7 +379,7 @@ def test_no_program_of_ours_needs_llvm_to_be_linked(monkeypatch: pytest.MonkeyPa
     def refuse(code: bytes) -> None:
         raise AssertionError("linked by LLVM")
 
-    monkeypatch.setattr(placing, "ByLLVM", refuse)
+    monkeypatch.setattr(code_placement, "ByLLVM", refuse)
     x = np.linspace(0.1, 2, 400_000).reshape(2, -1, 20)
     made = cr.jit(lambda x: cr.special.lgamma(cr.sin(x)) + cr.linalg.det(x[0, :20]) + x @ x[0, :20])
     made(x)
@@ -395,5 +395,5 @@ def test_code_that_is_loaded_often_is_quick():
     code = compile_object(f"{MODULE}define i64 @many() {{\n{calls}\n  ret i64 %y999\n}}\n")
     start = time.process_time()
     for _ in range(10):
-        placing.placed(code)
+        code_placement.placed(code)
     assert time.process_time() - start < 0.5

@@ -20,7 +20,7 @@ from ops.test_generated import SAMPLES
 import chainrule as cr
 from chainrule.compile.loops.statements import Host
 from chainrule.compile.runtime.backend import build
-from chainrule.compile.trace import assemble
+from chainrule.compile.trace import variant_assembly
 from chainrule.ops.families import Elementwise, rows
 from tests.explain.pains import PAINS
 from tests.explain.test_pains import answer
@@ -53,7 +53,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         programs.append(build(*args, **kwargs))
         return programs[-1]
 
-    monkeypatch.setattr(assemble, "build", noted)
+    monkeypatch.setattr(variant_assembly, "build", noted)
     yield programs
 
 
@@ -134,12 +134,14 @@ def _row(name: str, x: Any) -> Any:
 
 def _eager_in(f: Callable[..., Any], *xs: Any) -> set[str]:
     programs: list[Any] = []
-    before = assemble.build
-    assemble.build = lambda *args, **named: programs.append(build(*args, **named)) or programs[-1]
+    before = variant_assembly.build
+    variant_assembly.build = lambda *args, **named: (
+        programs.append(build(*args, **named)) or programs[-1]
+    )
     try:
         cr.jit(f)(*xs)
     finally:
-        assemble.build = before
+        variant_assembly.build = before
     return eager_ops(programs)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.scalars import runs
-from chainrule.compile.scalars.explained import explained
+from chainrule.compile.scalars.explanation import explained
 from chainrule.compile.scalars.steps import update
 from chainrule.scalar import Value
 from tests.compile import scalar_loops

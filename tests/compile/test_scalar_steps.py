@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scalars.steps.numbers import Arithmetic, TracedNumber, functions_of_math
+from chainrule.compile.scalars.steps.math_functions import functions_of_math
+from chainrule.compile.scalars.steps.numbers import Arithmetic, TracedNumber
 from chainrule.compile.scalars.steps.state import State
 from chainrule.errors import TraceError
 from chainrule.scalar import Value

@@ -20,7 +20,9 @@ from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, SumTo, strong_mul
 from chainrule.ops.indexing.selection import TakeAdd, Where
 from chainrule.ops.reductions.reduction import Extremum, Spread, Sum
-from chainrule.ops.shapes.shaping import Astype, Concat, Permute, Reshape, Slice, Unslice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Astype, Permute, Reshape
+from chainrule.ops.shapes.slices import Slice, Unslice
 
 F16, F32, F64 = np.dtype("e"), np.dtype("f"), np.dtype("d")
 I8, I32, I64, U8, BOOL = (np.dtype(k) for k in ("int8", "int32", "int64", "uint8", "bool"))

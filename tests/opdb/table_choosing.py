@@ -6,8 +6,8 @@ from typing import Any
 
 import chainrule as cr
 from chainrule.linalg import diagonal
-from chainrule.ops.indexing import scattering
-from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.indexing import scatter_reductions, scattering
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.shapes import arranging as extra
 from opdb.harness import Row
 from opdb.translate import Unlike, words
@@ -60,12 +60,12 @@ def _scatter(x: Any, axis: int, index: Any, source: Any, *, reduce: str | None =
 
 
 def _scatter_add(x: Any, axis: int, index: Any, source: Any) -> Any:
-    return scattering.scatter_reduce(x, axis, index, source, "sum")
+    return scatter_reductions.scatter_reduce(x, axis, index, source, "sum")
 
 
 def _scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, **more: Any) -> Any:
     ours: Any = reduce
-    return scattering.scatter_reduce(x, axis, index, source, ours, **more)
+    return scatter_reductions.scatter_reduce(x, axis, index, source, ours, **more)
 
 
 def _index_put(x: Any, index: Any, values: Any, accumulate: bool = False) -> Any:

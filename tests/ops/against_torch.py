@@ -43,6 +43,32 @@ def generic(*shape: int, salt: int = 0, complex_: bool = False) -> Array:
     return x + 1j * apart(*shape, low=-1.9, high=2.2, salt=salt + 11) if complex_ else x
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Generic arguments, real or complex: one square matrix, and batches of three shapes."""
+
+    complex_: bool
+
+    def __call__(self, *shape: int, salt: int = 0) -> Array:
+        return generic(*shape, salt=salt, complex_=self.complex_)
+
+    @property
+    def square(self) -> Array:
+        return self(4, 4)
+
+    @property
+    def batch(self) -> Array:
+        return self(2, 3, 3)
+
+    @property
+    def tall(self) -> Array:
+        return self(2, 5, 3)
+
+    @property
+    def wide(self) -> Array:
+        return np.ascontiguousarray(np.swapaxes(self(2, 5, 3, salt=1), -1, -2))
+
+
 def like(y: Any, salt: int) -> Array:
     """A cotangent or tangent of the shape and kind of `y`."""
     kind = str(y.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 import chainrule as cr
 from chainrule.nn.ctc import ctc_loss
-from chainrule.ops.indexing import scattering, sorting
+from chainrule.ops.indexing import scatter_reductions, scattering, sorting
 from chainrule.ops.networks import embedding_bags, normalization
 from chainrule.ops.reductions import scan
 from chainrule.ops.shapes import rearranging
@@ -69,7 +69,7 @@ SCATTERS = [
     *[
         case(
             "scatter_reduce",
-            lambda x, v, how=how: scattering.scatter_reduce(x, 0, ROWS, v, how),
+            lambda x, v, how=how: scatter_reductions.scatter_reduce(x, 0, ROWS, v, how),
             M,
             apart(2, 4, salt=5),
             note=how,

@@ -15,7 +15,7 @@ import pytest
 import chainrule as cr
 from chainrule import linalg as la
 from chainrule.ops.complex import conj
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from ops.against_torch import Pair, Samples, forward, generic, second_order, torch, value_and_vjp
 from ops.sample import Array
 
 tl: Any = torch.linalg
@@ -151,14 +151,9 @@ def norms(shape: tuple[int, ...], is_complex: bool) -> list[Pair]:
     return out
 
 
-def pairs_of(c: bool) -> list[Pair]:
-    """The functions on real (or complex) arguments, batched and not."""
-
-    def g(*shape: int, salt: int = 0) -> Array:
-        return generic(*shape, salt=salt, complex_=c)
-
-    square, batch, tall = g(4, 4), g(2, 3, 3), g(2, 5, 3)
-    wide = np.ascontiguousarray(np.swapaxes(g(2, 5, 3, salt=1), -1, -2))
+def solutions(g: Samples) -> list[Pair]:
+    """Inverses, solutions and determinants."""
+    square, batch = g.square, g.batch
     return [
         Pair("inv", la.inv, tl.inv, (square,)),
         Pair("inv", la.inv, tl.inv, (batch,)),
@@ -175,6 +170,22 @@ def pairs_of(c: bool) -> list[Pair]:
             lambda x: tl.slogdet(x)[0] * tl.slogdet(x)[1],
             (g(3, 3),),
         ),
+        *[
+            Pair(f"solve_triangular {how}", triangular(**how), t_triangular(**how), args)
+            for how, args in (
+                ({}, (batch, g(2, 3, 4))),
+                ({"upper": True}, (g(3, 3), g(2, 3, 4))),
+                ({"left": False}, (g(3, 3), g(2, 4, 3))),
+                ({"upper": True, "unitriangular": True}, (batch, g(3, 2))),
+            )
+        ],
+    ]
+
+
+def factors_of_a_matrix(g: Samples) -> list[Pair]:
+    """Cholesky's and the QR factors."""
+    square, batch, tall, wide = g.square, g.batch, g.tall, g.wide
+    return [
         Pair(
             "cholesky",
             lambda x: la.cholesky(positive(x)),
@@ -192,6 +203,13 @@ def pairs_of(c: bool) -> list[Pair]:
         Pair("qr square", upper_factor, t_upper_factor, (square,)),
         Pair("qr wide Q", columns, lambda x: t_size(tl.qr(x).Q), (wide,)),
         Pair("qr wide R", upper_factor, t_upper_factor, (wide,)),
+    ]
+
+
+def spectra(g: Samples) -> list[Pair]:
+    """Eigenvalues and singular values, and what belongs to them."""
+    square, batch, tall, wide = g.square, g.batch, g.tall, g.wide
+    return [
         Pair("eig", general, t_general, (square,), 1e-8),
         Pair("eigh", spectral, t_spectral, (square,), 1e-9),
         Pair("eigh", spectral, t_spectral, (batch,), 1e-9),
@@ -207,6 +225,13 @@ def pairs_of(c: bool) -> list[Pair]:
         Pair("svd U", left_vectors, lambda x: t_size(tl.svd(x, False).U), (tall,), 1e-8),
         Pair("svd Vh", right_vectors, lambda x: t_size(tl.svd(x, False).Vh), (wide,), 1e-8),
         Pair("svdvals", la.svdvals, tl.svdvals, (wide,)),
+    ]
+
+
+def powers_and_diagonals(g: Samples) -> list[Pair]:
+    """Pseudoinverses, powers, traces and diagonals."""
+    square, batch, tall, wide = g.square, g.batch, g.tall, g.wide
+    return [
         Pair("pinv", la.pinv, tl.pinv, (tall,), 1e-9),
         Pair("pinv", la.pinv, tl.pinv, (wide,), 1e-9),
         *[
@@ -229,6 +254,12 @@ def pairs_of(c: bool) -> list[Pair]:
             )
             for k in (0, 1, -2)
         ],
+    ]
+
+
+def products(g: Samples) -> list[Pair]:
+    """Products of vectors and of matrices."""
+    return [
         Pair("cross", la.cross, lambda a, b: tl.cross(a, b), (g(1, 2, 3), g(4, 2, 3, salt=1))),
         Pair(
             "cross axis",
@@ -246,17 +277,13 @@ def pairs_of(c: bool) -> list[Pair]:
             lambda a, b: torch.tensordot(a, b, 1),
             (g(2, 3, 4), g(4, 5)),
         ),
-        *[
-            Pair(f"solve_triangular {how}", triangular(**how), t_triangular(**how), args)
-            for how, args in (
-                ({}, (batch, g(2, 3, 4))),
-                ({"upper": True}, (g(3, 3), g(2, 3, 4))),
-                ({"left": False}, (g(3, 3), g(2, 4, 3))),
-                ({"upper": True, "unitriangular": True}, (batch, g(3, 2))),
-            )
-        ],
-        *norms((2, 4, 3), c),
     ]
+
+
+def pairs_of(c: bool) -> list[Pair]:
+    """The functions on real (or complex) arguments, batched and not."""
+    parts = (solutions, factors_of_a_matrix, spectra, powers_and_diagonals, products)
+    return [pair for part in parts for pair in part(Samples(c))] + norms((2, 4, 3), c)
 
 
 PAIRS = pairs_of(False) + pairs_of(True)

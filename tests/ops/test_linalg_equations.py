@@ -9,8 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import linalg as la
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
-from ops.sample import Array
+from ops.against_torch import Pair, Samples, forward, second_order, torch, value_and_vjp
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)
@@ -46,15 +45,9 @@ def t_solved(left: bool) -> Any:
     return lambda a, b: tl.lu_solve(*tl.lu_factor(a), b, left=left)
 
 
-def pairs_of(c: bool) -> list[Pair]:
-    """The functions on real (or complex) arguments, batched and not."""
-
-    def g(*shape: int, salt: int = 0) -> Array:
-        return generic(*shape, salt=salt, complex_=c)
-
-    square, batch, tall = g(4, 4), g(2, 3, 3), g(2, 5, 3)
-    wide = np.ascontiguousarray(np.swapaxes(g(2, 5, 3, salt=1), -1, -2))
-    chain = g(3), g(3, 5, salt=1), g(5, 2), g(2, 4, salt=1)
+def factors_of_a_matrix(g: Samples) -> list[Pair]:
+    """Exponentials and LU factors."""
+    square, batch, tall, wide = g.square, g.batch, g.tall, g.wide
     return [
         Pair("matrix_exp", la.matrix_exp, tl.matrix_exp, (batch,), 1e-9),
         Pair(
@@ -69,6 +62,13 @@ def pairs_of(c: bool) -> list[Pair]:
             Pair("lu_factor", lambda x: la.lu_factor(x)[0], lambda x: tl.lu_factor(x)[0], (x,))
             for x in (batch, tall, wide)
         ],
+    ]
+
+
+def equations(g: Samples) -> list[Pair]:
+    """Systems of equations, also of tensors."""
+    batch, tall, wide = g.batch, g.tall, g.wide
+    return [
         Pair("lu_solve", solved(True), t_solved(True), (batch, g(2, 3, 2)), 1e-9),
         Pair("lu_solve right", solved(False), t_solved(False), (batch, g(2, 2, 3)), 1e-9),
         *[
@@ -91,6 +91,14 @@ def pairs_of(c: bool) -> list[Pair]:
             lambda a, b: tl.tensorsolve(a, b, dims=(0,)),
             (g(2, 4, 2), g(4, salt=1)),
         ),
+    ]
+
+
+def products_and_norms(g: Samples) -> list[Pair]:
+    """Chains of products, and norms."""
+    batch, tall = g.batch, g.tall
+    chain = g(3), g(3, 5, salt=1), g(5, 2), g(2, 4, salt=1)
+    return [
         Pair("multi_dot", lambda *xs: la.multi_dot(xs), lambda *xs: tl.multi_dot(xs), chain),
         *[
             Pair(
@@ -114,6 +122,12 @@ def pairs_of(c: bool) -> list[Pair]:
         ),
         Pair("vander", la.vander, tl.vander, (g(2, 3),), 1e-9),
     ]
+
+
+def pairs_of(c: bool) -> list[Pair]:
+    """The functions on real (or complex) arguments, batched and not."""
+    parts = (factors_of_a_matrix, equations, products_and_norms)
+    return [pair for part in parts for pair in part(Samples(c))]
 
 
 PAIRS = pairs_of(False) + pairs_of(True)

@@ -15,8 +15,10 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Need, Op, Spec
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise, Linear, Partial, rows
-from chainrule.ops.reductions.reduction import Extremum, LogSumExp, Sum, spread
-from chainrule.ops.shapes.shaping import Permute, Slice, Unslice
+from chainrule.ops.reductions.norms import LogSumExp
+from chainrule.ops.reductions.reduction import Extremum, Sum, spread
+from chainrule.ops.shapes.shaping import Permute
+from chainrule.ops.shapes.slices import Slice, Unslice
 from ops import check, samples_elementwise
 from ops.sample import apart
 

@@ -270,11 +270,11 @@ FAULTS: dict[str, Callable[[Any, Any], None]] = {
 
 def differing(what: str) -> Any:
     """Workers that do not fit together."""
-    from chainrule.parallel import meeting
+    from chainrule.parallel import rendezvous
 
     last = os.environ["CHAINRULE_PARALLEL_RANK"] == "1"
     if what == "version" and last:
-        meeting.__dict__["__version__"] = "0.0.7"
+        rendezvous.__dict__["__version__"] = "0.0.7"
     with parallel.group(4 if what == "setting" and last else 8, timeout=TIMEOUT):
         return "met"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 def train(config: dict[str, Any]) -> None:
     """What each worker does."""
-    from ray.train import Checkpoint, get_checkpoint, report
+    from ray.train import get_checkpoint
 
     import chainrule as cr
     from chainrule import optim, parallel
@@ -44,19 +44,29 @@ def train(config: dict[str, Any]) -> None:
             losses.append(group.average_gradients(model))
             optimizer.step()
             time.sleep(0.05)
-            with tempfile.TemporaryDirectory() as place:
-                now = None
-                if group.is_first():
-                    state = {"step": step + 1, "losses": losses}
-                    parallel.save(f"{place}/now", model=model, optimizer=optimizer, **state)
-                    now = Checkpoint.from_directory(f"{place}/now")
-                start = time.monotonic()
-                report({"loss": losses[-1]}, checkpoint=now)
+            state = {"step": step + 1, "losses": losses, "model": model, "optimizer": optimizer}
+            seconds = report_checkpoint(group, **state)
             record_step(folder, group.rank, step + 1)
             with (folder / "reports.txt").open("a", encoding="utf-8") as log:
-                log.write(f"{time.monotonic() - start}\n")
+                log.write(f"{seconds}\n")
         said = {"losses": losses, "digest": digest(model, optimizer)}
         (folder / f"{group.rank}.json").write_text(json.dumps(said), encoding="utf-8")
+
+
+def report_checkpoint(group: Any, **state: Any) -> float:
+    """Report the loss to Ray, with a checkpoint from the first worker; the seconds it took."""
+    from ray.train import Checkpoint, report
+
+    from chainrule import parallel
+
+    with tempfile.TemporaryDirectory() as place:
+        now = None
+        if group.is_first():
+            parallel.save(f"{place}/now", **state)
+            now = Checkpoint.from_directory(f"{place}/now")
+        start = time.monotonic()
+        report({"loss": state["losses"][-1]}, checkpoint=now)
+    return time.monotonic() - start
 
 
 def main(steps: str, folder: str) -> None:

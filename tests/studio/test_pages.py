@@ -349,7 +349,7 @@ def focus(page: Any) -> str:
     )
 
 
-def test_all_by_keyboard_and_focus_stays(browser: Any, studio: str):
+def test_tabs_and_steps_by_keyboard(browser: Any, studio: str):
     with opened(browser, studio) as page:
         page.get_by_role("tab", name="Expression").focus()
         press = page.keyboard.press
@@ -369,6 +369,19 @@ def test_all_by_keyboard_and_focus_stays(browser: Any, studio: str):
         press("End")
         press("ArrowLeft")
         assert counter(page) == "8 / 9"
+        page.get_by_label("step", exact=True).focus()
+        press("ArrowLeft")
+        assert focus(page) == "step"
+        page.get_by_label("17 digits").focus()
+        press("Space")
+        assert page.get_by_label("17 digits").is_checked()
+
+
+def test_cards_by_keyboard(browser: Any, studio: str):
+    with opened(browser, studio) as page:
+        press = page.keyboard.press
+        button(page, "one step back (←)").focus()
+        press("Enter")
         card = page.locator('.card[tabindex="0"]')
         assert card.count() == 1
         card.focus()
@@ -394,12 +407,6 @@ def test_all_by_keyboard_and_focus_stays(browser: Any, studio: str):
         link.focus()
         press("Enter")
         assert page.evaluate("document.querySelector('.panel').contains(document.activeElement)")
-        page.get_by_label("step", exact=True).focus()
-        press("ArrowLeft")
-        assert focus(page) == "step"
-        page.get_by_label("17 digits").focus()
-        press("Space")
-        assert page.get_by_label("17 digits").is_checked()
 
 
 def test_groups_by_keyboard(browser: Any, files: Path):

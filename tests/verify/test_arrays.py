@@ -14,8 +14,8 @@ from ops.sample import apart
 from chainrule import verify
 from chainrule.errors import ConfigError, GradientError
 from chainrule.verify.arrays.convention import Slot
-from chainrule.verify.arrays.naming import gradient_of, is_cotangent
-from chainrule.verify.arrays.networks.certified import certified_network
+from chainrule.verify.arrays.naming_conventions import gradient_of, is_cotangent
+from chainrule.verify.arrays.networks.certified_network import certified_network
 from chainrule.verify.arrays.networks.network import network_of
 from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair

@@ -10,7 +10,7 @@ import pytest
 
 from chainrule import verify
 from chainrule.errors import ConfigError
-from chainrule.verify.repair.code.course import statements_of_value
+from chainrule.verify.repair.code.value_flow import statements_of_value
 from chainrule.verify.trees import tree_of
 from tests.sampling import sampled_file
 

@@ -10,7 +10,7 @@ from ops.sample import Sample, apart
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.verify.arrays.standin import follow
+from chainrule.verify.arrays.numpy_standin import follow
 from chainrule.verify.own.call import subject_of_call
 from chainrule.verify.own.derivation import Derivation, derivation
 from chainrule.verify.subject import values

@@ -14,7 +14,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import verify
-from chainrule.verify.foreign import kernels_in
+from chainrule.verify.foreign_kernels import kernels_in
 from chainrule.verify.reporting.report import Report
 from tests.test_docs import ROOT, blocks_of, run
 

@@ -9,9 +9,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.pytorch import door, modules
-from chainrule.verify.pytorch.nested import checksum, total
+from chainrule.verify.pytorch.nested_tensors import checksum, total
 from chainrule.verify.training import torch_bus, torch_parts
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import op_events
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.watching import watching
 from tests.verify.training_models import GPT, batch, mlp
@@ -198,7 +198,7 @@ def test_of_ordinary_ops_nothing_is_told():
     tell = bus.tell
 
     def told(event: object) -> None:
-        if isinstance(event, events.OpRan):
+        if isinstance(event, op_events.OpRan):
             heard.append(event.name)
         tell(event)
 

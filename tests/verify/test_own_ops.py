@@ -21,7 +21,7 @@ from chainrule.nn.recurrent.layer_kernels import CELLS
 from chainrule.nn.recurrent.recurrence import Recurrence
 from chainrule.ops.families import rows
 from chainrule.ops.fusing import Fused, FusedSeveral
-from chainrule.ops.shapes.shaping import Unstack
+from chainrule.ops.shapes.joining import Unstack
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call, subject_of_op

@@ -1,4 +1,4 @@
-"""A sample of the corpus of planted mistakes and of correct cases; `bench/verifier.py` runs it all.
+"""A sample of the corpus of planted mistakes and correct cases; `bench verifier` runs it all.
 
 The corpus itself is checked first: what it calls right agrees with differences, what it calls wrong
 does not, so that no case is a dud.

@@ -9,7 +9,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from chainrule import verify
-from chainrule.verify.pytorch.observing.observe import capturing
+from chainrule.verify.pytorch.observing.function_calls import capturing
 from tests.sampling import sampled
 
 

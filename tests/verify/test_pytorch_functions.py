@@ -20,7 +20,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_function, subjects_of_function
 from chainrule.verify.pytorch.convert import to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import UntraceableError
-from chainrule.verify.pytorch.observing.observe import capturing
+from chainrule.verify.pytorch.observing.function_calls import capturing
 from chainrule.verify.subject import Subject, values
 from tests.sampling import sampled_file
 

@@ -14,7 +14,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
 from chainrule.verify.repair.checks import Repaired
 from chainrule.verify.repair.code.draft import Draft
-from chainrule.verify.repair.present import correction
+from chainrule.verify.repair.presentation import correction
 from chainrule.verify.subject import Source
 from tests.sampling import sampled_file
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from chainrule.verify import script
-from chainrule.verify.pytorch.observing.outside import MISSING, outers
+from chainrule.verify.pytorch.observing.outside_reads import MISSING, outers
 from chainrule.verify.script.sandbox.fork import can_fork
 from tests.sampling import sampled_file
 

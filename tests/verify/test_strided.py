@@ -10,7 +10,7 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule import verify
-from chainrule.verify.certifying.strided import check_views
+from chainrule.verify.certifying.memory_bounds import check_views
 
 x = np.arange(12.0).reshape(3, 4)
 

@@ -99,6 +99,8 @@ class Printer:
     # --- functions
 
     def _call(self, e: Expr) -> Text:
+        """A call: a special form, an infix operator, a function of C's library, or a helper of
+        ours."""
         wrapped = wrapped_index(e)
         if wrapped is not None:
             self.used[fn.INDEX, None] = None

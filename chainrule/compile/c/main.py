@@ -120,6 +120,7 @@ def _c_string(words: str) -> str:
 
 
 def _open_data(data: str, steps: int) -> list[str]:
+    """The lines of `main` that read the number of steps and open the file of data."""
     return [
         f"    const int steps = argc > 1 ? atoi(argv[1]) : {steps};",
         f'    const char *path = argc > 2 ? argv[2] : "{data}";',

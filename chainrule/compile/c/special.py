@@ -23,6 +23,7 @@ def _horner(coefficients: list[str], x: str) -> str:
 
 
 def _polygamma(n: int) -> str:
+    """The text of the derivative of digamma of order `n`."""
     slope = _horner([f"{float(c)}" for c in cotangent(n)], "c")
     tail = _horner([repr(c) for c in series(n)], "u")
     sign = 1 - 2 * (n % 2 == 0)

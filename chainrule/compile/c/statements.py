@@ -163,6 +163,7 @@ class _Body:
     # --- one statement
 
     def _statement(self, s: Any) -> list[str]:
+        """The lines of C of one statement."""
         match s:
             case For():
                 return self._loop(s)
@@ -200,6 +201,7 @@ class _Body:
         self._live = live
 
     def _let(self, s: Let) -> list[str]:
+        """The declaration of a local; none where its value is written in its place."""
         if s.local in self.printer.shown:
             return []
         kind = fn.type_of(s.local.dtype)

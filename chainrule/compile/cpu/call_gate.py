@@ -113,6 +113,8 @@ def argument_array(s: FunctionWriter, words: Any, args: Any, k: Any) -> tuple[An
 
 
 def _add_matching(module: Any) -> None:
+    """Add the function that asks whether a call is like a known one; its answer is the sizes as a
+    key."""
     s = FunctionWriter(module, _MATCHING, [PTR, PTR])
     (words, args), b = s.args, s.b
     w = _Plan(s, words)

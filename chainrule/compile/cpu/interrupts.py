@@ -119,6 +119,8 @@ class Run:
         return b.icmp_signed("!=", b.load(self._thread, typ=I64), _number(0))
 
     def _write_poll(self) -> None:
+        """Write the function that says whether a program is to stop, and asks Python for signals
+        when due."""
         f = self.poll
         names = ("entry", "mine", "later", "look", "raised", "yes", "no")
         entry, mine, later, look, raised, yes, no = map(f.append_basic_block, names)

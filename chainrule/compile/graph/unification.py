@@ -45,6 +45,7 @@ def structure(program: Program) -> list[tuple[type, int]]:
 
 
 def _unify(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+    """One program for several sizes; raises `_DifferError` where they are not the same steps."""
     orders = [in_order([*p.roots, *p.inputs]) for p in programs]
     if len({len(o) for o in orders}) != 1:
         counts = ", ".join(
@@ -162,6 +163,7 @@ def symbols_of(program: Program) -> set[str]:
 
 
 def _symbols(value: Any) -> set[str]:
+    """The names of the sizes that are in a constant's description."""
     match value:
         case tuple():
             return set[str]().union(*[_symbols(v) for v in cast("tuple[Any, ...]", value)])
@@ -228,6 +230,7 @@ def _value_at(value: Any, sample: Sample) -> Any:
 
 
 def _same_constant(ours: Any, theirs: Any, dtype: Any, sample: Sample) -> bool:
+    """Whether a constant of another trace is what ours is at that trace's sizes."""
     if not isinstance(ours, Uniform | Triangle | Steps):
         return np.array_equal(ours, theirs, equal_nan=dtype.kind == "f")
     found = find_pattern(theirs)

@@ -172,6 +172,7 @@ class Emitter:
             self.begun[s.local] = s.value.of
 
     def _into(self, s: loops.Into) -> None:
+        """Fold a value into a local, in a register of lanes where the local has one."""
         b, value = self.b, self.value(s.value)
         slot, lanes = self.locals[s.local], self.lanes
         if lanes is not None and s.local in self.vectors:
@@ -200,6 +201,7 @@ class Emitter:
         return value
 
     def _make(self, e: Expr) -> Value:
+        """The value of an expression that was not computed here before."""
         match e.kind:
             case "lit":
                 return nums.constant(e.of, e.dtype)
@@ -218,6 +220,7 @@ class Emitter:
                 return self._call(e)
 
     def _call(self, e: Expr) -> Value:
+        """A function of other expressions: an instruction, or a call of ours or of a library."""
         name, *args = e.of
         if name in _COMPARISONS and (narrow := narrow_indices.narrow(self, args)):
             return fn.call(self.b, name, np.dtype(np.int32), narrow)

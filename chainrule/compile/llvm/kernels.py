@@ -133,6 +133,8 @@ def _call_function(
     watched: bool,
     inlining: str,
 ) -> None:
+    """Call a kernel's function, which is written first if it is not there; in threads if it is
+    parallel."""
     form, text = out.forms[kernel]
     f = out.functions.get((text, inlining, watched))
     if f is None:
@@ -193,6 +195,8 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
 
 
 def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
+    """The function of a kernel, of its buffers and sizes; of a range of iterations if it is
+    parallel."""
     form, text = out.forms[kernel]
     buffers, symbols = sorted_buffers(form.kernel), out.symbols
     split = is_parallel(form.kernel)

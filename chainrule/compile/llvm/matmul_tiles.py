@@ -204,6 +204,7 @@ def _along_k(
     rows: Sequence[Row],
     slots: Sequence[Sequence[Any]],
 ) -> None:
+    """Loops over `ks`; in the innermost one a multiplication for each accumulator of the tile."""
     if ks:
         with e.counting(e.extent(ks[0].extent), 1) as k:
             e.vars[ks[0]] = k

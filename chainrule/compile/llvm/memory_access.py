@@ -173,6 +173,7 @@ def _load_vector(b: Any, at: Value, dtype: Any, width: int, mask: Value | None) 
 
 
 def _gather(e: Emitter, buffer: Buffer, at: Value, width: int, mask: Value | None) -> Value:
+    """Elements at `width` places that need not be beside each other, read one by one."""
     b, dtype = e.b, buffer.dtype
     kind = nums.in_memory(dtype, width)
     if mask is not None:  # a masked lane reads the first element: that exists

@@ -42,6 +42,7 @@ def whole_power(b: Builder, x: Value, n: Value) -> Value:
 
 
 def _write(f: ir.Function) -> None:
+    """Write the function's body: a square for each bit of the exponent, in twice the digits."""
     names = ("entry", "head", "factor", "done", "inside", "other")
     entry, head, factor, done, inside, other = map(f.append_basic_block, names)
     x, n = f.args

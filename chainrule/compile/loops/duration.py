@@ -36,6 +36,7 @@ def _all(body: Sequence[loops.Stmt], size: Callable[[Extent], Any]) -> Any:
 
 
 def _picoseconds(s: loops.Stmt, size: Callable[[Extent], Any]) -> Any:
+    """About how long one statement takes, its sizes being what `size` says of them."""
     match s:
         case loops.For():
             return size(s.var.extent) * _all(s.body, size)

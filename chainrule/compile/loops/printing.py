@@ -37,6 +37,7 @@ _SIGNS = {
 
 
 def _lines(body: Sequence[loops.Stmt], depth: int) -> Iterator[str]:
+    """The statements of `body`, indented `depth` times."""
     pad = "  " * depth
     for s in body:
         match s:
@@ -57,26 +58,31 @@ def _lines(body: Sequence[loops.Stmt], depth: int) -> Iterator[str]:
                 yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}{soon}:"
                 yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
                 yield from _lines(s.body, depth + 1)
-            case loops.Gemm():
-                end = "" if s.upto is None else f", {s.upto[0]} upto {s.upto[1]}"
-                yield (
-                    f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
-                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
-                )
-            case loops.Routine():
-                words = ", ".join(
-                    [_span(x) if isinstance(x, loops.Span) else str(x) for x in s.args]
-                )
-                yield f"{pad}{s.name}({words})   # {s.dtype}, LAPACK"
-            case loops.Host():
-                ins = ", ".join([x.buffer.name for x in s.inputs])
-                outs = ", ".join([x.buffer.name for x in s.outputs])
-                when = "" if s.when is None else f" if {s.when}[0]"
-                yield f"{pad}{outs} = eager {s.op}({ins}){when}"
             case loops.While():
                 yield f"{pad}while {s.going}[0]:"
                 for k in s.kernels:
                     yield from [f"{pad}  {line}" for line in str(k).splitlines()]
+            case _:
+                yield f"{pad}{_library_call(s)}"
+
+
+def _library_call(s: loops.Gemm | loops.Routine | loops.Host) -> str:
+    """A statement that is computed by BLAS, by LAPACK or by the eager engine."""
+    match s:
+        case loops.Gemm():
+            end = "" if s.upto is None else f", {s.upto[0]} upto {s.upto[1]}"
+            return (
+                f"{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
+                f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
+            )
+        case loops.Routine():
+            words = [_span(x) if isinstance(x, loops.Span) else str(x) for x in s.args]
+            return f"{s.name}({', '.join(words)})   # {s.dtype}, LAPACK"
+        case loops.Host():
+            ins = ", ".join([x.buffer.name for x in s.inputs])
+            outs = ", ".join([x.buffer.name for x in s.outputs])
+            when = "" if s.when is None else f" if {s.when}[0]"
+            return f"{outs} = eager {s.op}({ins}){when}"
 
 
 def _ahead(x: loops.Prefetch) -> str:

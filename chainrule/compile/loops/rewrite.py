@@ -80,6 +80,7 @@ class Renaming:
         return self._memo[e]
 
     def _expr(self, e: Expr) -> Expr:
+        """The expression in the new names."""
         make = self.exprs
         match e.kind:
             case "lit":

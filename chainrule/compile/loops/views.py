@@ -19,7 +19,8 @@ from chainrule.engine.op import Alias, Detach
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.linalg.base import Diagonal
 from chainrule.ops.reductions.reduction import Spread
-from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 
 Index = tuple[Affine, ...]
 ZERO = Affine()
@@ -61,6 +62,7 @@ def full_view(buffer: Buffer) -> View:
 
 
 def _slice(t: Term, index: Index) -> Index:
+    """Where an element of a slice lies in what is sliced."""
     shape = t.args[0].shape
     rest = list(index)
     out: list[Affine] = []

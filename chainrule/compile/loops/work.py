@@ -31,7 +31,7 @@ from chainrule.compile.loops.statements import (
     exprs_of,
     statements,
 )
-from chainrule.compile.mathlib.counting import operations
+from chainrule.compile.mathlib.arithmetic_cost import operations
 
 Symbols = Mapping[str, int]
 _FREE = {"cast", "where", "bits"}
@@ -133,6 +133,7 @@ def _flops(body: Sequence[Stmt], symbols: Symbols) -> list[tuple[int, int]]:
 def _count(
     body: Sequence[Stmt], loops: list[_Loop], seen: set[Expr], symbols: Symbols
 ) -> Iterator[tuple[int, int]]:
+    """For each statement: how many operations an element takes, and how often it runs."""
     for s in body:
         inner = loops
         match s:

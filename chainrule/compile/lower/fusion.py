@@ -21,7 +21,7 @@ from chainrule.compile.lower.materialize import is_product
 from chainrule.compile.lower.op_rules import is_map, is_scan, is_scatter, reduction
 from chainrule.compile.lower.plan import Group, Kind, Member, MemoryPlan
 from chainrule.engine.op import Pick
-from chainrule.ops.shapes.shaping import Concat
+from chainrule.ops.shapes.joining import Concat
 
 MOST = 64
 """Terms in a kernel of rows: what LLVM does with one grows faster than the kernel."""
@@ -148,6 +148,7 @@ class Fusion:
         )  # fmt: skip
 
     def _join_product(self, number: int, g: Group, m: Member) -> Group | None:
+        """The product whose kernel also computes `m`, element by element; None if none fits."""
         if m.reduces is not None:
             return None
         along: dict[int, int] = {}

@@ -20,8 +20,10 @@ from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, strides_of
 from chainrule.compile.loops.views import ZERO, Index, bounds, broadcast_index, expand_key
+from chainrule.ops.indexing import index_arrays
 from chainrule.ops.indexing import selection as sel
-from chainrule.ops.indexing.scattering import LastWriter, ScatterExtremum
+from chainrule.ops.indexing.scatter_reductions import ScatterExtremum
+from chainrule.ops.indexing.scattering import LastWriter
 
 I64 = np.dtype(np.int64)
 BOOL = np.dtype(bool)
@@ -96,12 +98,12 @@ def _index(e: Elements, op: Any, shape: Any, indices: Sequence[Term], at: Index)
 
 
 PLACES: dict[type, Place] = {
-    sel.Take: _take, sel.TakeAlong: _take_along, sel.Index: _index,
-    sel.TakeAdd: _take, sel.TakeAlongAdd: _take_along, sel.IndexAdd: _index,
+    sel.Take: _take, sel.TakeAlong: _take_along, index_arrays.Index: _index,
+    sel.TakeAdd: _take, sel.TakeAlongAdd: _take_along, index_arrays.IndexAdd: _index,
 }  # fmt: skip
 """By class of op, of those that read and of those that write."""
 
-READS = sel.Take | sel.TakeAlong | sel.Index
+READS = sel.Take | sel.TakeAlong | index_arrays.Index
 """The ops that read at places."""
 
 
@@ -192,7 +194,7 @@ def _keep(e: Elements, t: Term) -> Scatter:
 
 
 SCATTERS: dict[type, Callable[[Elements, Term], Scatter]] = {
-    sel.TakeAdd: _adding, sel.TakeAlongAdd: _adding, sel.IndexAdd: _adding,
+    sel.TakeAdd: _adding, sel.TakeAlongAdd: _adding, index_arrays.IndexAdd: _adding,
     Onto: _onto, LastWriter: _last_writer, ScatterExtremum: _extremum, Keep: _keep,
 }  # fmt: skip
 """By class of op."""

@@ -44,6 +44,7 @@ def _add(plan: Plan, builder: Builder, g: Group) -> None:
 
 
 def _bodies(plan: Plan, builder: Builder, g: Group) -> list[list[Stmt]]:
+    """The statements of a group, those of each of its kernels."""
     match g.kind:
         case "rows":
             return [row_kernels.Rows(plan, builder, g).body()]

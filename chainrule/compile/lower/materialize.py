@@ -24,7 +24,8 @@ from chainrule.compile.lower.op_rules import in_loops, is_map, is_scatter, reduc
 from chainrule.engine.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
-from chainrule.ops.shapes.shaping import Astype, Concat, Reshape
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Astype, Reshape
 from chainrule.ops.windows.row_copies import WindowRows
 
 _CHEAP = {

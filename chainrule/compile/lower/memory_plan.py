@@ -18,7 +18,8 @@ from chainrule.compile.lower.column_layouts import by_column, by_columns, column
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.engine.op import Pick
-from chainrule.ops.shapes.shaping import Concat, Reshape
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Reshape
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -33,11 +33,13 @@ from chainrule.compile.lower.guarded_maps import (
 )
 from chainrule.compile.lower.index_arrays import BOOL, SCATTERS, Elements, index_from_data, read
 from chainrule.ops.families import Conj, Elementwise
-from chainrule.ops.indexing.selection import Index as IndexOp
+from chainrule.ops.indexing.index_arrays import Index as IndexOp
 from chainrule.ops.indexing.selection import Take, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.linalg.base import Diagonally
 from chainrule.ops.reductions.reduction import Extremum, Found, Sum
-from chainrule.ops.shapes.shaping import Astype, Concat, Unslice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Astype
+from chainrule.ops.shapes.slices import Unslice
 
 Map = Callable[[Elements, Term, Index], Expr]
 
@@ -73,6 +75,7 @@ def _function(t: Term) -> tuple[str, tuple[Term, ...]]:
 
 
 def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
+    """A row of the table at an element; short forms for whole powers and exact quotients."""
     dtype, (label, args) = loop_dtype(t), _function(t)
     if label == "pow" and (power := number(t.args[1])) is not None:
         x = e.exprs.cast(e.element(t.args[0], broadcast_index(at, t.args[0].shape)), dtype)

@@ -17,7 +17,7 @@ from chainrule.compile.graph.loop_body import while_loop_of
 from chainrule.compile.graph.rules.simplify import simplified_body
 from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import computable
-from chainrule.compile.lower.algorithms.supported import is_algorithm
+from chainrule.compile.lower.algorithms.supported_ops import is_algorithm
 from chainrule.compile.lower.column_layouts import is_small
 from chainrule.compile.lower.fusion import Fusion
 from chainrule.compile.lower.matmul_choice import for_blas

@@ -85,6 +85,8 @@ class Rows:
         return share_memory(self.plan, self.builder.exprs, self.g, out)
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
+        """The number of the first phase in which all is there that the member reads; made if there
+        is none."""
         least = 0
         for x, index in m.requests:
             if x not in self.at:
@@ -110,6 +112,7 @@ class Rows:
         return all(runs_along(index, a, v) for a, v in zip(theirs, free, strict=True))
 
     def _add(self, m: Member) -> None:
+        """Add a member to a phase of the row, or to a new one, and remember where its value is."""
         builder = self.builder
         free = [a for a, v in enumerate(m.counters) if a not in m.along and v.extent != 1]
         inner = tuple([m.counters[a].extent for a in free])
@@ -135,6 +138,7 @@ class Rows:
         builder.elements.in_registers[m.term] = lambda at: value if at == where else None
 
     def _reduce(self, m: Member, phase: Phase, index: Index) -> None:
+        """Add a reduction: its start before the phase's loop, its fold, its result after it."""
         builder, red = self.builder, m.reduces
         assert red is not None
         e = builder.exprs

@@ -27,8 +27,10 @@ from chainrule.compile.lower.matmul_choice import sizes
 from chainrule.compile.lower.op_rules import is_map, is_scatter
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
-from chainrule.ops.indexing.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
-from chainrule.ops.shapes.shaping import Concat, Permute
+from chainrule.ops.indexing.index_arrays import IndexAdd
+from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Permute
 
 # --- concatenations ------------------------------------------------------------------------------
 
@@ -225,6 +227,8 @@ def _late(s: Term, close: _Close, readers: Mapping[Term, list[Term]]) -> set[Ter
 
 
 def _close(s: Term, readers: Mapping[Term, list[Term]]) -> _Close:
+    """What `s` is computed from element by element, nearly: maps, views and arrays that are much
+    smaller."""
     count = product(s.shape)
     most = typical(count) // SMALL
     close: _Close = {s: None}

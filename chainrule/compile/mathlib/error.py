@@ -12,15 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
-from chainrule.compile.mathlib.exponential import (
-    exp_parts,
-    exp_twofold,
-    expm1_near_0_f32,
-    reduced_f32,
-)
-from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import (
+from chainrule.compile.mathlib.double_floats import (
     Two,
     constant,
     exactly,
@@ -29,6 +21,14 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
+from chainrule.compile.mathlib.exponential import (
+    exp_parts,
+    exp_twofold,
+    expm1_near_0_f32,
+    reduced_f32,
+)
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values import special_coefficients as s
 

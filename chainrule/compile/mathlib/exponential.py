@@ -14,9 +14,9 @@ from typing import final
 
 import numpy as np
 
+from chainrule.compile.mathlib.double_floats import Two, product, quick_total, total
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, product, quick_total, total
 from chainrule.ops.values import coefficients as c
 
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.

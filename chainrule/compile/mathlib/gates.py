@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from typing import final
 
 from chainrule.compile.mathlib import gates_f32
-from chainrule.compile.mathlib.evaluation import power_of_two, scale
-from chainrule.compile.mathlib.exponential import LEAST, Exponential, exp_twofold
-from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import (
+from chainrule.compile.mathlib.double_floats import (
     Two,
     constant,
     exactly,
@@ -24,6 +21,9 @@ from chainrule.compile.mathlib.twofold import (
     product,
     quick_total,
 )
+from chainrule.compile.mathlib.evaluation import power_of_two, scale
+from chainrule.compile.mathlib.exponential import LEAST, Exponential, exp_twofold
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.ops.values import coefficients as c
 
 GATE_END = {32: 14.1, 64: 30.0}

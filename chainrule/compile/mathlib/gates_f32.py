@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+from chainrule.compile.mathlib.double_floats import Two
 from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     EXACT_LN2,
@@ -21,7 +22,6 @@ from chainrule.compile.mathlib.exponential import (
     reduced_f32,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two
 from chainrule.ops.values import coefficients as c
 
 _LINEAR = halves(2 * c.SQRT_2_PI[0], 19)

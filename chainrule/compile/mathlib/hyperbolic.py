@@ -6,6 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from chainrule.compile.mathlib.double_floats import (
+    Two,
+    exactly,
+    pick,
+    product,
+    quick_total,
+    root,
+    total,
+)
 from chainrule.compile.mathlib.evaluation import power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     Exponential,
@@ -20,7 +29,6 @@ from chainrule.compile.mathlib.exponential import (
 )
 from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, quick_total, root, total
 
 
 def tanh(x: Real) -> Real:

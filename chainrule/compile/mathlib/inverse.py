@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib.evaluation import polynomial
-from chainrule.compile.mathlib.reals import Real
-from chainrule.compile.mathlib.twofold import (
+from chainrule.compile.mathlib.double_floats import (
     Two,
     constant,
     exactly,
@@ -14,6 +12,8 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.compile.mathlib.evaluation import polynomial
+from chainrule.compile.mathlib.reals import Real
 from chainrule.ops.values import coefficients as c
 
 TAN_PI_8 = math.sqrt(2) - 1

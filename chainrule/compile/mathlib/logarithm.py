@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib.evaluation import polynomial, power_of_two
-from chainrule.compile.mathlib.exponential import exp, exp_parts, exp_twofold
-from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import (
+from chainrule.compile.mathlib.double_floats import (
     Two,
     constant,
     exactly,
@@ -20,6 +17,9 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.compile.mathlib.evaluation import polynomial, power_of_two
+from chainrule.compile.mathlib.exponential import exp, exp_parts, exp_twofold
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.ops.values import coefficients as c
 
 ROOT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}

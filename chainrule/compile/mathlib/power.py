@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from chainrule.compile.mathlib.double_floats import Two, exactly, product, quick_total, root
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp2_parts, exp_twofold
 from chainrule.compile.mathlib.logarithm import log_plain, log_twofold, split
 from chainrule.compile.mathlib.reals import Mask, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, root
 from chainrule.ops.values import coefficients as c
 
 

@@ -9,6 +9,7 @@ Notation: `v` the exponent, e = exp(-v), v >= 0.
 
 from __future__ import annotations
 
+from chainrule.compile.mathlib.double_floats import Two, exactly, over, product, quick_total, total
 from chainrule.compile.mathlib.evaluation import scale
 from chainrule.compile.mathlib.exponential import (
     Exponential,
@@ -26,7 +27,6 @@ from chainrule.compile.mathlib.gates_f32 import cubic_reduced_f32, cubic_slope
 from chainrule.compile.mathlib.hyperbolic import TanhF32, tanh
 from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, over, product, quick_total, total
 from chainrule.ops.values.constants import GATE_UP_BITS
 
 

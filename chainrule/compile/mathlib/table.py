@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.mathlib import error as e
+from chainrule.compile.mathlib import exact_functions as s
 from chainrule.compile.mathlib import exponential as x
 from chainrule.compile.mathlib import gates as g
 from chainrule.compile.mathlib import hyperbolic as h
@@ -16,7 +17,6 @@ from chainrule.compile.mathlib import inverse as i
 from chainrule.compile.mathlib import logarithm as l
 from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import slopes as sl
-from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
 from chainrule.compile.mathlib.lanes import Lanes, SharedValues
 from chainrule.compile.mathlib.reals import Real

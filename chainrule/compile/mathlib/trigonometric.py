@@ -12,10 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.mathlib.evaluation import nearest, polynomial
-from chainrule.compile.mathlib.lanes import Lanes
-from chainrule.compile.mathlib.reals import Bits, Mask, Real
-from chainrule.compile.mathlib.twofold import (
+from chainrule.compile.mathlib.double_floats import (
     Two,
     constant,
     exactly,
@@ -24,6 +21,9 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+from chainrule.compile.mathlib.evaluation import nearest, polynomial
+from chainrule.compile.mathlib.lanes import Lanes
+from chainrule.compile.mathlib.reals import Bits, Mask, Real
 from chainrule.compile.target import Target
 from chainrule.ops.values import coefficients as c
 
@@ -198,6 +198,7 @@ def remainder_two_pi(builder: Any, x: Any, target: Target) -> tuple[Any, Any]:
 
 
 def _define(module: Any, target: Target) -> Any:
+    """The function that gives the sine and the cosine of the remainder of large arguments."""
     pair = ir.LiteralStructType([DOUBLE, DOUBLE])
     function = ir.Function(module, ir.FunctionType(pair, [DOUBLE]), NAME)
     function.linkage = "internal"

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.runtime.machine_code import load
-from chainrule.compile.runtime.prepared import Prepared
+from chainrule.compile.runtime.prepared_calls import Prepared
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Made
 

@@ -10,7 +10,7 @@ from typing import Any, final
 
 from chainrule.compile.cpu.symbols import PARALLEL, UNDO
 from chainrule.compile.runtime import libraries
-from chainrule.compile.runtime.placing import Symbols, placed
+from chainrule.compile.runtime.code_placement import Symbols, placed
 from chainrule.compile.runtime.threads import Pool, the_pool
 
 # All are called with the interpreter's lock; what runs programs gives it back meanwhile. What their

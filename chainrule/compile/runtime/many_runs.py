@@ -11,13 +11,13 @@ import numpy as np
 
 from chainrule.compile.cpu.call_plan import CALLS
 from chainrule.compile.cpu.symbols import HEADER
+from chainrule.compile.runtime.entry_point import ONE, builtin
 from chainrule.compile.runtime.scratch import Block
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.runtime.way_in import ONE, builtin
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.loaded_program import Loaded
-    from chainrule.compile.trace.held import HeldNumber
+    from chainrule.compile.trace.state_inputs import HeldNumber
 
 
 @final

@@ -17,7 +17,7 @@ from chainrule.compile.runtime.cache.programs import Entry
 from chainrule.compile.runtime.cache.surroundings import here
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.machine_code import Code, compile_object, load
-from chainrule.compile.runtime.prepared import Prepared
+from chainrule.compile.runtime.prepared_calls import Prepared
 from chainrule.compile.target import Target
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from functools import cache
 from typing import final
 
 from chainrule.compile.runtime.cache.objects import kept_object
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import placed
 
 Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 """int64 unchanged(rows, count)."""

@@ -18,7 +18,7 @@ from typing import Any, final
 from chainrule.compile.cpu.symbols import MOST_THREADS, PARALLEL, RESET, STOP, WORKER, WORKERS
 from chainrule.compile.runtime import linking
 from chainrule.compile.runtime.cache.objects import kept_object
-from chainrule.compile.runtime.placing import placed
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.errors import ConfigError
 
 VARIABLES = ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS")
@@ -54,6 +54,7 @@ class Pool:
             self._start()
 
     def _start(self) -> None:
+        """Start the threads, once; fewer where the system gives no more."""
         with self._lock:
             if self.running or self._over:
                 return

@@ -12,12 +12,11 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.scalars.explained import explained
+from chainrule.compile.scalars.explanation import explained
 from chainrule.compile.scalars.gathers import Chosen
 from chainrule.compile.scalars.ints.failures import OnSymbolsError
 from chainrule.compile.scalars.keys import Split, kind_of, split_like
 from chainrule.compile.scalars.machine import loops
-from chainrule.compile.scalars.proof import other_ints, prove, proven, proven_step
 from chainrule.compile.scalars.record import (
     DependsOnDataError,
     Recorder,
@@ -26,15 +25,16 @@ from chainrule.compile.scalars.record import (
     is_number,
 )
 from chainrule.compile.scalars.reroll.containers import objects_among, reaches_value
-from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.known_programs import Known
 from chainrule.compile.scalars.runs import Runs
 from chainrule.compile.scalars.steps.record import StepRecorder, counting_backward
 from chainrule.compile.scalars.steps.state import State
 from chainrule.compile.scalars.steps.step import Step
 from chainrule.compile.scalars.steps.storage import Storages
 from chainrule.compile.scalars.steps.update import Updates
+from chainrule.compile.scalars.trial_call import other_ints, prove, proven, proven_step
 from chainrule.compile.scalars.variants import Kind, Variant, forget_oldest
-from chainrule.compile.trace.guards.reach import names_in
+from chainrule.compile.trace.guards.reachable_state import names_in
 from chainrule.compile.trace.guards.watcher import Watcher
 from chainrule.compile.trace.variant import MISFIT
 from chainrule.engine.tensors import Tensor

@@ -28,8 +28,8 @@ from chainrule.compile.cpu.dict_guards import OF_DICTS, add_dict_guard
 from chainrule.compile.cpu.function_writer import F64, I32, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import placed
 from chainrule.compile.scalars.formulas import NUMBERS, Number, arity, computed, partial, value
 from chainrule.ops.families import rows
 

@@ -23,7 +23,7 @@ from chainrule.compile.scalars.tape import Tape
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.random_state import refuse_draws
-from chainrule.compile.trace.guards.reach import all_readings
+from chainrule.compile.trace.guards.reachable_state import all_readings
 from chainrule.engine.op import Array
 from chainrule.errors import TraceError
 from chainrule.scalar import Value

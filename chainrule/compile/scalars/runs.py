@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.compile.runtime.backend import without_gc
 from chainrule.compile.scalars.gathers import NONE, Chosen
 from chainrule.compile.scalars.leaves import Leaves
-from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.known_programs import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.tape import Tape
 from chainrule.engine.op import Array

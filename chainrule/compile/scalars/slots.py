@@ -34,8 +34,8 @@ from chainrule.compile.cpu.equal_words import equal_words
 from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter
 from chainrule.compile.cpu.object_layout import ITEMS, KIND, LENGTH, word
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import placed
 from chainrule.scalar import Value
 
 llvm: Any = llvmlite.binding
@@ -189,6 +189,8 @@ def _write_same(s: FunctionWriter) -> None:
 
 
 def _write_put(s: FunctionWriter) -> None:
+    """Write the function that puts numbers into the floats of a list, in place where nobody else
+    has them."""
     (thing, other, count, numbers), b = s.args, s.b
     s.return_unless(s.equal(s.field(thing, LENGTH, I64), count), -1)
     items, made = s.field(thing, ITEMS), b.alloca(I64)

@@ -124,6 +124,7 @@ class Tape:
         return self._at[id(x)] if isinstance(x, Value) else self._constant(x)
 
     def _op(self, v: Value) -> int:
+        """Write the instruction of a Value, and return its place."""
         made: Any = v._made
         if is_gathered(v):
             places = [self._at[id(c)] for c in made.children]

@@ -16,7 +16,8 @@ from chainrule.engine.op import Op
 from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import TraceError
 from chainrule.ops.families import BroadcastTo
-from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 
 _VIEWS = (BroadcastTo, Permute, Reshape, Slice)
 """Ops whose result shares memory with their input in NumPy."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from chainrule.compile.graph.loop_body import WhileLoop, without_repeated_loops
 from chainrule.compile.graph.terms import Program, Term, Terms
+from chainrule.compile.trace.graph_to_program import nodes_to_compute, op_term
 from chainrule.compile.trace.loop_scope import BodyScope
-from chainrule.compile.trace.to_program import nodes_to_compute, op_term
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import apply, leaf, placeholder

@@ -21,9 +21,9 @@ from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import build
 from chainrule.compile.runtime.many_runs import Moving, Parts
-from chainrule.compile.trace.captured import GradSlot
+from chainrule.compile.trace.captured_state import GradSlot
+from chainrule.compile.trace.graph_to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.loop_scope import Before, BodyScope
-from chainrule.compile.trace.to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.engine.graph import apply, leaf, order, placeholder, variable
 from chainrule.engine.node import Node

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.compile.trace.captured import Lift
+from chainrule.compile.trace.captured_state import Lift
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.engine.node import Node
 from chainrule.engine.op import Spec

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
 
-from chainrule.compile.trace.captured import GradSlot, Lift
+from chainrule.compile.trace.captured_state import GradSlot, Lift
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.engine.node import Node
 from chainrule.tree import Structure

@@ -16,17 +16,17 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.graph.terms import Program
-from chainrule.compile.trace.assemble import Call, assemble, note_derivative
-from chainrule.compile.trace.captured import Lift
+from chainrule.compile.trace.captured_state import Lift
+from chainrule.compile.trace.graph_to_program import node_of
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.guards.observer import Observer
 from chainrule.compile.trace.guards.places import Expected, Names, Reading
 from chainrule.compile.trace.guards.random_state import refuse_draws
 from chainrule.compile.trace.outcome import NUMBER, TENSOR, Outcome, State
 from chainrule.compile.trace.scan_as_while import repeating, scan_as_loop
-from chainrule.compile.trace.to_program import node_of
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.variant import Variant
+from chainrule.compile.trace.variant_assembly import Call, assemble, note_derivative
 from chainrule.compile.trace.weak_numbers import weak_placeholder
 from chainrule.engine.graph import is_recording, placeholder, trace_ops
 from chainrule.engine.node import Node

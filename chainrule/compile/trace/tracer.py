@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.trace.array_arguments import ArrayArguments
-from chainrule.compile.trace.captured import (
+from chainrule.compile.trace.captured_state import (
     NOWHERE,
     Entry,
     GradSlot,
@@ -30,7 +30,7 @@ from chainrule.compile.trace.captured import (
     passed_on,
 )
 from chainrule.compile.trace.guards.contents import contents
-from chainrule.compile.trace.guards.following import unfollowed
+from chainrule.compile.trace.guards.instruction_events import unfollowed
 from chainrule.compile.trace.guards.notes import Notes
 from chainrule.compile.trace.unknown_values import unknown
 from chainrule.compile.trace.weak_numbers import apply_weak, is_weak, strong, weak_placeholder
@@ -91,6 +91,7 @@ class Tracer:
             return self._record(op, xs)
 
     def _record(self, op: Op, xs: Sequence[Any]) -> Any:
+        """Record an op: what it reads is noted, and weak numbers stay weak."""
         weak = False
         if self.notes is not None and any(isinstance(x, Variable) for x in xs):
             xs = [self.standing_for(x) for x in xs]

@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.runtime.backend import Run
 from chainrule.compile.trace.guards.guards import Guards
-from chainrule.compile.trace.held import OWN, Draw, Held, HeldGrad, HeldNumber
+from chainrule.compile.trace.state_inputs import OWN, Draw, Held, HeldGrad, HeldNumber
 from chainrule.engine.graph import apply, variable
 from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor

@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, keep_inputs, replay
 from chainrule.compile.graph.terms import in_order
 from chainrule.compile.trace.closures import close_over, now, run, traced_input
-from chainrule.compile.trace.to_program import node_of
+from chainrule.compile.trace.graph_to_program import node_of
 from chainrule.engine.derive import pullback_nodes, pushforward_nodes
 from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import alias, apply, order, placeholder, recording, tracer

@@ -17,8 +17,8 @@ from chainrule.compile.graph.loop_body import COUNT, Keep, WhileLoop, depending,
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.runtime.backend import build_unchecked
 from chainrule.compile.trace.closures import close_over, now, run, traced_input
+from chainrule.compile.trace.graph_to_program import node_of
 from chainrule.compile.trace.loop_scope import Before
-from chainrule.compile.trace.to_program import node_of
 from chainrule.compile.trace.tracer import Tracer
 from chainrule.compile.trace.while_derivatives import backward, or_zeros, with_tangents, with_tapes
 from chainrule.engine.graph import apply, recording, tracer, variable

@@ -36,6 +36,7 @@ def write_loops(
 
 
 def _module_of(f: Callable[..., Any], program: LoopProgram) -> bytes:
+    """The bytes of a module whose function runs these loops once."""
     loops = program.loops
     scratch = [b for b in loops.buffers if b.role == "scratch"]
     lives = memory.lifetimes(loops, scratch)

@@ -148,6 +148,7 @@ def read(data: bytes) -> ObjectFile:
 
 
 def _imports(r: Reader) -> Iterator[tuple[str, int]]:
+    """The imports of a module: name and kind."""
     for _ in range(r.number()):
         r.name()
         name, kind = r.name(), r.byte()

@@ -58,6 +58,7 @@ def normal(b: Any, g: Any) -> Any:
 
 
 def _write(b: Any, g: Any) -> None:
+    """Write the function's body: a look at the table, and now and then a second draw."""
     from chainrule.compile.wasm.draws import bits, unit
 
     w, k, height = [_table(b, name, x) for name, x in zip("wkh", tables(), strict=True)]

@@ -22,14 +22,13 @@ from chainrule.ops.contraction import matmul
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.networks.composite import attention_weights
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.joining import concat, split
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
-    concat,
     expand_dims,
     permute_dims,
     reshape,
-    split,
     squeeze,
     swapaxes,
 )
@@ -73,17 +72,8 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.dropout, self.batch_first = dropout, batch_first
         self._generator = generator
-        E, k, v = embed_dim, kdim or embed_dim, vdim or embed_dim
-        self.in_proj_weight: Tensor | None = None
-        if k == v == E:
-            self.in_proj_weight = parameter((3 * E, E), 0.0, dtype)
-            weights = [self.in_proj_weight]
-        else:
-            self.q_proj_weight = parameter((E, E), 0.0, dtype)
-            self.k_proj_weight = parameter((E, k), 0.0, dtype)
-            self.v_proj_weight = parameter((E, v), 0.0, dtype)
-            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-        for weight in weights:
+        E = embed_dim
+        for weight in self._add_projections(kdim or E, vdim or E, dtype):
             xavier_uniform_(weight, generator=generator)
         self.in_proj_bias = parameter((3 * E,), 0.0, dtype) if bias else None
         self.bias_k = self.bias_v = None
@@ -95,6 +85,18 @@ class MultiheadAttention(Module):
         self.out_proj = Linear(E, E, bias, dtype=dtype, generator=generator)
         if self.out_proj.bias is not None:
             self.out_proj.bias.data = np.zeros(E, dtype)
+
+    def _add_projections(self, k: int, v: int, dtype: Any) -> list[Tensor]:
+        """Set the weights of queries, keys and values: one matrix where all have width E."""
+        E = self.embed_dim
+        self.in_proj_weight: Tensor | None = None
+        if k == v == E:
+            self.in_proj_weight = parameter((3 * E, E), 0.0, dtype)
+            return [self.in_proj_weight]
+        self.q_proj_weight = parameter((E, E), 0.0, dtype)
+        self.k_proj_weight = parameter((E, k), 0.0, dtype)
+        self.v_proj_weight = parameter((E, v), 0.0, dtype)
+        return [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
 
     def forward(
         self,
@@ -126,16 +128,7 @@ class MultiheadAttention(Module):
         keys = int(k.shape[1])
         q, k, v = [self._heads(x) for x in (q, *self._longer(k, v))]
         mask = self._mask(attn_mask, key_padding_mask, q, keys, int(k.shape[2]) - keys)
-        p = self.dropout if self.training else 0.0
-        if need_weights:
-            weights = attention_weights(q, k, mask=mask)
-            dropped = functional.dropout(weights, p, generator=self._generator) if p else weights
-            y = matmul(dropped, v)
-        else:
-            weights = None
-            y = functional.scaled_dot_product_attention(
-                q, k, v, mask=mask, dropout_p=p, generator=self._generator
-            )
+        y, weights = self._attend(q, k, v, mask, need_weights)
         y = permute_dims(y, (0, 2, 1, 3))  # (B, H, T, d) -> (B, T, H, d)
         y = self.out_proj(reshape(y, (*y.shape[:2], self.embed_dim)))
         if weights is not None and average_attn_weights:
@@ -143,6 +136,22 @@ class MultiheadAttention(Module):
         if single:
             return squeeze(y, 0), None if weights is None else squeeze(weights, 0)
         return y if self.batch_first else swapaxes(y, 0, 1), weights
+
+    def _attend(
+        self, q: Any, k: Any, v: Any, mask: Any, need_weights: bool
+    ) -> tuple[Any, Any | None]:
+        """What each head answers, (B, H, T, d), and its weights (B, H, T, S) if they are asked for.
+
+        Without them the kernel is taken that never holds them."""
+        p = self.dropout if self.training else 0.0
+        if not need_weights:
+            y = functional.scaled_dot_product_attention(
+                q, k, v, mask=mask, dropout_p=p, generator=self._generator
+            )
+            return y, None
+        weights = attention_weights(q, k, mask=mask)
+        dropped = functional.dropout(weights, p, generator=self._generator) if p else weights
+        return matmul(dropped, v), weights
 
     def _project(self, q: Any, k: Any, v: Any) -> list[Any]:
         """Queries, keys and values: (B, T, n) -> (B, T, E)."""

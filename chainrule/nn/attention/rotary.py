@@ -11,7 +11,8 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes
 from chainrule.ops import elementwise as ew
-from chainrule.ops.shapes.shaping import astype, concat, expand_dims, reshape, split
+from chainrule.ops.shapes.joining import concat, split
+from chainrule.ops.shapes.shaping import astype, expand_dims, reshape
 
 
 @final

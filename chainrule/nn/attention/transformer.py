@@ -28,7 +28,8 @@ from chainrule.ops.indexing.scattering import index_put
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.networks.composite import attention_weights, scaled_dot_product_attention
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import permute_dims, reshape, unstack
+from chainrule.ops.shapes.joining import unstack
+from chainrule.ops.shapes.shaping import permute_dims, reshape
 from chainrule.random import Generator
 
 Cache = tuple[Any, Any]

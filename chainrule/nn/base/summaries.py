@@ -16,7 +16,8 @@ from chainrule.nn.base import hooks
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.fusing import Fused
-from chainrule.ops.shapes.shaping import Permute, Reshape, Slice
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 from chainrule.ops.windows.convolution_forms import Convolve, ConvolveInput
 from chainrule.tree import flatten
 
@@ -124,7 +125,7 @@ class _Count:
 
     def keeps(self, result: Any) -> None:
         """What the graph of the model's value keeps, by layer."""
-        from chainrule.explain.keeps import of_nodes
+        from chainrule.explain.kept_memory import of_nodes
         from chainrule.explain.modules import owners
 
         nodes = [t.node for t in flatten(result)[0] if getattr(t, "node", None) is not None]

@@ -36,6 +36,7 @@ class _Cell(Module):
         dtype: Any,
         generator: Generator | None,
     ) -> None:
+        """Make the parameters, drawn as PyTorch draws them."""
         check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self._step = step

@@ -17,14 +17,15 @@ import numpy as np
 
 from chainrule.engine.dtypes import Dtype
 from chainrule.ops import elementwise as ew
+from chainrule.ops.axis_letters import shape_of
 from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.eager_kernels import Kernel, Run, maker
 from chainrule.ops.fusing import pull_back
 from chainrule.ops.indexing.selection import take, where
-from chainrule.ops.letters import shape_of
 from chainrule.ops.networks.recurrent import gru_gates, lstm_gates
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import flip, reshape, squeeze
+from chainrule.ops.shapes.shaping import reshape, squeeze
+from chainrule.ops.shapes.slices import flip
 from chainrule.transforms.scan import scan
 
 

@@ -27,7 +27,9 @@ from chainrule.nn.recurrent.recurrence import recurrence
 from chainrule.nn.recurrent.steps import States, Step, elman, gru, lstm
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing.selection import where
-from chainrule.ops.shapes.shaping import astype, concat, expand_dims, flip, squeeze, stack, swapaxes
+from chainrule.ops.shapes.joining import concat, stack
+from chainrule.ops.shapes.shaping import astype, expand_dims, squeeze, swapaxes
+from chainrule.ops.shapes.slices import flip
 from chainrule.random import Generator
 from chainrule.transforms.scan import scan
 
@@ -59,6 +61,7 @@ class _Recurrent(Module):
         generator: Generator | None,
         proj_size: int = 0,
     ) -> None:
+        """Check the sizes, and make the parameters of each layer and direction."""
         name = type(self).__name__
         check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         if not 0 <= dropout <= 1:

@@ -10,10 +10,10 @@ import numpy as np
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.unbatched import with_batch_axis
+from chainrule.nn.base.unbatched_examples import with_batch_axis
 from chainrule.nn.init import uniform_
 from chainrule.nn.layers import check_sizes, parameter
-from chainrule.nn.spatial.sized import SizedModule
+from chainrule.nn.spatial.sized_modules import SizedModule
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
 
@@ -34,6 +34,7 @@ class _Convolution(SizedModule):
         dtype: Any,
         generator: Generator | None,
     ) -> None:
+        """Set the settings, and draw weight and bias as PyTorch does."""
         name, (ins, outs), groups = type(self).__name__, channels, settings["groups"]
         check_sizes(name, in_channels=ins, out_channels=outs, groups=groups)
         if ins % groups or outs % groups:

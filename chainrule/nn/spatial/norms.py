@@ -17,7 +17,8 @@ from chainrule.nn import functional
 from chainrule.nn.base.module import Module
 from chainrule.nn.layers import check_sizes, parameter
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import expand_dims, reshape, squeeze, tile
+from chainrule.ops.shapes.joining import tile
+from chainrule.ops.shapes.shaping import expand_dims, reshape, squeeze
 
 
 class _Running(Module):
@@ -36,6 +37,8 @@ class _Running(Module):
         dtype: Any,
         bias: bool,
     ) -> None:
+        """Set the settings, the weight and bias if `affine`, and the running statistics if they are
+        tracked."""
         check_sizes(type(self).__name__, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.weight = parameter((num_features,), 1.0, dtype) if affine else None
@@ -161,6 +164,7 @@ class _InstanceNorm(_Running):
         return self._of_batch(x)
 
     def _of_batch(self, x: Any) -> Tensor:
+        """Each channel of each example by its own statistics; in use, by the running ones."""
         mean, var = self.running_mean, self.running_var
         if mean is None or var is None:
             return functional.instance_norm(x, self.weight, self.bias, eps=self.eps)

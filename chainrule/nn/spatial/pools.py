@@ -12,9 +12,9 @@ from typing import Any, final
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
-from chainrule.nn.base.unbatched import with_batch_axis
-from chainrule.nn.spatial.sized import SizedModule
+from chainrule.nn.base.function_modules import Check, FunctionModule, Row, class_of_row
+from chainrule.nn.base.unbatched_examples import with_batch_axis
+from chainrule.nn.spatial.sized_modules import SizedModule
 from chainrule.ops.shapes.shaping import squeeze
 from chainrule.ops.windows.windows import Sizes, sizes_of
 from chainrule.random import Generator
@@ -51,6 +51,17 @@ _MAX = {"stride": None, "padding": 0, "dilation": 1, "return_indices": False, **
 _MEAN = {"stride": None, "padding": 0, **_CEIL, "count_include_pad": True}
 
 
+def _function_of(n: int) -> Callable[[str], Callable[..., Any]]:
+    """For a kind of pooling ("adaptive_max"): its function of n axes, also of one example."""
+
+    def f(name: str) -> Callable[..., Any]:
+        function = getattr(functional, f"{name}_pool{n}d")
+        title = "".join([w.title() for w in name.split("_")]).replace("Lp", "LP")
+        return _of_batch(f"{title}Pool{n}d", n, function)
+
+    return f
+
+
 def _rows(n: int) -> dict[str, Row]:
     """The pools of n axes."""
     size, out = ", ".join("DHW"[3 - n :]), ", ".join("PQR"[:n])
@@ -59,14 +70,7 @@ def _rows(n: int) -> dict[str, Row]:
     grid = {"output_size": _sizes(n, whole=True)}
     divisor: dict[str, Any] = {} if n == 1 else {"divisor_override": None}
     see = f"`nn.functional.{{}}_pool{n}d`. The stride is the kernel's size unless given."
-    kernel = {"kernel_size": "kernel"}
-
-    def f(name: str) -> Callable[..., Any]:
-        """The function that a class of n axes is, which the class's name in lower case names."""
-        function = getattr(functional, f"{name}_pool{n}d")
-        title = "".join([w.title() for w in name.split("_")]).replace("Lp", "LP")
-        return _of_batch(f"{title}Pool{n}d", n, function)
-
+    kernel, f = {"kernel_size": "kernel"}, _function_of(n)
     return {
         f"MaxPool{n}d": Row(
             f("max"), {"kernel_size": ..., **_MAX}, kernel,

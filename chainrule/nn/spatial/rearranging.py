@@ -10,7 +10,7 @@ from typing import Any
 from chainrule.engine.tensors import asarray
 from chainrule.errors import ShapeError
 from chainrule.nn import functional
-from chainrule.nn.base.made_of_functions import Check, FunctionModule, Row, class_of_row
+from chainrule.nn.base.function_modules import Check, FunctionModule, Row, class_of_row
 from chainrule.ops.shapes.shaping import expand_dims, flatten, normalize_axis, reshape, squeeze
 from chainrule.ops.windows.windows import Sizes
 

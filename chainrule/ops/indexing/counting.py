@@ -12,8 +12,9 @@ from chainrule.engine.op import Spec
 from chainrule.engine.provenance import location, source_quote, user_line
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
 from chainrule.ops import elementwise as ew
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diff
-from chainrule.ops.indexing.selection import TakeAdd, getitem, where
+from chainrule.ops.indexing.selection import TakeAdd, where
 from chainrule.ops.indexing.sorting import searchsorted
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import astype, flatten

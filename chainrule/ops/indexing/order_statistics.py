@@ -13,13 +13,8 @@ from chainrule.ops.indexing.selection import take_along_axis, where
 from chainrule.ops.indexing.sorting import Interpolation
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cummax
-from chainrule.ops.shapes.shaping import (
-    astype,
-    concat,
-    moveaxis,
-    normalize_axis,
-    squeeze,
-)
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import astype, moveaxis, normalize_axis, squeeze
 
 
 def nanquantile(

@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import broadcast_to
-from chainrule.ops.indexing import scattering
+from chainrule.ops.indexing import scatter_reductions, scattering
 from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.reductions.scan import cumsum
 from chainrule.ops.shapes.shaping import astype, broadcast_arrays, flatten, normalize_axis, reshape
@@ -61,7 +61,9 @@ def index_reduce(
     if tuple(source.shape) != shape:
         raise ShapeError(f"index_reduce: the source has shape {shape}, not {tuple(source.shape)}")
     wide = broadcast_to(reshape(indices, (-1, *[1] * (x.ndim - place - 1))), shape)
-    return scattering.scatter_reduce(x, place, wide, source, reduce, include_self=include_self)
+    return scatter_reductions.scatter_reduce(
+        x, place, wide, source, reduce, include_self=include_self
+    )
 
 
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:

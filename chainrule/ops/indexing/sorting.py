@@ -19,15 +19,8 @@ from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import strong_mul
 from chainrule.ops.indexing.selection import take, take_along_axis, where
-from chainrule.ops.shapes.shaping import (
-    Slice,
-    astype,
-    flatten,
-    moveaxis,
-    normalize_axis,
-    reshape,
-    squeeze,
-)
+from chainrule.ops.shapes.shaping import astype, flatten, moveaxis, normalize_axis, reshape, squeeze
+from chainrule.ops.shapes.slices import Slice
 
 Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]

@@ -20,13 +20,14 @@ from chainrule.engine.op import Array, Need, Op, Spec
 from chainrule.errors import DtypeError, ShapeError, describe
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
-from chainrule.ops.indexing.selection import getitem, take_along_axis
+from chainrule.ops.indexing.index_arrays import getitem
+from chainrule.ops.indexing.selection import take_along_axis
 from chainrule.ops.linalg.base import lower, matrices, upper
 from chainrule.ops.linalg.solving import solve_triangular
+from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_to,
-    concat,
     expand_dims,
     matrix_transpose,
     swapaxes,

@@ -16,9 +16,10 @@ import numpy as np
 
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec
-from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.linalg.base import lapack, matrices
-from chainrule.ops.shapes.shaping import concat, matrix_transpose
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import matrix_transpose
 
 _LARGEST = 5.371920351148152
 """The norm up to which the approximant is exact in float64: Higham's theta_13."""

@@ -12,11 +12,11 @@ from chainrule.engine.op import Need, Op, Spec
 from chainrule.errors import ConfigError, GradientError
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj
-from chainrule.ops.indexing.selection import getitem
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.linalg.base import halved_diagonal, matrices, mh, outputs, upper
 from chainrule.ops.linalg.equal import total
 from chainrule.ops.linalg.solving import solve_triangular
-from chainrule.ops.shapes.shaping import concat
+from chainrule.ops.shapes.joining import concat
 
 
 class QRResult(NamedTuple):

@@ -14,14 +14,15 @@ from chainrule.ops.contraction import matmul
 from chainrule.ops.linalg.base import diagonal, matrices
 from chainrule.ops.linalg.singular import svdvals
 from chainrule.ops.linalg.solving import inv
+from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
+from chainrule.ops.shapes.joining import roll
 from chainrule.ops.shapes.shaping import (
     Axis,
     broadcast_arrays,
     expand_dims,
     normalize_axis,
     reshape,
-    roll,
 )
 
 
@@ -72,7 +73,7 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: fl
     >>> cr.linalg.vector_norm(cr.tensor([3.0, 4.0]))
     tensor(5., dtype=float32)
     """
-    return red.norm(complex_abs(x), axis=axis, keepdims=keepdims, ord=ord)
+    return norms.norm(complex_abs(x), axis=axis, keepdims=keepdims, ord=ord)
 
 
 _SPECTRAL: dict[Any, Any] = {"nuc": red.sum, 2: red.max, -2: red.min}

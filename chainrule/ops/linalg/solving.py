@@ -273,6 +273,9 @@ class Cholesky(Op):
 
 
 def _not_positive(x: Any) -> MatrixError:
+    """The error for matrices of which one has no Cholesky factor: which one, and its least
+    eigenvalue."""
+
     def bad(a: Any) -> bool:
         try:
             np.linalg.cholesky(a)

@@ -12,11 +12,12 @@ from chainrule.engine.dtypes import INEXACT, REAL, check_real, int64
 from chainrule.engine.op import Spec
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import same_shapes
+from chainrule.ops.accidental_broadcast import same_shapes
 from chainrule.ops.complex import squared_size
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.networks.composite import log_softmax
+from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import (
     astype,
@@ -102,7 +103,7 @@ def _of_classes(
     logits: Any, index: Any, used: Any, weight: Any, axis: int, smooth: float, reduction: str
 ) -> Any:
     """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
-    rest, total, shift = red.shift_by_max(logits, axis=axis)
+    rest, total, shift = norms.shift_by_max(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     total = squeeze(total, axis)
     loss = total - (picked - squeeze(shift, axis))

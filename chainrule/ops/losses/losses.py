@@ -16,9 +16,10 @@ import numpy as np
 from chainrule.engine.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import same_shapes
-from chainrule.ops.fusing import fused, of_dtype
+from chainrule.ops.accidental_broadcast import same_shapes
+from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, take_along_axis, where
+from chainrule.ops.kernel_use import of_dtype
 from chainrule.ops.losses.common_losses import classes, difference, pytorch_axis, reduce_loss
 from chainrule.ops.networks.activations import logsigmoid
 from chainrule.ops.reductions import reduction as red

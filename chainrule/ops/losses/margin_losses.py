@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import same_shapes
+from chainrule.ops.accidental_broadcast import same_shapes
 from chainrule.ops.indexing.selection import take, take_along_axis, where
 from chainrule.ops.losses.common_losses import classes, difference, reduce_loss
 from chainrule.ops.reductions import reduction as red

@@ -13,10 +13,12 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import mish as mish
 from chainrule.ops.elementwise import softsign as softsign
 from chainrule.ops.elementwise import tanhshrink as tanhshrink
-from chainrule.ops.fusing import fused, of_dtype
+from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import clip, where
+from chainrule.ops.kernel_use import of_dtype
 from chainrule.ops.networks.composite import elu, softmax
-from chainrule.ops.shapes.shaping import normalize_axis, reshape, split
+from chainrule.ops.shapes.joining import split
+from chainrule.ops.shapes.shaping import normalize_axis, reshape
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al. 2017, arXiv:1706.02515
 SELU_SCALE = 1.0507009873554804934193349852946

@@ -21,8 +21,10 @@ from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import einsum, matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.indexing.selection import take, where
+from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import bias_like, expand_dims, repeat, roomy
+from chainrule.ops.shapes.joining import repeat
+from chainrule.ops.shapes.shaping import bias_like, expand_dims, roomy
 from chainrule.random import Generator, default_generator
 
 # --- Activations ---------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     tensor([[0.5, 0.5],
             [0.5, 0.5]], dtype=float32)
     """
-    x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
+    x, total, _ = norms.shift_by_max(red.floating(x), axis=axis)
     return ew.exp_diff(x, total)
 
 
@@ -112,7 +114,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
     >>> cr.log_softmax(cr.tensor([0.0, 0.0]))
     tensor([-0.6931472, -0.6931472], dtype=float32)
     """
-    x, total, _ = red.shift_by_max(red.floating(x), axis=axis)
+    x, total, _ = norms.shift_by_max(red.floating(x), axis=axis)
     return x - _finite(total)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from chainrule.engine.arrays import operand
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing.scattering import scatter_reduce
+from chainrule.ops.indexing.scatter_reductions import scatter_reduce
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.networks.composite import embedding
 from chainrule.ops.reductions.reduction import max as maximum

@@ -66,6 +66,8 @@ def _alpha_dropout(
 
 
 def _dropout_of(ndim: int):
+    """`dropout` of whole channels of `ndim` axes."""
+
     def of_axes(
         x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
     ) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chainrule.ops import elementwise as ew
 from chainrule.ops.fusing import fused
-from chainrule.ops.shapes.shaping import unstack
+from chainrule.ops.shapes.joining import unstack
 
 
 @fused("lstm", x="N4H", share="N4H", c="NH", to=("NH", "NH"))

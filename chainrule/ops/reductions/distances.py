@@ -9,7 +9,9 @@ import numpy as np
 from chainrule.engine.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing.selection import getitem, where
+from chainrule.ops.indexing.index_arrays import getitem
+from chainrule.ops.indexing.selection import where
+from chainrule.ops.reductions import norms
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.shapes.shaping import broadcast_arrays, expand_dims, normalize_axis, roomy
 
@@ -23,7 +25,7 @@ def dist(a: Any, b: Any, ord: float = 2) -> Any:
     >>> cr.dist(cr.tensor([0.0, 0.0]), cr.tensor([3.0, 4.0]))
     tensor(5., dtype=float32)
     """
-    return red.norm(red.floating(a) - b, ord=ord)
+    return norms.norm(red.floating(a) - b, ord=ord)
 
 
 @roomy
@@ -38,7 +40,7 @@ def cdist(a: Any, b: Any, *, ord: float = 2) -> Any:
     """
     if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"cdist: needs (.., m, d) and (.., n, d), not {a.shape} and {b.shape}")
-    return red.norm(expand_dims(red.floating(a), -2) - expand_dims(b, -3), axis=-1, ord=ord)
+    return norms.norm(expand_dims(red.floating(a), -2) - expand_dims(b, -3), axis=-1, ord=ord)
 
 
 @roomy
@@ -54,7 +56,7 @@ def pdist(x: Any, *, ord: float = 2) -> Any:
         raise ShapeError(f"pdist: needs rows (n, d), not {x.shape}")
     x = red.floating(x)
     i, j = np.triu_indices(x.shape[0], 1)
-    return red.norm(getitem(x, i) - getitem(x, j), axis=-1, ord=ord)
+    return norms.norm(getitem(x, i) - getitem(x, j), axis=-1, ord=ord)
 
 
 @roomy
@@ -68,7 +70,7 @@ def pairwise_distance(
     >>> cr.pairwise_distance(cr.zeros((1, 2)), cr.tensor([[3.0, 4.0]]))
     tensor([4.9999986], dtype=float32)
     """
-    return red.norm(red.floating(a) - b + eps, axis=-1, ord=ord, keepdims=keepdims)
+    return norms.norm(red.floating(a) - b + eps, axis=-1, ord=ord, keepdims=keepdims)
 
 
 @roomy
@@ -83,7 +85,7 @@ def cosine_similarity(a: Any, b: Any, axis: int = 1, *, eps: float = 1e-8) -> An
     """
     check_real("cosine_similarity", a, b)
     a, b = broadcast_arrays(a, b)
-    lengths = [ew.at_least(red.norm(x, axis=axis, keepdims=True), eps) for x in (a, b)]
+    lengths = [ew.at_least(norms.norm(x, axis=axis, keepdims=True), eps) for x in (a, b)]
     return red.sum((a / lengths[0]) * (b / lengths[1]), axis=axis)
 
 
@@ -96,7 +98,7 @@ def normalize(x: Any, ord: float = 2, axis: int = 1, *, eps: float = 1e-12) -> A
     >>> cr.normalize(cr.tensor([3.0, 4.0]), axis=0)
     tensor([0.6, 0.8], dtype=float32)
     """
-    return x / ew.at_least(red.norm(x, axis=axis, ord=ord, keepdims=True), eps)
+    return x / ew.at_least(norms.norm(x, axis=axis, ord=ord, keepdims=True), eps)
 
 
 @roomy
@@ -111,5 +113,5 @@ def renorm(x: Any, ord: float, axis: int, limit: float) -> Any:
     """
     kept = normalize_axis(axis, x.ndim)
     rest = tuple([i for i in range(x.ndim) if i != kept])
-    size = red.norm(x, axis=rest, ord=ord, keepdims=True)
+    size = norms.norm(x, axis=rest, ord=ord, keepdims=True)
     return x * where(size > limit, limit / (size + 1e-7), 1)  # PyTorch's guard against 0

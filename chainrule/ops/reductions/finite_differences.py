@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diff
-from chainrule.ops.indexing.selection import getitem
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes.shaping import Axis, concat, normalize_axes, reshape, roomy
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import Axis, normalize_axes, reshape, roomy
 
 
 def gradient(

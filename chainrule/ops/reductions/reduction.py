@@ -12,29 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.engine.dtypes import INEXACT, check_real, finfo, rounded_once
+from chainrule.engine.dtypes import INEXACT, check_real
 from chainrule.engine.graph import apply
 from chainrule.engine.op import Array, Need, Op, Spec, derived
 from chainrule.errors import ShapeError
-from chainrule.ops import elementwise as ew
-from chainrule.ops.accident import warn_if_paired
-from chainrule.ops.complex import complex_abs, squared_size
+from chainrule.ops.accidental_broadcast import warn_if_paired
 from chainrule.ops.families import Linear, accumulator, repeated
-from chainrule.ops.indexing.selection import where
+from chainrule.ops.shapes.joining import concat
 from chainrule.ops.shapes.shaping import (
     Axis,
     Shape,
-    Slice,
     astype,
-    concat,
     normalize_axes,
     normalize_axis,
     reshape,
     roomy,
 )
+from chainrule.ops.shapes.slices import Slice
 
 
-def _reduced_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+def reduced_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    """`shape` without `axes`, or with sizes of 1 in their places."""
     if keepdims:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
@@ -48,7 +46,7 @@ def reduced_axes(axis: Axis, ndim: int) -> Shape:
     return normalize_axes(axis, ndim)
 
 
-def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
+def sum_of_array(x: Array, axes: Shape, keepdims: bool) -> Any:
     """NumPy's sum, in the dtype of `x`."""
     dtype = x.dtype
     total = np.add.reduce(x, axis=axes, dtype=accumulator(dtype), keepdims=keepdims)
@@ -70,7 +68,7 @@ class Spread(Linear):
 
     def prepare(self) -> None:
         """Work it out."""
-        kept = _reduced_shape(self.shape, self.axes, keepdims=True)
+        kept = reduced_shape(self.shape, self.axes, keepdims=True)
         object.__setattr__(self, "kept", kept)
 
     @property
@@ -111,11 +109,11 @@ class Sum(Linear):
     def eval(self, *xs: Any) -> Any:
         """NumPy's pairwise sum, in the input's dtype (float16 and bfloat16: added in float32)."""
         (x,) = xs
-        return _total(x, self.axes, self.keepdims)
+        return sum_of_array(x, self.axes, self.keepdims)
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
-        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` for every element."""
@@ -149,7 +147,7 @@ class Extremum(Op):
         """The shape without `axes`, which must not be empty."""
         check_real(self.name, xs[0])
         _check_elements(self.name, xs[0].shape, self.axes)
-        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+        return Spec(reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Output and input."""
@@ -170,119 +168,6 @@ class Extremum(Op):
         """The tangent of the extremum."""
         total = apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
         return astype(total, xs[0].dtype)
-
-
-class Shift(Op):
-    """The largest element over `axes`, which stay with size 1, where it is finite, and 0 elsewhere:
-    what is taken off before exponentials are summed.
-
-    It has no derivative: what is made of x - shift and the shift does not depend on it.
-    """
-
-    axes: Shape
-
-    @property
-    def name(self) -> str:
-        """`shift`."""
-        return "shift"
-
-    def eval(self, *xs: Any) -> Any:
-        """0 for no elements, too."""
-        (x,) = xs
-        top = np.maximum.reduce(x, axis=self.axes, keepdims=True, initial=-np.inf)
-        fine = np.isfinite(top)
-        return top if fine.all() else np.where(fine, top, np.zeros((), x.dtype))
-
-    def spec(self, *xs: Any) -> Spec:
-        """The shape with 1 for each of `axes`."""
-        return Spec(_reduced_shape(xs[0].shape, self.axes, keepdims=True), xs[0].dtype)
-
-    def reads(self, i: int) -> None:
-        """There is no derivative."""
-        return
-
-
-class LogSumExp(Op):
-    """log(sum(exp(x))) over `axes`, for an x from which a `Shift` was taken; -inf, with gradient 0,
-    where all are -inf."""
-
-    axes: Shape
-    keepdims: bool
-
-    @property
-    def name(self) -> str:
-        """`logsumexp`."""
-        return "logsumexp"
-
-    @rounded_once
-    def eval(self, *xs: Any) -> Any:
-        """As it stands: no element is above 0, so that nothing overflows."""
-        return np.asarray(np.log(_total(np.exp(xs[0]), self.axes, self.keepdims)))
-
-    def spec(self, *xs: Any) -> Spec:
-        """The shape without `axes`."""
-        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
-
-    def reads(self, i: int) -> tuple[int, ...]:
-        """Output and input."""
-        return (0, 1)
-
-    def share(self, y: Any, x: Any) -> Any:
-        """exp(x - y): the softmax of x, 0 where x is -inf."""
-        return ew.exp_diff(x, spread(y, self.axes, x.shape))
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """`g` times the softmax."""
-        return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
-
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """The mean of the tangent under the softmax."""
-        return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
-
-
-class Norm(Op):
-    """The Euclidean length over `axes`, without overflow; its gradient at 0 is 0."""
-
-    axes: Shape
-    keepdims: bool
-
-    @property
-    def name(self) -> str:
-        """`norm`."""
-        return "norm"
-
-    @rounded_once
-    def eval(self, *xs: Any) -> Any:
-        """The root of the sum of squares, scaled by the largest element where that matters."""
-        (x,) = xs
-        y = np.sqrt(_total(x * x, self.axes, True))
-        small = math.sqrt(finfo(x.dtype).smallest_normal)
-        if not np.logical_and.reduce((y > small) & (y < np.inf), axis=None):
-            top = np.maximum.reduce(np.abs(x), axis=self.axes, keepdims=True, initial=0)
-            top = np.where(np.isfinite(top) & (top > 0), top, np.ones((), x.dtype))
-            s = x / top
-            y = top * np.sqrt(_total(s * s, self.axes, True))
-        return y if self.keepdims else y.reshape(_reduced_shape(x.shape, self.axes, keepdims=False))
-
-    def spec(self, *xs: Any) -> Spec:
-        """The shape without `axes`."""
-        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
-
-    def reads(self, i: int) -> tuple[int, ...]:
-        """Output and input."""
-        return (0, 1)
-
-    def direction(self, y: Any, x: Any) -> Any:
-        """x / y, and 0 where y is 0."""
-        return x / spread(y + (y == 0), self.axes, x.shape)
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """`g` along the direction of x."""
-        return (spread(g, self.axes, xs[0].shape) * self.direction(y, xs[0]),)
-
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """The part of the tangent along x."""
-        return apply(Sum(self.axes, self.keepdims), ts[0] * self.direction(y, xs[0]))
 
 
 class Found(Op):
@@ -311,7 +196,7 @@ class Found(Op):
             check_real(self.what, xs[0])
             _check_elements(self.what, xs[0].shape, self.axes)
         dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
-        return Spec(_reduced_shape(xs[0].shape, self.axes, self.keepdims), dtype)
+        return Spec(reduced_shape(xs[0].shape, self.axes, self.keepdims), dtype)
 
     def reads(self, i: int) -> None:
         """There is no derivative."""
@@ -334,7 +219,8 @@ def sum(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False)
     return apply(Sum(reduced_axes(axis, x.ndim), keepdims), x)
 
 
-def _count(x: Any, axis: Axis) -> int:
+def element_count(x: Any, axis: Axis) -> int:
+    """How many elements of `x` make one element of the result."""
     return math.prod([x.shape[a] for a in normalize_axes(axis, x.ndim)])
 
 
@@ -347,7 +233,7 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     >>> cr.mean(cr.tensor([[1.0, 3.0], [5.0, 4.0]]), axis=0)
     tensor([3. , 3.5], dtype=float32)
     """
-    return sum(floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
+    return sum(floating(x), axis=axis, keepdims=keepdims) / (element_count(x, axis) or math.nan)
 
 
 def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -385,7 +271,7 @@ def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
-    shape = _reduced_shape(x.shape, reduced_axes(axis, x.ndim), keepdims)
+    shape = reduced_shape(x.shape, reduced_axes(axis, x.ndim), keepdims)
     for a in reduced_axes(axis, x.ndim):
         x = _prod_along(x, a)
     return reshape(x, shape)
@@ -402,103 +288,6 @@ def _prod_along(x: Any, axis: int) -> Any:
         rest = [apply(Slice((*lead, (2 * half, None, None))), x)] if n % 2 else []
         x = concat([a * b, *rest], axis=axis) if rest else a * b
     return x
-
-
-@roomy
-def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The variance over `axis`: the sum of squared deviations divided by (count - correction).
-
-    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
-    Of complex numbers the squared absolute deviations, a real number. Where the correction is not
-    below the count the sum is divided by 0, as in NumPy: infinity, or NaN if nothing deviates.
-
-    >>> cr.var(cr.tensor([1.0, 3.0])), cr.var(cr.tensor([1.0, 3.0]), correction=1)
-    (tensor(1., dtype=float32), tensor(2., dtype=float32))
-    """
-    far = x - mean(x, axis=axis, keepdims=True)
-    return sum(squared_size(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
-
-
-def _freedom(x: Any, axis: Axis, correction: float) -> float:
-    left = _count(x, axis) - correction
-    return left if left > 0 else 0.0
-
-
-@roomy
-def std(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The root of the variance over `axis`; its gradient where all elements are equal is 0.
-
-    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
-
-    >>> cr.std(cr.tensor([1.0, 3.0]), correction=1)
-    tensor(1.4142135, dtype=float32)
-    """
-    centered = x - mean(x, axis=axis, keepdims=True)
-    length = norm(centered, axis=axis, keepdims=keepdims)
-    return length / math.sqrt(_freedom(x, axis, correction))
-
-
-@roomy
-def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf.
-
-    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
-
-    >>> cr.logsumexp(cr.tensor([1000.0, 1000.0]))
-    tensor(1000.6932, dtype=float32)
-    """
-    axes = reduced_axes(axis, x.ndim)
-    _, total, shift = shift_by_max(floating(x), axis=axes)
-    y = total + shift
-    return y if keepdims else reshape(y, _reduced_shape(x.shape, axes, keepdims=False))
-
-
-def shift_by_max(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
-    """x less its largest element over `axis`, where that is finite; the log-sum-exp of that; and
-    what was taken off.
-
-    Shapes: (*s, axis: n) -> (*s, axis: n), (*s, axis: 1), (*s, axis: 1).
-    Differences of the first two are exact to rounding however large x is; those of x and its own
-    log-sum-exp lose all digits that this has before the point.
-    """
-    axes = normalize_axes(axis, x.ndim)
-    shift = apply(Shift(axes), x)
-    z = x - shift
-    return z, apply(LogSumExp(axes, True), z), shift
-
-
-@roomy
-def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
-    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0.
-
-    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
-
-    >>> cr.norm(cr.tensor([3.0, 4.0]))
-    tensor(5., dtype=float32)
-    """
-    axis = normalize_axes(axis, x.ndim)
-    if ord == 2:
-        return apply(Norm(axis, keepdims), floating(complex_abs(x) if x.dtype.kind == "c" else x))
-    size = complex_abs(floating(x))
-    if ord == math.inf and 0 in [x.shape[a] for a in axis]:
-        return sum(size, axis=axis, keepdims=keepdims)  # 0: no element is above it
-    if ord == math.inf:
-        return max(size, axis=axis, keepdims=keepdims)
-    if ord == -math.inf:
-        return min(size, axis=axis, keepdims=keepdims)
-    if ord == 1:
-        return sum(size, axis=axis, keepdims=keepdims)
-    if ord == 0:
-        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), size.dtype)
-    if ord < 0:
-        return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
-    return _power(sum(_power(size, ord), axis=axis, keepdims=keepdims), 1 / ord)
-
-
-def _power(x: Any, p: float) -> Any:
-    """x**p for x >= 0 and p > 0, with derivative 0 at 0."""
-    zero = x == 0
-    return where(zero, 0, where(zero, 1, x) ** p)
 
 
 def any(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:

@@ -21,15 +21,9 @@ from chainrule.errors import DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, sum_to
 from chainrule.ops.indexing.selection import take_along_axis
-from chainrule.ops.shapes.shaping import (
-    Slice,
-    Unslice,
-    astype,
-    concat,
-    normalize_axis,
-    reshape,
-    roomy,
-)
+from chainrule.ops.shapes.joining import concat
+from chainrule.ops.shapes.shaping import astype, normalize_axis, reshape, roomy
+from chainrule.ops.shapes.slices import Slice, Unslice
 from chainrule.ops.values.elementary import logaddexp
 
 _WHOLE = (None, None, None)

@@ -12,27 +12,26 @@ from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import conj, real, real_dtype
 from chainrule.ops.contraction import matmul, tensordot
+from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.indexing.scattering import diag_embed, diff
-from chainrule.ops.indexing.selection import getitem, take, where
+from chainrule.ops.indexing.selection import take, where
 from chainrule.ops.linalg.base import diagonal
 from chainrule.ops.reductions import reduction as red
 from chainrule.ops.reductions.scan import cumsum
+from chainrule.ops.shapes.joining import concat, split, stack
 from chainrule.ops.shapes.padding import pad
 from chainrule.ops.shapes.shaping import (
     astype,
     broadcast_arrays,
-    concat,
     expand_dims,
     flatten,
-    flip,
     normalize_axis,
     permute_dims,
     reshape,
     roomy,
-    split,
-    stack,
     swapaxes,
 )
+from chainrule.ops.shapes.slices import flip
 
 # --- Cutting -------------------------------------------------------------------------------------
 

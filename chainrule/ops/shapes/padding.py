@@ -15,7 +15,7 @@ from chainrule.engine.graph import apply
 from chainrule.engine.op import Array
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops.indexing.selection import take
-from chainrule.ops.shapes.shaping import Unslice
+from chainrule.ops.shapes.slices import Unslice
 
 Widths = Sequence[tuple[int, int]]
 

@@ -8,7 +8,7 @@ from typing import Any
 from chainrule.engine.graph import apply
 from chainrule.errors import ShapeError
 from chainrule.ops.shapes import padding
-from chainrule.ops.shapes.shaping import Slice
+from chainrule.ops.shapes.slices import Slice
 
 _NUMPYS = {"replicate": "edge", "circular": "wrap"}
 """NumPy's names of PyTorch's modes that are called something else."""

@@ -8,9 +8,11 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.ops.contraction import tensordot
-from chainrule.ops.indexing.selection import getitem, take
+from chainrule.ops.indexing.index_arrays import getitem
+from chainrule.ops.indexing.selection import take
 from chainrule.ops.shapes.padding import pad
-from chainrule.ops.shapes.shaping import astype, expand_dims, flip, squeeze
+from chainrule.ops.shapes.shaping import astype, expand_dims, squeeze
+from chainrule.ops.shapes.slices import flip
 from chainrule.ops.windows.convolution import conv1d, conv2d, conv3d
 
 Mode = Literal["full", "same", "valid"]

@@ -19,13 +19,8 @@ from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops.complex import complex_dtype, real_dtype
 from chainrule.ops.families import Linear, conj
 from chainrule.ops.shapes.padding import pad
-from chainrule.ops.shapes.shaping import (
-    Shape,
-    Slice,
-    astype,
-    normalize_axes,
-    normalize_axis,
-)
+from chainrule.ops.shapes.shaping import Shape, astype, normalize_axes, normalize_axis
+from chainrule.ops.shapes.slices import Slice
 
 
 class Dft(Linear):

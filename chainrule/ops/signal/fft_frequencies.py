@@ -9,7 +9,8 @@ import numpy as np
 
 from chainrule.engine.graph import variable
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.ops.shapes.shaping import normalize_axes, roll
+from chainrule.ops.shapes.joining import roll
+from chainrule.ops.shapes.shaping import normalize_axes
 
 
 def _device(device: Any) -> None:

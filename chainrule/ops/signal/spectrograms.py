@@ -18,8 +18,9 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.complex import imag, real, real_dtype
 from chainrule.ops.elementwise import abs as absolute
 from chainrule.ops.reductions.reduction import min as least
+from chainrule.ops.shapes.joining import concat, stack
 from chainrule.ops.shapes.padding import pad
-from chainrule.ops.shapes.shaping import concat, reshape, stack
+from chainrule.ops.shapes.shaping import reshape
 from chainrule.ops.signal.fft import fft, ifft, irfft, rfft
 from chainrule.ops.windows.convolution_forms import Unfold
 from chainrule.ops.windows.windows import Windows

@@ -50,6 +50,8 @@ def _means(x: Any, grid: tuple[int, ...]) -> Any:
 
 
 def _adaptive_max_pool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(x: Any, output_size: GridSizes, *, return_indices: bool = False) -> Any:
         """The maxima of x over a grid of `output_size` cells; None keeps an axis's own size.
 

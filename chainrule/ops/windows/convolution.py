@@ -77,6 +77,8 @@ def _conv(
 
 
 def _conv_of(ndim: int):
+    """The convolution of `ndim` axes."""
+
     def of_axes(
         x: Any,
         weight: Any,
@@ -110,6 +112,7 @@ def _conv_of(ndim: int):
 def _conv_transpose(
     ndim: int, x: Any, weight: Any, bias: Any, options: dict[str, Sizes], groups: int
 ) -> Any:
+    """The transpose of a convolution of `ndim` axes, with checked arguments."""
     what = f"conv_transpose{ndim}d"
     _check(what, x, weight, ndim)
     _check_channels(what, x, weight, groups, weight.shape[0], (x.shape[1], *weight.shape[1:]))
@@ -146,6 +149,8 @@ def _uncropped(x: Any, weight: Any, windows: Windows, groups: int) -> Any:
 
 
 def _conv_transpose_of(ndim: int):
+    """The transposed convolution of `ndim` axes."""
+
     def of_axes(
         x: Any,
         weight: Any,

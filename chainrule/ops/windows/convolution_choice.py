@@ -137,6 +137,7 @@ def _weights(w: Windows, groups: int, x: Shape, outs: int, size: int) -> tuple[f
 def _columns(
     result: str, w: Windows, groups: int, x: Shape, outs: int, multiply_add: float
 ) -> float:
+    """About how long a convolution by columns takes: their copy, and the matrix product."""
     n, channels = x
     places, count = math.prod(w.kernel), math.prod(w.out)
     terms = (channels // groups) * places

@@ -23,6 +23,8 @@ from chainrule.random import Generator, default_generator
 
 
 def _fractional_max_pool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(
         x: Any,
         kernel: Sizes,

@@ -61,6 +61,7 @@ def grid_sample(
 
 
 def _check(x: Any, grid: Any, mode: str, padding_mode: str, k: int) -> None:
+    """Raise for words that are no mode, and for shapes of image and grid that do not fit."""
     check_real("grid_sample: the grid", grid)
     known = ("bilinear", "nearest", "bicubic")[: 3 if k == 2 else 2]
     if mode not in known or padding_mode not in ("zeros", "border", "reflection"):

@@ -145,6 +145,8 @@ def _windows(
     dilation: Any,
     partial: bool,
 ) -> Windows:
+    """Checked windows over the last `ndim` axes of x; `partial` ones begin within x and end
+    outside."""
     if x.ndim != ndim + 2:
         raise ShapeError(f"{what}: x is (N, C, *size) with {ndim + 2} axes, not {tuple(x.shape)}")
     k, p = sizes_of(what, "kernel", kernel, ndim), sizes_of(what, "padding", padding, ndim, 0)
@@ -172,6 +174,7 @@ def elements_at(x: Any, index: Any) -> Any:
 def _avg_pool(
     x: Any, windows: Windows, padding: Sizes, count_include_pad: bool, divisor: int | None
 ) -> Any:
+    """The sum of each window, divided by `divisor`, or by how many elements count."""
     x = red.floating(x)
     total = apply(WindowSum(windows, False), x)
     if divisor is not None:
@@ -191,6 +194,8 @@ def _avg_pool(
 
 
 def _max_pool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(
         x: Any,
         kernel: Sizes,
@@ -223,6 +228,8 @@ def _max_pool_of(ndim: int):
 
 
 def _avg_pool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(
         x: Any,
         kernel: Sizes,

@@ -29,7 +29,7 @@ BYTES = 128
 """Bytes along a tile of results: two of the longest registers."""
 _INT = np.dtype(np.int64)
 _DIGITS = {8: "8", 16: "28", 32: "48"}
-"""An axis of so many elements as letters; see `chainrule.ops.letters`."""
+"""An axis of so many elements as letters; see `chainrule.ops.axis_letters`."""
 
 
 class _Shifted(Op):

@@ -21,6 +21,8 @@ from chainrule.ops.windows.windows import Sizes, sizes_of
 
 
 def _max_unpool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(
         x: Any,
         indices: Any,
@@ -94,6 +96,8 @@ def _check_indices(indices: Any, count: int) -> None:
 
 
 def _lp_pool_of(ndim: int):
+    """The function of `ndim` axes."""
+
     def of_axes(
         x: Any, ord: float, kernel: Sizes, *, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> Any:

@@ -190,6 +190,7 @@ def _edge(e: Edge, points: Sequence[_Point], direction: str, wide: float) -> str
 
 
 def _card(s: Sheet, corner: _Point) -> str:
+    """A card as SVG: its box, its badge, its texts, its bars."""
     f = s.card.facts
     kind = () if f.kind == "op" else (f.kind,)
     look = LOOKS.attributes("card", *kind, *(("result",) if s.card.id == 0 else ()))

@@ -19,7 +19,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError
 from chainrule.traces.certificates.probes import NotCheckedError, Probe, Probes
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace, unchecked
 from chainrule.verify.measure.noise import base_at, tangent
 from chainrule.verify.measure.numeric import Slope, slopes
@@ -57,6 +57,8 @@ def contribution_certificate(
 
 
 def _contribution(sweep: Sweep, m: Message, probe: Probe, each: bool) -> Certificate:
+    """What differences say of one message: along a random direction, and element by element if
+    `each`."""
     bar = _finite_array(m.contribution, "the contribution")
     gs = [_upstream(sweep, i, y) for i, y in zip(probe.outputs, probe.base.ys, strict=True)]
     if m.place not in probe.expected_inputs:

@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.engine.function import Call as UserCall
 from chainrule.engine.op import Op, Pick
 from chainrule.errors import ChainruleError
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class Probes:
         return found
 
     def _make_probe(self, number: int) -> Probe:
+        """The op of a node, ready to be run again; raises `NotCheckedError` if it cannot be."""
         from chainrule.verify.evidence import Evidence
         from chainrule.verify.measure.noise import base_at
         from chainrule.verify.measure.run import Point, Run, UnusableError

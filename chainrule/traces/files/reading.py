@@ -26,7 +26,7 @@ from chainrule.traces.files.form import (
     UNSAID,
     VERSION,
 )
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import (
     Certificate,
     Local,
@@ -86,6 +86,7 @@ def _reason(error: Exception) -> str:
 
 
 def _trace_of(found: Table) -> Trace:
+    """The trace that a table of a file describes."""
     arrays = [_array(_table(x)) for x in _list(found["arrays"])]
     numbers = np.frombuffer(_bytes(found["numbers"]), "<f8").astype(np.float64)
     numbers.setflags(write=False)
@@ -152,6 +153,7 @@ def _summary(x: Table) -> Summary:
 
 
 def _array(x: Table) -> Any:
+    """An array of a file, in its own dtype; raises `ValueError` if the bytes do not fit."""
     if x["stored"] not in DTYPES:
         raise ValueError(f"arrays are not stored as {x['stored']!r:.40}")
     data = _bytes(x["data"])

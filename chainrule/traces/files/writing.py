@@ -18,7 +18,7 @@ from chainrule.traces.files.form import (
     UNSAID,
     VERSION,
 )
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.trace import (
     Certificate,
     Local,
@@ -107,6 +107,7 @@ def _node_dict(n: Node, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
+    """A sweep as a dict, whose arrays are numbers in the file's list."""
     return {
         "result": s.result,
         "seed": arrays.put(s.seed),

@@ -26,7 +26,7 @@ from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.rows import Partial
 from chainrule.scalar.rules import source_of
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.local_derivatives.sparse import Rule, sparse_form
 from chainrule.traces.trace import Factor, Local, Opaque, Product
 

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import torch
 
-from chainrule.traces.keeping import Keeper, is_array, is_unchanged
+from chainrule.traces.kept_values import Keeper, is_array, is_unchanged
 from chainrule.traces.pytorch.calls import Operand, TorchCall, is_python_function
 from chainrule.traces.pytorch.forms import formula_of_call, in_order_of_factors
 from chainrule.traces.trace import Kept, Kind
@@ -105,6 +105,7 @@ class TorchGraph:
     # --- one node
 
     def _add(self, node: Any) -> None:
+        """Add a node of autograd's graph as an event, behind those that it reads."""
         metas = node._input_metadata
         event = Event(node, (), *type_of(metas[0]))
         self._find_inputs(event)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from chainrule.traces.keeping import is_array
+from chainrule.traces.kept_values import is_array
 from chainrule.traces.local_derivatives.sparse import Rule, sparse_form
 from chainrule.traces.pytorch.calls import as_list, is_python_function
 from chainrule.traces.pytorch.forms import stated_form

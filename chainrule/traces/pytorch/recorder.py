@@ -16,7 +16,7 @@ from chainrule.engine.provenance import is_inside
 from chainrule.engine.provenance import line_of as number_of_line
 from chainrule.engine.source_text import source_line
 from chainrule.traces.certificates.probes import CustomFunctionCall
-from chainrule.traces.keeping import Keeper
+from chainrule.traces.kept_values import Keeper
 from chainrule.traces.pytorch.calls import CallRecorder, TorchCall, as_list, number_of
 from chainrule.traces.pytorch.graph import Event, TorchGraph
 from chainrule.traces.pytorch.sweeps import TorchSweeps

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from chainrule.traces.certificates.probes import CustomFunctionCall
-from chainrule.traces.keeping import Keeper
+from chainrule.traces.kept_values import Keeper
 from chainrule.traces.pytorch.calls import as_list, number_of
 from chainrule.traces.pytorch.graph import TorchGraph, all_below, is_batched
 from chainrule.traces.pytorch.locals import SEVERAL, local_of_node, local_of_packed_node
@@ -110,6 +110,8 @@ class TorchSweeps:
         return handles
 
     def _prehook(self, p: _Pass, number: int) -> Any:
+        """A hook that keeps the upstream gradient of a node, and its local derivatives."""
+
         def hook(gs: Sequence[Any]) -> None:
             events = self._graph.events
             e = events[number]
@@ -140,6 +142,8 @@ class TorchSweeps:
                 p.messages.append(Message(pick, 0, number, local, None))
 
     def _hook(self, p: _Pass, number: int) -> Any:
+        """A hook that keeps what a node gives to each of its inputs."""
+
         def hook(bars: Sequence[Any], gs: Sequence[Any]) -> None:
             e = self._graph.events[number]
             if e.kind != "op":

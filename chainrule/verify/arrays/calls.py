@@ -21,9 +21,9 @@ from chainrule.verify.arrays.methods import functions_of
 from chainrule.verify.copies import twins
 from chainrule.verify.diagnose.text.forward import function_at
 from chainrule.verify.place import Place
-from chainrule.verify.reading import parameters_of, place_of
 from chainrule.verify.streams import replay
 from chainrule.verify.subject import Array
+from chainrule.verify.user_code import parameters_of, place_of
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.layer import Layer

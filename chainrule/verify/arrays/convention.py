@@ -73,6 +73,7 @@ class Convention:
 def _argument_of(
     slot: Slot, xs: Sequence[Any], results: Sequence[Any], gs: Sequence[Any], outputs: int
 ) -> Any:
+    """What a parameter of the backward is given."""
     if slot.kind == "cotangent":
         return gs[slot.index]
     if slot.kind == "cotangents":

@@ -15,19 +15,19 @@ import numpy as np
 
 from chainrule.verify.arrays import calls, methods, parameters
 from chainrule.verify.arrays.calls import are_sums, reset_of
-from chainrule.verify.arrays.captured import sizes_outside
+from chainrule.verify.arrays.captured_arrays import sizes_outside
 from chainrule.verify.arrays.convention import RATE, Convention
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, results_of, split
+from chainrule.verify.arrays.numpy_standin import follow
 from chainrule.verify.arrays.parameters import Parameter
-from chainrule.verify.arrays.returned import Returned, by_shape
-from chainrule.verify.arrays.standin import follow
+from chainrule.verify.arrays.returned_gradients import Returned, by_shape
 from chainrule.verify.arrays.values import as_gradient, as_output, kept_lengths, times
 from chainrule.verify.copies import left_by_forward, names_written, twins
 from chainrule.verify.place import Place
-from chainrule.verify.reading import source_of, with_forward
 from chainrule.verify.streams import Stream, replay
 from chainrule.verify.subject import Array, Input, Source, Subject
+from chainrule.verify.user_code import source_of, with_forward
 
 
 @dataclass(frozen=True, eq=False)

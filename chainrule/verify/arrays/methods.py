@@ -16,8 +16,13 @@ import numpy as np
 from chainrule.errors import ConfigError
 from chainrule.verify.arrays.convention import Convention, Slot, as_list
 from chainrule.verify.arrays.members import Way, attributes
-from chainrule.verify.arrays.naming import gradient_of, last_names
-from chainrule.verify.arrays.returned import Returned, gradients_in, is_container, names_on
+from chainrule.verify.arrays.naming_conventions import gradient_of, last_names
+from chainrule.verify.arrays.returned_gradients import (
+    Returned,
+    gradients_in,
+    is_container,
+    names_on,
+)
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import EXACT

@@ -21,13 +21,13 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.methods import methods_of, results_of, split
 from chainrule.verify.arrays.parameters import value_of
-from chainrule.verify.arrays.returned import is_container
+from chainrule.verify.arrays.returned_gradients import is_container
 from chainrule.verify.arrays.roles import Side
 from chainrule.verify.arrays.values import inputs_of, is_float, without_unasked
 from chainrule.verify.copies import twins
-from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.streams import streams_drawn
 from chainrule.verify.subject import Array, Input
+from chainrule.verify.user_code import argument_names, place_of
 
 
 def subject_of_layer(
@@ -46,21 +46,9 @@ def subject_of_layer(
     Raises `ConfigError` if it has no such methods.
     """
     names = (method, method) if method is not None else _both_methods(owner, args)
-    cls = cast(Any, type(owner))
-    forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
     arguments = argument_names(getattr(owner, names[0]), len(args))
-    made = Layer(
-        name or cls.__name__,
-        tuple([Input(n, x, wanted=is_float(x)) for n, x in zip(arguments, args, strict=True)]),
-        duplicate(owner),
-        names,
-        len(args),
-        {},
-        Convention((), 1, by_name=False, at_once=names[0] == names[1]),
-        place=place_of(forward),
-        backward_place=place_of(backward),
-    )
-    layer = made.copied(args)
+    made = _unread_layer(owner, name, names, arguments, args)
+    layer, forward = made.copied(args), getattr(cast(Any, type(owner)), names[0])
     result, streams = streams_drawn(lambda: made.called(layer, twins(args)), (forward,))
     results, made = results_of(layer, result), replace(made, streams=streams)
     if made.convention.at_once:
@@ -78,12 +66,35 @@ def subject_of_layer(
         )
     made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
     if found.at_once and not methods.gives_both(tuple(results)) and not made.parameters:
-        raise ConfigError(
-            f"pair: {made.name}.{names[0]} returned {', '.join(map(describe, results))}, and left "
-            "no gradients: let it return a number and its gradients, or give an object with "
-            "forward and backward"
-        )
+        raise _no_gradients(made, results)
     return made
+
+
+def _unread_layer(
+    owner: Any, name: str | None, names: tuple[str, str], arguments: Sequence[str], args: Any
+) -> Layer:
+    """The subject before its first call: how its backward is called is not known yet."""
+    cls = cast(Any, type(owner))
+    return Layer(
+        name or cls.__name__,
+        tuple([Input(n, x, wanted=is_float(x)) for n, x in zip(arguments, args, strict=True)]),
+        duplicate(owner),
+        names,
+        len(args),
+        {},
+        Convention((), 1, by_name=False, at_once=names[0] == names[1]),
+        place=place_of(getattr(cls, names[0])),
+        backward_place=place_of(getattr(cls, names[1])),
+    )
+
+
+def _no_gradients(made: Layer, results: Sequence[Any]) -> ConfigError:
+    """The error for a method that gives a value and nothing that could be its gradients."""
+    return ConfigError(
+        f"pair: {made.name}.{made.names[0]} returned {', '.join(map(describe, results))}, and left "
+        "no gradients: let it return a number and its gradients, or give an object with "
+        "forward and backward"
+    )
 
 
 def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:

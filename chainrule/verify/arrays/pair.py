@@ -11,11 +11,11 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import convention, methods, roles
-from chainrule.verify.arrays.captured import Capture, captures, rebind, sizes_outside
+from chainrule.verify.arrays.argument_trees import Argument, argument_of, assign, group
+from chainrule.verify.arrays.captured_arrays import Capture, captures, rebind, sizes_outside
 from chainrule.verify.arrays.convention import Convention, as_list
-from chainrule.verify.arrays.grouping import Argument, argument_of, assign, group
+from chainrule.verify.arrays.numpy_standin import follow
 from chainrule.verify.arrays.roles import Side
-from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import (
     as_gradient,
     as_output,
@@ -27,9 +27,9 @@ from chainrule.verify.arrays.values import (
 )
 from chainrule.verify.copies import left_by_forward, names_written, twins
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, replay, streams_drawn
 from chainrule.verify.subject import Array, Input, Source, Subject, values
+from chainrule.verify.user_code import argument_names, name_of, place_of, source_of, with_forward
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.verify.arrays.members import Way, walk
-from chainrule.verify.arrays.naming import gradient_of, is_spelled
-from chainrule.verify.arrays.returned import Returned, match_gradients, names_on
+from chainrule.verify.arrays.naming_conventions import gradient_of, is_spelled
+from chainrule.verify.arrays.returned_gradients import Returned, match_gradients, names_on
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twin
 

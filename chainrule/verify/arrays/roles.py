@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays.convention import Convention, Slot
-from chainrule.verify.arrays.naming import (
+from chainrule.verify.arrays.naming_conventions import (
     gradient_of,
     is_cotangent,
     is_output,
@@ -24,7 +24,7 @@ from chainrule.verify.arrays.naming import (
     is_saved,
     returned_names,
 )
-from chainrule.verify.reading import name_of, parameters_of
+from chainrule.verify.user_code import name_of, parameters_of
 
 Side = Literal["first", "last"]
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from chainrule.verify.certifying.narrow import narrow
-from chainrule.verify.certifying.strided import check_views
-from chainrule.verify.certifying.symmetric import by_halves
+from chainrule.verify.certifying.memory_bounds import check_views
+from chainrule.verify.certifying.narrow_dtypes import narrow
+from chainrule.verify.certifying.symmetric_inputs import by_halves
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import as_approximation, name_by_edit, stated
 from chainrule.verify.diagnose.text.cuts import cut_at, decided_at
@@ -110,6 +110,7 @@ class _Run:
             self._certify(at, subject)
 
     def _certify(self, at: int, subject: Subject) -> None:
+        """Measure a subject, name and correct what is wrong, and note all of it."""
         start = time.perf_counter()
         evidence = self.guarded(subject, "measuring", lambda: examine(subject))
         if evidence is None:
@@ -220,6 +221,8 @@ def _unsettled(evidence: Evidence) -> list[tuple[str, str]]:
 
 
 def _with_edit(evidence: Evidence, finding: Finding) -> Finding:
+    """The finding with a correction that was tried; with the line that is to blame if there is
+    none."""
     correction = repair(evidence, finding)
     if correction is None:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None

@@ -48,6 +48,7 @@ def _swap_axes(array: Array, swaps: Sequence[Swap]) -> Array:
 
 
 def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) -> Guess:
+    """The guess that axes are swapped, and which ones."""
     of_x = [(a - y_axes, b - y_axes) for a, b in swaps if a >= y_axes]
     of_y = [(a, b) for a, b in swaps if b < y_axes]
     mixed = [(a, b - y_axes) for a, b in swaps if a < y_axes <= b]
@@ -128,6 +129,7 @@ def _ties(case: Case, zero: Array, shape: Sequence[int]) -> set[Swap]:
 
 
 def _other_axis(case: Case, lost: set[Swap], new: set[Swap]) -> Guess:
+    """The guess that a sum or a mean goes along another axis than the forward's."""
     prediction = _tied_elsewhere(case, min(lost), new)
     exact = prediction is not None and case.explains(prediction)
     left = case.unexplained(prediction) if exact and prediction is not None else 0.0

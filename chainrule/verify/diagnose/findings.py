@@ -131,6 +131,7 @@ def _ask_rule(rule: Callable[[Case], Iterator[Guess]], case: Case) -> list[Guess
 def _finding(
     evidence: Evidence, k: int | None, case: Case | None, guesses: Sequence[Guess]
 ) -> Finding:
+    """The finding for input `k` of all guesses about it, the likeliest first."""
     subject = evidence.subject
     named = guesses or [guess("unnamed", 99.0, "no mistake that is known explains the difference")]
     error, tolerance = _wrongness(evidence, k)

@@ -36,6 +36,7 @@ def lost_summands(case: Case) -> Iterator[Guess]:
 
 
 def _guesses_of_summands(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
+    """Which elements along an axis lost their contribution, or all that are off the diagonal."""
     for axis, extent in enumerate(case.jacobians.y_shape):
         if extent < 2:
             continue
@@ -87,6 +88,7 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
 
 
 def _guesses_of_axis(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
+    """The guesses that contributions along an axis overwrite each other."""
     name, y_shape, x_shape = case.input, case.jacobians.y_shape, case.jacobians.x_shape
     shared = len(x_shape) < len(y_shape) or (x_shape != y_shape and 1 in x_shape)
     because = (

@@ -49,6 +49,7 @@ def region(case: Case) -> Iterator[Guess]:
 def _guess_of_region(
     case: Case, axis: int, side: str, chosen: Array, matters: Array
 ) -> Iterator[Guess]:
+    """The guess that the gradient is wrong where values or positions have something in common."""
     shape = case.jacobians.x_shape if axis == 0 else case.jacobians.y_shape
     known = describe_set(chosen.reshape(shape), matters.reshape(shape), _values(case))
     if known is None:

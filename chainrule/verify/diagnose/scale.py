@@ -112,6 +112,7 @@ def _sign(case: Case, c: float) -> Guess:
 
 
 def _factor(case: Case, c: float) -> Iterator[Guess]:
+    """The guess that the gradient has a factor too much, by name if the factor has one."""
     fitting = named_factors(case, c, partial(_ratio_at, case))
     if fitting:
         best, *rest = fitting

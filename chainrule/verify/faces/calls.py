@@ -16,9 +16,9 @@ from chainrule.engine.function import Function
 from chainrule.errors import ConfigError, describe
 from chainrule.nn.base.module import Module
 from chainrule.verify.faces.request_errors import with_request_in_errors
-from chainrule.verify.faces.whose import holds_torch, is_torch, is_torch_module
+from chainrule.verify.faces.torch_detection import holds_torch, is_torch, is_torch_module
 from chainrule.verify.ledger import Ledger
-from chainrule.verify.reading import name_of
+from chainrule.verify.user_code import name_of
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.roles import Side
@@ -76,7 +76,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
 def _checked(f: Callable[..., Any], args: Sequence[Any], order: int) -> Report:
     """The report on chainrule's derivatives of `f`."""
     from chainrule.verify.own.call import subject_of_call
-    from chainrule.verify.own.certified import certified_call
+    from chainrule.verify.own.certified_function import certified_call
     from chainrule.verify.own.module import subject_of_module
     from chainrule.verify.own.scalars import holds_values, subject_of_values
 
@@ -198,7 +198,7 @@ def pair(
             made = subject_of_both(forward, args, wrt=wrt)
             return _certified(made.name, [made])
         options["method"], forward = forward.__name__, owner
-    from chainrule.verify.arrays.networks.certified import certified_network
+    from chainrule.verify.arrays.networks.certified_network import certified_network
 
     return certified_network(forward, args, options)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 from chainrule.errors import ConfigError
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.byhand import told
+from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.loops import telling
 from chainrule.verify.script.observers import OWN, TORCH
 from chainrule.verify.script.run import Phases
@@ -63,7 +63,7 @@ def verified(shell: Any, cell: str, steps: int | None = None) -> Report:
     rewriting = _Telling()
     shell.ast_transformers.append(rewriting)
     try:
-        told.prepare()
+        code_hooks.prepare()
         phases.begin()
         result = shell.run_cell(cell)
         failed = not getattr(result, "success", True)

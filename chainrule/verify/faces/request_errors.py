@@ -14,12 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from chainrule.engine.arrays import admit_values, report_caller
+from chainrule.engine.arrays import admit_values
+from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import ChainruleError, describe
 from chainrule.tree import flatten
-from chainrule.verify.reading import name_of
-from chainrule.verify.where import raised_at
+from chainrule.verify.user_code import name_of
+from chainrule.verify.user_frames import raised_at
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

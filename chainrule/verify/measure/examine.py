@@ -11,8 +11,8 @@ from time import perf_counter
 import numpy as np
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure import conduct, precision, shrink
-from chainrule.verify.measure.captured import captured_base, probe_around
+from chainrule.verify.measure import precision, self_comparison, shrink
+from chainrule.verify.measure.captured_point import captured_base, probe_around
 from chainrule.verify.measure.noise import Base, base_at
 from chainrule.verify.measure.numeric import slopes
 from chainrule.verify.measure.points.other_points import OtherPoints
@@ -71,21 +71,21 @@ class _Examination:
             run.skip("gradients", "no input needs one")
             return
         base = captured_base(run)
-        if not conduct.check_runs(run, base):
+        if not self_comparison.check_runs(run, base):
             return
         steady = True
         with self._guarded("the backward's conduct"):
-            steady = conduct.check_repeatable(run, base)
+            steady = self_comparison.check_repeatable(run, base)
             if steady:
-                conduct.check_linear(run, base)
+                self_comparison.check_linear(run, base)
         with self._guarded("the captured point"):
             self._captured(base)
         with self._guarded("a second call"):
             if steady and not run.evidence.is_off:
-                steady = conduct.check_second_call(run, base)
+                steady = self_comparison.check_second_call(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not run.evidence.wrong:
-                conduct.check_layouts(run, base)
+                self_comparison.check_layouts(run, base)
         if steady:
             with self._guarded("other points"):
                 usual = base if run.evidence.wrong else self._telling(base)
@@ -95,7 +95,7 @@ class _Examination:
                     precision.compare(run, base)
         with self._guarded("a call after another one"):
             if steady and not run.evidence.is_off:
-                conduct.check_after_other_call(run, base)
+                self_comparison.check_after_other_call(run, base)
         with self._guarded("Jacobians"):
             shrink.jacobians(run, [(b, run.wrong_at(b.point.name)) for b, _ in self.seen])
 

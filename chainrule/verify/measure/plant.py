@@ -12,7 +12,7 @@ from chainrule.verify.diagnose import diagnose
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.ledger import Planted
 from chainrule.verify.measure import shrink
-from chainrule.verify.measure.captured import captured_base, probe_around
+from chainrule.verify.measure.captured_point import captured_base, probe_around
 from chainrule.verify.measure.run import LateError, Run, UnusableError
 from chainrule.verify.subject import Array, Subject, wanted
 

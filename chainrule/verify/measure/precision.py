@@ -123,6 +123,7 @@ def _judge(
     bars: tuple[Array | None, Array | None],
     moves: Sequence[Array | None],
 ) -> None:
+    """Note how many digits of gradient `k` are lost beside what its dtype must lose."""
     low, high = bars
     if low is None or high is None or low.shape != high.shape:
         return

@@ -21,9 +21,9 @@ from chainrule.tree import flatten
 from chainrule.verify.copies import twin
 from chainrule.verify.own.derivation import derivation
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, name_of, place_of
 from chainrule.verify.streams import Stream, replay, streams_drawn
 from chainrule.verify.subject import Array, Input, Subject
+from chainrule.verify.user_code import argument_names, name_of, place_of
 
 Leaves = Callable[..., list[Tensor]]
 """A function of leaves (tensors where differentiated) that gives its differentiable results."""

@@ -23,15 +23,15 @@ from chainrule.engine.op import Op, new_op
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ShapeError
 from chainrule.verify.arrays.convention import as_list
-from chainrule.verify.arrays.standin import follow
+from chainrule.verify.arrays.numpy_standin import follow
 from chainrule.verify.copies import twin
 from chainrule.verify.own.call import Call, flows, is_array, leaves_of
 from chainrule.verify.own.derivation import derivation
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, replay, streams_drawn
 from chainrule.verify.subject import Array, Input, Source, Subject, needed_inputs, values
+from chainrule.verify.user_code import argument_names, place_of, source_of, with_forward
 
 _KIND = "chainrule.Function"
 
@@ -78,6 +78,7 @@ class Stated(Subject):
     def _pulled(
         self, xs: Sequence[Any], gs: Sequence[Array], between: Callable[[], object]
     ) -> tuple[Array | None, ...]:
+        """The cotangents that the user's backward gives, on a forward of its own."""
         with replay(self.streams), recording(False):
             call, arrays, ys = self._ran(xs)
             held = between()

@@ -21,24 +21,24 @@ from chainrule.engine.op import Op, Spec
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.nn.base.module import Module
-from chainrule.verify.certifying.alike import certified_after, merged
 from chainrule.verify.certifying.certify import certify
+from chainrule.verify.certifying.stages import certified_after, merged
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import flows, is_array, results_of, subject_of_op
-from chainrule.verify.own.certified import explain_by_cuts
+from chainrule.verify.own.certified_function import explain_by_cuts
 from chainrule.verify.own.function import arguments, subjects_of_function
 from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.place import Place
-from chainrule.verify.reading import (
+from chainrule.verify.reporting.report import Report
+from chainrule.verify.subject import Subject
+from chainrule.verify.user_code import (
     MODEL_NAMES,
     argument_names,
     place_at,
     place_of,
     required_names,
 )
-from chainrule.verify.reporting.report import Report
-from chainrule.verify.subject import Subject
 
 _LARGEST = 1 << 18
 """Elements of an op's inputs up to which it is verified by itself."""

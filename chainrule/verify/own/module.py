@@ -15,9 +15,9 @@ from chainrule.engine.graph import Variable
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.verify.own.call import Call, leaves_of, on_leaves, value_of
-from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.streams import streams_drawn
 from chainrule.verify.subject import Input
+from chainrule.verify.user_code import argument_names, place_of
 
 
 @contextmanager

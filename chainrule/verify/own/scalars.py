@@ -12,8 +12,8 @@ from chainrule.errors import GradientError, describe
 from chainrule.scalar import Value
 from chainrule.tree import Structure, flatten
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, name_of, place_of
 from chainrule.verify.subject import Array, Input, Subject
+from chainrule.verify.user_code import argument_names, name_of, place_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivation import cuts_in, derivative
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
-from chainrule.verify.pytorch.flat import (
+from chainrule.verify.pytorch.flat_arguments import (
     Call,
     call_of,
     coefficients_call,
@@ -25,11 +25,11 @@ from chainrule.verify.pytorch.flat import (
     module_call,
     wanted_arguments,
 )
-from chainrule.verify.pytorch.observing.observe import Capture, capturing
+from chainrule.verify.pytorch.observing.function_calls import Capture, capturing
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import backward_of, source_of_function
-from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Input, Source, Subject
+from chainrule.verify.user_code import place_of
 
 COLUMNS = 12
 """Forward mode takes one sweep for each number that goes in: where there are more, a few random

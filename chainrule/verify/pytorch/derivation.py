@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 
-from chainrule.verify import where
+from chainrule.verify import user_frames
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch.call_observers import Seen
 from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
 from chainrule.verify.pytorch.derivatives import gradients
+from chainrule.verify.pytorch.float64_code import wide
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.pytorch.seen import Seen
-from chainrule.verify.pytorch.widened import wide
 
 _TENSOR: Any = Tensor
 _CUTS: tuple[Any, ...] = (Tensor.detach, _TENSOR.data.__get__, torch.detach)
@@ -50,7 +50,9 @@ class _Relinking(Seen):
             return func(*args, **kwargs)
         if func in _NUMBERS or "out" in kwargs:
             raise UntraceableError(getattr(func, "__name__", str(func)))
-        if (func in _CUTS or not torch.is_grad_enabled()) and (at := where.place()) is not None:
+        if (func in _CUTS or not torch.is_grad_enabled()) and (
+            at := user_frames.place()
+        ) is not None:
             self.cuts[at] = None
         if func in _CUTS:
             return args[0]

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from chainrule.verify.pytorch import modes
-from chainrule.verify.pytorch.nested import tensors_in, total
+from chainrule.verify.pytorch.nested_tensors import tensors_in, total
 
 unseen: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
 """Within it nobody sees what is asked of tensors."""

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import ConfigError
-from chainrule.verify.pytorch.applied import KIND, FunctionSubject
 from chainrule.verify.pytorch.calls import COLUMNS, CallSubject, subject_of_call
-from chainrule.verify.pytorch.flat import call_of, coefficients_call
+from chainrule.verify.pytorch.flat_arguments import call_of, coefficients_call
+from chainrule.verify.pytorch.function_subject import KIND, FunctionSubject
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.sources import states
-from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Subject
+from chainrule.verify.user_code import place_of
 
 
 def subject_of_function(

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
-from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.pytorch.call_observers import Seen
 
 _EMBEDDINGS: frozenset[Any] = frozenset([fn.embedding, fn.embedding_bag])
 _LEFT_OUT: dict[str, Any] = {"max_norm": None, "scale_grad_by_freq": False}

@@ -16,13 +16,19 @@ from chainrule.errors import ConfigError
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.calls import CallSubject
 from chainrule.verify.pytorch.convert import elements, is_float
-from chainrule.verify.pytorch.cropped import is_plausible
-from chainrule.verify.pytorch.flat import Call, call_of, coefficients_call, floats_in, module_call
-from chainrule.verify.pytorch.observing.observe import capturing
+from chainrule.verify.pytorch.cropped_calls import is_plausible
+from chainrule.verify.pytorch.flat_arguments import (
+    Call,
+    call_of,
+    coefficients_call,
+    floats_in,
+    module_call,
+)
+from chainrule.verify.pytorch.observing.function_calls import capturing
 from chainrule.verify.pytorch.observing.recording import Ran, Recording, recording
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.reading import MODEL_NAMES, place_of, required_names
 from chainrule.verify.subject import Subject
+from chainrule.verify.user_code import MODEL_NAMES, place_of, required_names
 
 DIRECT = 2_000
 """Parameters of a model up to which the whole is verified number by number."""
@@ -82,6 +88,7 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
 def _run_once(
     whole: ModelWithLoss, batch: Any, found: ModelSubjects, replay: Replay
 ) -> tuple[list[str], list[Subject], Recording]:
+    """Run the model with its loss once, and take what ran as subjects."""
     with ExitStack() as stack:
         stack.callback(_restoring(whole))
         stack.enter_context(replay.streams.replayed())

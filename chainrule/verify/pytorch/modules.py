@@ -63,6 +63,8 @@ def unlisten(listener: Listener) -> None:
 
 
 def _told(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`Module.__call__` that tells listeners, outermost calls with a graph first."""
+
     @wraps(call)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:
         listeners = _listeners

@@ -12,8 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from chainrule.verify.pytorch.convert import elements
+from chainrule.verify.pytorch.float64_code import running_in, widest
 from chainrule.verify.pytorch.intended_gradients import IntendedGradients
-from chainrule.verify.pytorch.widened import running_in, widest
 from chainrule.verify.streams import moved_streams, numpy_and_python, replay, stream
 
 _SMALL = 200_000

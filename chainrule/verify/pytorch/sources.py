@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from chainrule.errors import ConfigError
-from chainrule.verify.reading import source_of
 from chainrule.verify.subject import Source, Subject
+from chainrule.verify.user_code import source_of
 
 _BASE = Function.__mro__[1]
 

@@ -22,8 +22,8 @@ from chainrule.verify.repair.checks import Repaired, passing
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
 from chainrule.verify.repair.expected.suspects import suspect
 from chainrule.verify.repair.helpers import helpers
-from chainrule.verify.repair.prior import OF_FORWARD, PLAIN_COST, SURE_COST
 from chainrule.verify.repair.problem import Problem, problem
+from chainrule.verify.repair.rule_costs import OF_FORWARD, PLAIN_COST, SURE_COST
 from chainrule.verify.repair.search import keeping, versions
 from chainrule.verify.repair.values.lab import laboratory
 from chainrule.verify.subject import Source, extent
@@ -102,6 +102,7 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
+    """Corrections of the backward, and of the forward where that may be to blame."""
     posed = problem(evidence)
     if posed is None:
         return

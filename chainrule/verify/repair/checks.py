@@ -15,14 +15,14 @@ import numpy as np
 
 from chainrule.verify.evidence import Trial
 from chainrule.verify.finding import Correction
-from chainrule.verify.foreign import kernels_in
+from chainrule.verify.foreign_kernels import kernels_in
 from chainrule.verify.measure.run import epsilon
 from chainrule.verify.repair.budget import FULL_CHECKS
 from chainrule.verify.repair.code.draft import Draft, UnreadableError
-from chainrule.verify.repair.present import correction
+from chainrule.verify.repair.failing_rules import spare_failures
+from chainrule.verify.repair.presentation import correction
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.search import Version, replay
-from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.tolerances import EXACT, LOOSE
 
 _NEARER = 0.3
@@ -57,6 +57,7 @@ def passing(posed: Problem, search: Search) -> list[Repaired]:
 
 
 def _search(posed: Problem, search: Search) -> Iterator[Repaired]:
+    """Versions that pass at all points, sizes and cotangents, in the order of their cost."""
     if kernels := kernels_in([posed.source.function]):
         why = "memory is handed to code that is not Python: changed code could write anywhere"
         posed.untouched.append(f"{why} ({kernels[0]})")

@@ -33,6 +33,7 @@ def digits_lost(evidence: Evidence) -> tuple[Place, str] | None:
 
 
 def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
+    """The line, and what to say of it; None if no expression loses more than it must."""
     try:
         draft = Draft.of(source)
         low, high = (_values_seen(subject, source, draft, wide) for wide in (False, True))

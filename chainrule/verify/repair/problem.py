@@ -14,12 +14,12 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
-from chainrule.verify.measure.captured import Base, captured_base
-from chainrule.verify.measure.conduct import other_values
+from chainrule.verify.measure.captured_point import Base, captured_base
 from chainrule.verify.measure.noise import base_at
 from chainrule.verify.measure.points import proportions, settings, sizes, windows
 from chainrule.verify.measure.points import values as variation
 from chainrule.verify.measure.run import Point, Run, UnusableError
+from chainrule.verify.measure.self_comparison import other_values
 from chainrule.verify.repair.budget import (
     POINTS,
     SECONDS_AT_FIRST,
@@ -29,7 +29,7 @@ from chainrule.verify.repair.budget import (
     SMALLER_POINTS,
     VARIED_POINTS,
 )
-from chainrule.verify.repair.sparing import Failures
+from chainrule.verify.repair.failing_rules import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
 from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 from chainrule.verify.tolerances import EXACT

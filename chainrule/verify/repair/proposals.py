@@ -10,16 +10,16 @@ from math import inf
 from time import process_time
 from typing import TypeAlias
 
-from chainrule.verify.repair.affine.newgradients import new_gradients
+from chainrule.verify.repair.affine.new_gradients import new_gradients
 from chainrule.verify.repair.affine.terms import missing_terms
-from chainrule.verify.repair.affine.weigh import weights
+from chainrule.verify.repair.affine.weights import weights
 from chainrule.verify.repair.budget import BATCH, SHARE_OF_QUICK
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.expected.missing import lacking_terms
-from chainrule.verify.repair.expected.truth import Doubt, doubt_at, doubts
-from chainrule.verify.repair.prior import HANDED_ON, NAMED, NO_COTANGENT, QUICK, UNREAD
+from chainrule.verify.repair.expected.expected_values import Doubt, doubt_at, doubts
+from chainrule.verify.repair.expected.missing_terms import lacking_terms
+from chainrule.verify.repair.failing_rules import spare_failures
+from chainrule.verify.repair.rule_costs import HANDED_ON, NAMED, NO_COTANGENT, QUICK, UNREAD
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.scene import Scene
 

@@ -13,8 +13,11 @@ from typing import TypeAlias
 
 from chainrule.verify.repair.budget import DEPTH, VERSIONS_COMPARED, WIDTH
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, growth
-from chainrule.verify.repair.expected.truth import truths
-from chainrule.verify.repair.prior import (
+from chainrule.verify.repair.expected.expected_values import truths
+from chainrule.verify.repair.failing_rules import spare_failures
+from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
+from chainrule.verify.repair.rule_costs import (
     KEPT_LAST,
     KEPT_TWICE,
     LIKELY_REPAIR,
@@ -24,10 +27,8 @@ from chainrule.verify.repair.prior import (
     SLACK_OF_SEVERAL,
     TRUE,
 )
-from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.proposals import STAGES, Proposals, Stage, cost_of
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.rules.saved import (
+from chainrule.verify.repair.rules.saved_values import (
     is_kept_twice,
     keeping_edits,
     kept_anew,
@@ -35,7 +36,6 @@ from chainrule.verify.repair.rules.saved import (
     kept_functions,
     kept_others,
 )
-from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.values.lab import laboratory
 

@@ -62,6 +62,7 @@ def _counts(ledger: Ledger) -> Iterator[str]:
 
 
 def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
+    """The lines of all findings; a correction that was shown is not shown again."""
     shown: set[tuple[str, str, str]] = set()
     for finding in findings:
         yield []

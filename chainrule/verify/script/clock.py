@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record.library import torch_library
 from chainrule.verify.training.rules.scales import PATIENCE
-from chainrule.verify.where import Line, here
+from chainrule.verify.user_frames import Line, here
 
 Origin: TypeAlias = tuple[Line | None, tuple[tuple[int, ...], ...]]
 """A line on which an optimizer is made, and the shapes of its parameters."""

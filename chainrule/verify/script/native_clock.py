@@ -23,7 +23,7 @@ from chainrule.engine.op import Array, Spec
 from chainrule.engine.tensors import Tensor
 from chainrule.transforms.functional import _Run
 from chainrule.tree import flatten
-from chainrule.verify.compiled import compiled_classes
+from chainrule.verify.installed_compiler import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.training.record.library import native_library

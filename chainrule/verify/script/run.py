@@ -26,7 +26,7 @@ from chainrule.verify.script.observers import Makers
 from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
-from chainrule.verify.where import here, placed
+from chainrule.verify.user_frames import here, placed
 
 MOST = 4
 """Phases of a script."""

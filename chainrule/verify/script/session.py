@@ -21,8 +21,9 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.byhand.index_sums import IndexSums
 from chainrule.verify.script.byhand.loop_steps import Unoptimized
-from chainrule.verify.script.byhand.pairs_seen import StatedPairs
+from chainrule.verify.script.byhand.pair_calls import StatedPairs
 from chainrule.verify.script.clock import Steps, watch_torch
+from chainrule.verify.script.merged_findings import merge_findings
 from chainrule.verify.script.native_clock import watch_native
 from chainrule.verify.script.observers import Arrival, Makers
 from chainrule.verify.script.sandbox import fork
@@ -259,31 +260,6 @@ class Session:
 
 def _name(observer: Observer) -> str:
     return type(observer).__name__
-
-
-_LEVELS = ("error", "warning", "note")
-_PARTS = ("scalar engine", "NumPy pair", "NumPy layer")
-
-
-def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors, warnings, notes, each in the order in which they came; equal ones once. What an
-    optimizer should have, and has not, goes before cuts that may be meant: given to it, they are.
-
-    Where an engine of the user's is wrong, or a layer by hand, so are the gradients that it makes.
-    Two findings are equal if they give one name to the same line and the same input.
-    """
-    once: dict[tuple[str, str, str], Finding] = {}
-    parts = any(f.kind in _PARTS and f.level != "note" for f in findings)
-    wrong = [f for f in findings if not (parts and f.kind == "training step by hand")]
-    for finding in sorted(wrong, key=_order):
-        where = str(finding.place) if finding.place else finding.subject
-        once.setdefault((finding.name.code, where, finding.input), finding)
-    return list(once.values())
-
-
-def _order(finding: Finding) -> tuple[int, bool]:
-    forgotten = finding.level == "warning" and finding.name.code == "not_optimized"
-    return _LEVELS.index(finding.level), not forgotten
 
 
 _SEED = 5

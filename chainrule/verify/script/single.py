@@ -58,6 +58,7 @@ def verify_name(name: str) -> Report:
 
 
 def _import(where: str) -> ModuleType:
+    """The module of that path or name; raises `ConfigError` if there is none."""
     path = Path(where)
     if not path.is_file():
         sys.path.insert(0, str(Path.cwd()))

@@ -16,7 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from chainrule.errors import ConfigError
-from chainrule.verify.script.byhand import told
+from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.loops import compile_telling
 
 
@@ -56,6 +56,8 @@ def _file(name: str) -> Target:
 
 
 def _module(name: str) -> Target:
+    """The module of that name, compiled to run as `__main__`; raises `ConfigError` if there is
+    none."""
     spec = _spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{name}.__main__")
@@ -122,7 +124,7 @@ def as_main(target: Target, args: Sequence[str]) -> Generator[dict[str, Any]]:
     sys.argv = [target.argv0, *args]
     sys.path = [target.folder, *sys.path[1:]]
     try:
-        told.prepare()
+        code_hooks.prepare()
         yield main.__dict__
     finally:
         sys.modules["__main__"], sys.argv, sys.path = before

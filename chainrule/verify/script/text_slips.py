@@ -18,7 +18,7 @@ from chainrule.verify.script.byhand.updates import of_difference
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, last_word, tree_of_file
-from chainrule.verify.where import users_files
+from chainrule.verify.user_frames import users_files
 
 
 class Slip(NamedTuple):

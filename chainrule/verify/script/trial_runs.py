@@ -30,7 +30,7 @@ from chainrule.verify.script.remedies import remedies
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.script.target import Target
-from chainrule.verify.where import is_library
+from chainrule.verify.user_frames import is_library
 
 CHEAP = 30.0
 """Seconds that an observation may have taken; a longer one is not repeated."""

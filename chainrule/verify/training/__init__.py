@@ -14,23 +14,24 @@ from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
 from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.coverage.observer import Coverage
-from chainrule.verify.training.rules.death import Died
-from chainrule.verify.training.rules.detached import Cut
-from chainrule.verify.training.rules.domains import Domains
+from chainrule.verify.training.rules.dead_networks import Died
+from chainrule.verify.training.rules.detached_losses import Cut
 from chainrule.verify.training.rules.flow.observer import Flow
-from chainrule.verify.training.rules.given import Assigned, Closures
-from chainrule.verify.training.rules.kept_graphs import Kept
+from chainrule.verify.training.rules.given_values import Assigned, Closures
+from chainrule.verify.training.rules.graphs.kept_graphs import Kept
+from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
+from chainrule.verify.training.rules.loss_domains import Domains
+from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
-from chainrule.verify.training.rules.opposed import Opposed
-from chainrule.verify.training.rules.owners import Owners
-from chainrule.verify.training.rules.passes import Order, Recounted, Wasted
+from chainrule.verify.training.rules.opposed_losses import Opposed
+from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.shapes import Shapes
-from chainrule.verify.training.rules.weights.alike import Alike
+from chainrule.verify.training.rules.weights.alike_parameters import Alike
 from chainrule.verify.training.rules.weights.averages import Averages
 from chainrule.verify.training.rules.weights.moves import Moves
 

@@ -57,6 +57,7 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def _start(things: tuple[Any, ...]) -> list[Part]:
+    """Start the observers of both libraries, as far as they are loaded."""
     buses = {"chainrule": native_bus()}
     parts = native_parts(buses["chainrule"])
     if "torch" in sys.modules:

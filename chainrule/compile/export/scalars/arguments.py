@@ -69,6 +69,8 @@ def arguments_of(
 def _arrays(
     s: Structure, names: Mapping[int, str], kinds: Sequence[Any], number: Iterator[int]
 ) -> Iterator[Argument]:
+    """The arguments that a container is made of: arrays where it is evenly nested, numbers
+    elsewhere."""
     shape = _shape(s)
     if shape is None:
         for child in s.children:

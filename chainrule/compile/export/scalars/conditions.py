@@ -131,6 +131,7 @@ class Conditions:
     # --- conditions
 
     def _truth(self, x: ast.expr) -> tuple[Expr, str]:
+        """A condition as a bool, and how a person writes it."""
         match x:
             case ast.UnaryOp(op=ast.Not(), operand=y):
                 if isinstance(y, ast.Compare) and len(y.ops) == 1:
@@ -164,6 +165,7 @@ class Conditions:
     # --- numbers
 
     def _number(self, x: ast.expr) -> _Number:
+        """An expression of Python's as a number; raises `TraceError` if C has none like it."""
         match x:
             case ast.Name(id=name):
                 return self._known[name]
@@ -234,6 +236,7 @@ class Conditions:
         return _Number(e, low, high, text)
 
     def _operation(self, a: _Number, sign: type[ast.operator], b: _Number) -> _Number:
+        """An operation of two numbers, ints within bounds that 64 bits hold."""
         if F64 in (a.e.dtype, b.e.dtype):
             return self._floats(self._real(a), sign, self._real(b))
         a, b = self._narrow(a), self._narrow(b)

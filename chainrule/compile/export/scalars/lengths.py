@@ -14,7 +14,7 @@ from chainrule.compile.export.call_data import argument_names, name_results
 from chainrule.compile.export.loop_program import LoopProgram, Memory
 from chainrule.compile.export.scalars.arguments import FLOAT, Argument, arguments_of
 from chainrule.compile.export.scalars.copies import whole
-from chainrule.compile.export.scalars.meeting import Feed, fed
+from chainrule.compile.export.scalars.piece_inputs import Feed, fed
 from chainrule.compile.export.scalars.pieces import FIRST_TABLES, Piece, graph_of
 from chainrule.compile.export.scalars.program import result_memory
 from chainrule.compile.export.scalars.segments import with_unique_names

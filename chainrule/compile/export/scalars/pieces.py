@@ -17,7 +17,7 @@ from chainrule.compile.export.scalars.copies import chosen_kernel, copied, whole
 from chainrule.compile.export.scalars.segments import with_buffers
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Kernel
-from chainrule.compile.scalars.explained import word_of
+from chainrule.compile.scalars.explanation import word_of
 from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, Families
 from chainrule.compile.scalars.reroll.fusion import Groups
 from chainrule.compile.scalars.reroll.program import Rolled, Straight
@@ -128,6 +128,7 @@ def described(
 
 
 def _about(k: Kernel, made: Families, groups: Groupings, tape: Recorded) -> list[str]:
+    """The comment above a kernel: what its families compute, and from which lines."""
     found = _FAMILY.match(k.name)
     if found is None:
         word = "zeros" if k.name.startswith("zero_") else "result" if k.name[0] == "y" else "start"

@@ -12,8 +12,8 @@ from chainrule.compile.export.loop_program import LoopProgram, Memory
 from chainrule.compile.export.scalars.arguments import FLOAT, VALUE
 from chainrule.compile.export.scalars.copies import Places, whole
 from chainrule.compile.export.scalars.inputs import Arguments, Inputs, Ints, decided_ints
-from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
 from chainrule.compile.export.scalars.names import parts_of
+from chainrule.compile.export.scalars.piece_inputs import Feed, fed, moved_results
 from chainrule.compile.export.scalars.pieces import Piece, rolled_graph
 from chainrule.compile.export.scalars.segments import Phases, needed, with_unique_names
 from chainrule.compile.export.scalars.step_memory import Given, StepMemory, spots_of

@@ -10,8 +10,8 @@ import numpy as np
 
 from chainrule.compile.export.loop_program import Memory
 from chainrule.compile.export.scalars.copies import Places, filled, whole
-from chainrule.compile.export.scalars.meeting import Feed, fed, moved_results
 from chainrule.compile.export.scalars.names import list_names, parts_of
+from chainrule.compile.export.scalars.piece_inputs import Feed, fed, moved_results
 from chainrule.compile.export.scalars.pieces import Piece, rolled_update
 from chainrule.compile.export.scalars.straight_line import straight_line
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs

@@ -14,8 +14,8 @@ from chainrule.compile.loops.statements import Kernel, Stmt, Store
 from chainrule.compile.scalars.formulas import arity, computed, partial
 from chainrule.compile.scalars.gathers import Choice
 from chainrule.compile.scalars.machine import all_codes
+from chainrule.compile.scalars.reroll.row_expressions import F64, Written
 from chainrule.compile.scalars.reroll.units import Recorded
-from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.errors import TraceError
 from chainrule.ops.families import rows
 

@@ -27,7 +27,7 @@ from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.engine.op import Pick, Unchanged, new_op
 from chainrule.ops.complex import real_dtype
 from chainrule.ops.families import Linear, Multilinear
-from chainrule.ops.shapes.shaping import Concat
+from chainrule.ops.shapes.joining import Concat
 
 
 def complex_to_pairs(program: Program, terms: Terms, whole: frozenset[int]) -> Program:

@@ -32,7 +32,8 @@ from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
 from chainrule.ops.indexing.selection import Where
 from chainrule.ops.linalg.singular import Pinv, Svd
-from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
+from chainrule.ops.reductions.norms import LogSumExp, Norm, Shift
+from chainrule.ops.reductions.reduction import Extremum, Found, Sum
 from chainrule.ops.shapes.shaping import Permute, Reshape
 
 F64 = np.dtype(np.float64)

@@ -18,7 +18,9 @@ import numpy as np
 from chainrule.compile.graph.rules.rewriter import Rewriter
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
-from chainrule.ops.shapes.shaping import Concat, Permute, Reshape, Slice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice
 from chainrule.ops.windows.convolution_choice import pays_in_place
 from chainrule.ops.windows.convolution_layouts import (
     Tiles,

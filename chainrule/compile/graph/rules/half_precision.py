@@ -16,10 +16,12 @@ from chainrule.compile.graph.terms import Program, Term, Terms, in_order
 from chainrule.engine.dtypes import NARROW, float32
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise, SumTo
-from chainrule.ops.indexing.scattering import ScatterExtremum
-from chainrule.ops.indexing.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.indexing.index_arrays import IndexAdd
+from chainrule.ops.indexing.scatter_reductions import ScatterExtremum
+from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd, Where
 from chainrule.ops.indexing.sorting import Order, SearchSorted
-from chainrule.ops.reductions.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
+from chainrule.ops.reductions.norms import LogSumExp, Norm, Shift
+from chainrule.ops.reductions.reduction import Extremum, Found, Sum
 from chainrule.ops.reductions.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
 from chainrule.ops.shapes.shaping import Astype
 from chainrule.ops.windows.convolution_forms import Convolution, Unfold

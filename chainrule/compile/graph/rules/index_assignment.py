@@ -22,8 +22,9 @@ from chainrule.compile.graph.rules.rewriter import Rewriter, Rule, is_constant, 
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.views import expand_key
 from chainrule.ops import elementwise as ew
+from chainrule.ops.indexing.index_arrays import Index
 from chainrule.ops.indexing.scattering import LastWriter
-from chainrule.ops.indexing.selection import Index, Take, Where
+from chainrule.ops.indexing.selection import Take, Where
 from chainrule.ops.shapes.shaping import Reshape
 
 _ALL = (None, None, None)

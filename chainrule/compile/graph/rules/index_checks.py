@@ -17,15 +17,8 @@ from chainrule.engine.dtypes import int64
 from chainrule.engine.provenance import location
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
-from chainrule.ops.indexing.selection import (
-    Index,
-    IndexAdd,
-    Take,
-    TakeAdd,
-    TakeAlong,
-    TakeAlongAdd,
-    Where,
-)
+from chainrule.ops.indexing.index_arrays import Index, IndexAdd
+from chainrule.ops.indexing.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.reductions.reduction import Found
 from chainrule.ops.shapes.shaping import Astype
 

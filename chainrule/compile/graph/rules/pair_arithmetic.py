@@ -16,7 +16,9 @@ from chainrule.compile.graph.terms import Term, Terms
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise
 from chainrule.ops.indexing.selection import Where
-from chainrule.ops.shapes.shaping import Astype, Concat, Reshape, Slice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Astype, Reshape
+from chainrule.ops.shapes.slices import Slice
 
 WHOLE = (None, None, None)
 """The slice of all elements."""

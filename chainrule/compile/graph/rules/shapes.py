@@ -29,7 +29,9 @@ from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Elementwise
 from chainrule.ops.indexing.selection import Where
 from chainrule.ops.reductions.reduction import Spread
-from chainrule.ops.shapes.shaping import Concat, Permute, Reshape, Slice, Unslice
+from chainrule.ops.shapes.joining import Concat
+from chainrule.ops.shapes.shaping import Permute, Reshape
+from chainrule.ops.shapes.slices import Slice, Unslice
 
 Part = tuple[int, int, int, Term]
 """(axis, start, stop, what stands there)."""

@@ -100,6 +100,7 @@ class _OffsetChecker:
             self._statement(s)
 
     def _statement(self, s: Stmt) -> None:
+        """Check the offsets of a statement for all values of the counters around it."""
         match s:
             case For():
                 if s.upto is not None:

@@ -77,6 +77,7 @@ class _Names:
             self._statement(s, scope)
 
     def _statement(self, s: loops.Stmt, scope: _Scope) -> None:
+        """Check what a statement reads, what it defines, and that its dtypes agree."""
         for e in loops.exprs_of(s):
             self._of.expr(s, e, scope.known)
         match s:
@@ -146,6 +147,8 @@ class _Names:
             self._of.refuse(s, "every lane stores at the same place")
 
     def _product(self, s: loops.Product, scope: _Scope) -> None:
+        """Check a matrix product: `left` does not depend on j, `right` not on i, and no lanes are
+        around it."""
         if scope.lanes:
             self._of.refuse(s, "a product within lanes")
         ks, inner = _Scope(scope), _Scope(scope)
@@ -170,6 +173,7 @@ class _Names:
         self.body(s.body, inner)
 
     def _gemm(self, s: loops.Gemm, scope: _Scope) -> None:
+        """Check a product by BLAS: rows or columns lie together, the dtype is one of its own."""
         if scope.lanes:
             self._of.refuse(s, "BLAS within lanes")
         for m in (s.left, s.right, s.out):
@@ -189,6 +193,8 @@ class _Names:
             self._of.refuse(s, f"{s.out.buffer} is only to be read")
 
     def _routine(self, s: loops.Routine, scope: _Scope) -> None:
+        """Check a routine of LAPACK's: it is of floats, its buffers are there, it writes to no
+        input."""
         if scope.lanes:
             self._of.refuse(s, "LAPACK within lanes")
         if s.dtype.char not in "fd":

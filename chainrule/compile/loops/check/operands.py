@@ -80,6 +80,7 @@ class Operands:
                 pass
 
     def _call(self, s: Stmt, e: Expr, name: str, *xs: Expr) -> None:
+        """Check the number and the dtypes of a function's arguments."""
         dtypes = [x.dtype for x in xs]
         if name == "cast":
             if len(xs) != 1:

@@ -77,6 +77,7 @@ def _key(e: Exprs, x: Expr) -> Expr:
 def _by_counting(
     builder: Builder, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
 ) -> list[Stmt]:
+    """A short row: the place of an element is the number of those that come before it."""
     e = builder.exprs
     keys, made = _keys(builder, n, key)
     i, j = builder.var(n), builder.var(n)
@@ -110,6 +111,7 @@ def _keys(builder: Builder, n: Extent, key: Callable[[Affine], Expr]) -> tuple[B
 def _by_digits(
     builder: Builder, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
 ) -> list[Stmt]:
+    """A long row: a stable pass over the keys for each of their digits, the lowest first."""
     e = builder.exprs
     keys, made = _keys(builder, n, key)
     passes = 8 * keys.dtype.itemsize // _BITS

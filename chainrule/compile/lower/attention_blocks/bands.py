@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chainrule.compile.loops.statements import Loops
-from chainrule.compile.lower.attention_blocks import finding
+from chainrule.compile.lower.attention_blocks import band_search
+from chainrule.compile.lower.attention_blocks.band_kernel import Writer
 from chainrule.compile.lower.attention_blocks.band_types import Call, Rows, Uses
 from chainrule.compile.lower.attention_blocks.row_addresses import fit_band
-from chainrule.compile.lower.attention_blocks.writing import Writer
 
 
 def merge_bands(program: Loops) -> Loops:
@@ -25,11 +25,11 @@ def merge_bands(program: Loops) -> Loops:
 def _band(program: Loops, at: int, uses: Uses) -> Loops | None:
     """The program in which kernel `at`, of rows, is part of a band; of one with other kernels of
     rows if there is one."""
-    rows = finding.rows_of(program.kernels[at])
+    rows = band_search.rows_of(program.kernels[at])
     if rows is None:
         return None
     for several in (True, False):
-        parts = finding.band_candidates(program.kernels, at, rows, uses, several=several)
+        parts = band_search.band_candidates(program.kernels, at, rows, uses, several=several)
         found = _of(program, parts, uses) if parts else None
         if found is not None:
             return found
@@ -39,7 +39,7 @@ def _band(program: Loops, at: int, uses: Uses) -> Loops | None:
 def _of(program: Loops, parts: list[Rows | Call], uses: Uses) -> Loops | None:
     """The program in which these are a band."""
     kernels = program.kernels
-    order = finding.together(kernels, parts, uses)
+    order = band_search.together(kernels, parts, uses)
     if order is None:
         return None
     before, taken, after, first, last = order

@@ -1,10 +1,10 @@
 """Bands in which row i has nothing right of column i: causal attention, half of whose work is none.
 
 Of a block of rows only the columns up to its last row are computed. What is left out is 0 there, as
-the loops tell: `masked` finds what an expression is where the mask is false. Zeros times inf or NaN
-are NaN: what is left out of a sum or a product adds 0 times the other factor. That is computed for
-whole blocks from rows of the inputs, a small part of the work. (Only where a product of finite
-numbers overflows in the triangle is there NaN without blocks, and a number here.)
+the loops tell: `masked_values` finds what an expression is where the mask is false. Zeros times inf
+or NaN are NaN: what is left out of a sum or a product adds 0 times the other factor. That is
+computed for whole blocks from rows of the inputs, a small part of the work. (Only where a product
+of finite numbers overflows in the triangle is there NaN without blocks, and a number here.)
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Local
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Gemm, Into, Let, Stmt, Store
 from chainrule.compile.lower.attention_blocks.band_types import Band, Call, Rows, offsets
-from chainrule.compile.lower.attention_blocks.masked import Known, Masked, ZeroTimes
+from chainrule.compile.lower.attention_blocks.masked_values import Known, Masked, ZeroTimes
 
 if TYPE_CHECKING:
-    from chainrule.compile.lower.attention_blocks.writing import Writer
+    from chainrule.compile.lower.attention_blocks.band_kernel import Writer
 
 _NEUTRAL: dict[str, tuple[float, ...]] = {
     "add": (0.0,), "maximum": (-math.inf,), "minimum": (math.inf,),

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from chainrule.compile.mathlib.double_floats import Two, constant, exactly, pick, product, root
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
 from chainrule.compile.mathlib.reals import Mask, Real
-from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, root
 from chainrule.ops.values import special_coefficients as s
 
 BORDER = 8.0

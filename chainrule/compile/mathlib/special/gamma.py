@@ -13,11 +13,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
+from chainrule.compile.mathlib.double_floats import Two, constant, exactly, pick, quick_total, total
 from chainrule.compile.mathlib.evaluation import polynomial
 from chainrule.compile.mathlib.logarithm import log_twofold, split
 from chainrule.compile.mathlib.reals import Mask, Real
 from chainrule.compile.mathlib.trigonometric import cos_near_0, sin_near_0, tan_near_0
-from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, quick_total, total
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values import special_coefficients as s
 

@@ -9,6 +9,14 @@ from __future__ import annotations
 
 import math
 
+from chainrule.compile.mathlib.double_floats import (
+    Two,
+    constant,
+    exactly,
+    pick,
+    product,
+    quick_total,
+)
 from chainrule.compile.mathlib.error import erfc_parts, normal, scaled_erfc
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
@@ -20,7 +28,6 @@ from chainrule.compile.mathlib.logarithm import (
     split_twofold,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, quick_total
 from chainrule.ops.values import coefficients as c
 from chainrule.ops.values import special_coefficients as s
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
+from chainrule.compile.mathlib.double_floats import Two, constant, exactly, product
 from chainrule.compile.mathlib.evaluation import polynomial
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.trigonometric import anywhere, sin_and_cos
-from chainrule.compile.mathlib.twofold import Two, constant, exactly, product
 
 ORDERS = range(5)
 """Those that have native code; what follows holds for more."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.runtime.cache.checked import (
+from chainrule.compile.runtime.cache.checked_json import (
     MOST,
     MalformedError,
     number,
@@ -105,6 +105,7 @@ class _Writer:
         self._arrays: list[Any] = []
 
     def body(self, label: Sequence[str]) -> bytes:
+        """The bytes of an entry."""
         layout, hosts, code = self._made
         fields: dict[str, Any] = {
             "of": [__version__, *label],

@@ -15,7 +15,13 @@ from hashlib import blake2b
 from typing import Any, final
 
 from chainrule.compile.runtime.cache import entry as entry_form
-from chainrule.compile.runtime.cache.checked import MalformedError, number, record, sequence, word
+from chainrule.compile.runtime.cache.checked_json import (
+    MalformedError,
+    number,
+    record,
+    sequence,
+    word,
+)
 from chainrule.compile.runtime.cache.folder import folder
 from chainrule.compile.runtime.cache.surroundings import digest_of, here, surroundings
 from chainrule.compile.runtime.loaded_program import Loaded

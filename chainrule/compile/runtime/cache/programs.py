@@ -23,7 +23,7 @@ import numpy as np
 
 from chainrule.compile.graph.terms import Program, in_order
 from chainrule.compile.runtime.cache import entry
-from chainrule.compile.runtime.cache.checked import MalformedError
+from chainrule.compile.runtime.cache.checked_json import MalformedError
 from chainrule.compile.runtime.cache.entry import UnwritableError
 from chainrule.compile.runtime.cache.folder import folder
 from chainrule.compile.runtime.cache.surroundings import digest_of, surroundings

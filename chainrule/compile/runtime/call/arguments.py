@@ -16,10 +16,11 @@ import numpy as np
 
 from chainrule.compile.runtime.call.declared_axes import Axes, declared_axes, spread
 from chainrule.compile.runtime.call.overlap import check_writable
-from chainrule.compile.trace.assemble import Call
 from chainrule.compile.trace.variant import MISFIT, Variant
-from chainrule.engine.arrays import admit, report_caller
+from chainrule.compile.trace.variant_assembly import Call
+from chainrule.engine.arrays import admit
 from chainrule.engine.graph import around, is_recording
+from chainrule.engine.misuse.foreign_arrays import report_caller
 from chainrule.engine.op import Spec
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ChainruleError, ConfigError, DtypeError

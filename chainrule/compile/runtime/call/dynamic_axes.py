@@ -27,11 +27,11 @@ from chainrule.compile.runtime.call.sized_program import (
     unseen,
 )
 from chainrule.compile.runtime.native_program import Native
-from chainrule.compile.trace.assemble import Call
 from chainrule.compile.trace.derivative import Compiled, Derivative
 from chainrule.compile.trace.outcome import NUMBER, TENSOR
 from chainrule.compile.trace.record import record
 from chainrule.compile.trace.variant import Variant
+from chainrule.compile.trace.variant_assembly import Call
 from chainrule.engine.graph import leaf, variable
 from chainrule.engine.op import Spec, new_op
 from chainrule.engine.tensors import Tensor

@@ -9,10 +9,10 @@ import numpy as np
 
 from chainrule.compile.cpu.call_plan import ARGUMENT, AXES, PLAN, SYMBOLS
 from chainrule.compile.cpu.object_layout import arrays_are_known, slots
-from chainrule.compile.runtime.call.wanted import Wanted
+from chainrule.compile.runtime.call.wanted_arguments import Wanted
+from chainrule.compile.runtime.entry_point import ONE, WayIn, builtin
 from chainrule.compile.runtime.machine_code import Code
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.runtime.way_in import ONE, WayIn, builtin
 from chainrule.engine.tensors import Tensor
 
 

@@ -13,7 +13,7 @@ from chainrule.compile.graph.sizes import size_at
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.native_program import Native
-from chainrule.compile.trace.held import HeldGrad
+from chainrule.compile.trace.state_inputs import HeldGrad
 from chainrule.compile.trace.variant import Variant
 from chainrule.engine.op import Array
 from chainrule.engine.tensors import Tensor

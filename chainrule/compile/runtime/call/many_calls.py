@@ -10,7 +10,7 @@ from chainrule.compile.runtime.call.steady_call import Steady
 from chainrule.engine.graph import around, variable
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.ops.shapes.shaping import concat, stack
+from chainrule.ops.shapes.joining import concat, stack
 from chainrule.tree import flatten
 
 

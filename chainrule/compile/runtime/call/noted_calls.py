@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.runtime.call.gate import Gate
 from chainrule.compile.runtime.call.settings import Settings
-from chainrule.compile.runtime.call.wanted import Wanted
+from chainrule.compile.runtime.call.wanted_arguments import Wanted
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.many_runs import ManyArguments, Moving, Parts
 from chainrule.compile.trace.guards.guards import Guards

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.trace.held import HeldNumber
+from chainrule.compile.trace.state_inputs import HeldNumber
 
 
 @final

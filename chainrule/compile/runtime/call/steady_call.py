@@ -19,12 +19,12 @@ from chainrule.compile.runtime.call.noted_calls import NotedCalls
 from chainrule.compile.runtime.call.settings import Settings
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
-from chainrule.compile.runtime.call.wanted import Kind, Wanted, kind_of
+from chainrule.compile.runtime.call.wanted_arguments import Kind, Wanted, kind_of
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.native_program import Native
-from chainrule.compile.runtime.prepared import Entered
+from chainrule.compile.runtime.prepared_calls import Entered
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.trace.held import HeldGrad
+from chainrule.compile.trace.state_inputs import HeldGrad
 from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor

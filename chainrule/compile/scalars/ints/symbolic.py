@@ -211,6 +211,7 @@ def _add_as_int(name: str) -> None:
 
 
 def _install() -> None:
+    """Give the class its operators."""
     for name, sign in _ARITHMETIC.items():
         _add_arithmetic(name, sign)
     for name, sign in COMPARISONS.items():

@@ -27,9 +27,9 @@ from chainrule.compile.scalars.reroll.loops import (
     over_lanes,
     varies,
 )
+from chainrule.compile.scalars.reroll.row_expressions import F64, Written
 from chainrule.compile.scalars.reroll.split import split
 from chainrule.compile.scalars.reroll.units import GATHER, SUM
-from chainrule.compile.scalars.reroll.written import F64, Written
 from chainrule.ops.families import rows
 
 

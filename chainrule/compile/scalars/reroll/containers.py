@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.compile.trace.guards.followed import is_followed_file
-from chainrule.compile.trace.guards.reach import names_in
+from chainrule.compile.trace.guards.followed_code import is_followed_file
+from chainrule.compile.trace.guards.reachable_state import names_in
 from chainrule.engine.tensors import Tensor
 from chainrule.scalar import Value
 

@@ -102,6 +102,7 @@ class Roll:
         self.failed = self._roll(tape)
 
     def _take_leaves(self, tape: Recorded) -> None:
+        """Take the leaves of a tape as groups, one for each array that they come from."""
         members: dict[Any, list[int]] = {}
         arrays = tape.arrays
         for place, (name, _) in enumerate(arrays):

@@ -11,8 +11,8 @@ from chainrule.compile.loops.statements import Into, Let, Stmt, Store
 from chainrule.compile.scalars.reroll.family import LEAVES, Family, Slot
 from chainrule.compile.scalars.reroll.loops import Point, Writer, neighbours, nested, over_lanes
 from chainrule.compile.scalars.reroll.packing import Packing
+from chainrule.compile.scalars.reroll.row_expressions import F64, Written
 from chainrule.compile.scalars.reroll.units import GATHER, LARGEST, SUM
-from chainrule.compile.scalars.reroll.written import F64, Written
 
 
 def write_forward(w: Writer, number: int, family: Family) -> None:

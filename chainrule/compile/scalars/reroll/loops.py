@@ -14,7 +14,7 @@ from chainrule.compile.loops.statements import For, Kernel, Stmt
 from chainrule.compile.scalars.formulas import computed
 from chainrule.compile.scalars.reroll.family import LEAVES, Families, Family, Run, Slot
 from chainrule.compile.scalars.reroll.index_maps import Map
-from chainrule.compile.scalars.reroll.written import F64, INT, Written
+from chainrule.compile.scalars.reroll.row_expressions import F64, INT, Written
 
 SHORT = 3
 """So few iterations are no loop over lanes."""

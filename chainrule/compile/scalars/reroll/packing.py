@@ -14,7 +14,7 @@ from typing import final
 from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.statements import Store
 from chainrule.compile.scalars.reroll.loops import Loop, Writer, in_order, is_plain, nested, varies
-from chainrule.compile.scalars.reroll.written import Written
+from chainrule.compile.scalars.reroll.row_expressions import Written
 
 USES = 4
 """An operand is copied from so many uses on."""

@@ -31,8 +31,8 @@ from chainrule.compile.scalars.reroll.family import CONSTANTS, LEAVES, PARAMETER
 from chainrule.compile.scalars.reroll.forward import write_forward, write_together
 from chainrule.compile.scalars.reroll.fusion import Groups
 from chainrule.compile.scalars.reroll.loops import Writer
+from chainrule.compile.scalars.reroll.row_expressions import INT
 from chainrule.compile.scalars.reroll.units import Recorded
-from chainrule.compile.scalars.reroll.written import INT
 from chainrule.engine.op import Array
 
 llvm: Any = llvmlite.binding

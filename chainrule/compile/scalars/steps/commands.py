@@ -29,8 +29,8 @@ from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter
 from chainrule.compile.cpu.symbols import ERROR
 from chainrule.compile.cpu.word_guards import OF_ROWS, add_row_guard
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.runtime.code_placement import placed
 from chainrule.compile.runtime.machine_code import compile_object
-from chainrule.compile.runtime.placing import placed
 from chainrule.compile.scalars import slots
 
 WATCH, COPY, RUN, SAME, PUT, CHOOSE, COUNT = range(7)

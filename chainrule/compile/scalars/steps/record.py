@@ -19,8 +19,9 @@ from chainrule.compile.scalars.lines import Lines, noting_lines
 from chainrule.compile.scalars.reads import Reads
 from chainrule.compile.scalars.reroll.containers import named, objects_among, stands
 from chainrule.compile.scalars.steps.counts import Count, writing_line
+from chainrule.compile.scalars.steps.math_functions import functions_of_math
 from chainrule.compile.scalars.steps.memory import DATA, GRADIENT, LIST
-from chainrule.compile.scalars.steps.numbers import TracedNumber, functions_of_math, number_of
+from chainrule.compile.scalars.steps.numbers import TracedNumber, number_of
 from chainrule.compile.scalars.steps.outcome import FLOAT, RESULT, SLOPE, Outcome, RecordedStep
 from chainrule.compile.scalars.steps.state import State
 from chainrule.compile.scalars.tape import Tape, ranked

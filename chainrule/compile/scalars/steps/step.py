@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.scalars.gathers import Chosen, as_chosen
-from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.known_programs import Known
 from chainrule.compile.scalars.reroll.program import Rolled
 from chainrule.compile.scalars.results import Slopes, result_of_state
 from chainrule.compile.scalars.runs import Runs

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from chainrule.compile.scalars.gathers import NONE, Gathers
 from chainrule.compile.scalars.machine import all_codes, loops
 from chainrule.compile.scalars.reroll.containers import Stand
-from chainrule.compile.scalars.reroll.in_place import Home
-from chainrule.compile.scalars.reroll.known import Known
+from chainrule.compile.scalars.reroll.in_place_results import Home
+from chainrule.compile.scalars.reroll.known_programs import Known
 from chainrule.compile.scalars.reroll.program import Straight
 from chainrule.compile.scalars.results import Slopes
 from chainrule.compile.scalars.steps.effects import NO_PLACES, Effects, Outputs, Write
@@ -176,6 +176,7 @@ class Update:
         self._lent = None
 
     def _roll(self, given: Mapping[Kind, Array]) -> None:
+        """Make loops of the tape; `why` says it if there are none."""
         n = len(self.tape.code)
         if n < LEAST:
             self.why = f"it has only {n} operations"

@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from chainrule.compile.trace.guards.contents import is_layer, public_contents
-from chainrule.compile.trace.guards.followed import is_followed
+from chainrule.compile.trace.guards.followed_code import is_followed
 from chainrule.compile.trace.guards.lookup import UNKNOWN, instance_dict
 from chainrule.compile.trace.guards.places import Defaults, Reading, defaults_of
 from chainrule.compile.trace.guards.random_state import never_the_same

@@ -113,6 +113,7 @@ def attribute(x: Any, name: str) -> Attribute:
 
 
 def _of_object(x: Any, name: str, found: Attribute) -> None:
+    """Look an attribute of an object up, as Python would without a `__getattr__`."""
     value = _in_classes(type(x).__mro__, name, found)
     if isinstance(value, MemberDescriptorType | GetSetDescriptorType) and name != "__dict__":
         found.slot = True

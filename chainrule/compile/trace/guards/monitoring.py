@@ -18,7 +18,7 @@ from threading import Lock, get_ident
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from chainrule.compile.trace.guards.followed import is_followed
+from chainrule.compile.trace.guards.followed_code import is_followed
 from chainrule.errors import TraceError
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from chainrule.compile.trace.guards.places import (
 )
 from chainrule.compile.trace.guards.random_state import random_state
 from chainrule.compile.trace.guards.values import is_atom, is_value, keep_weakly
-from chainrule.compile.trace.guards.written import Written
+from chainrule.compile.trace.guards.written_state import Written
 from chainrule.engine.node import Variable
 from chainrule.engine.provenance import location
 from chainrule.errors import TraceError, describe
@@ -274,6 +274,8 @@ class Notes:
         return self.guards
 
     def _finish_arrays(self) -> None:
+        """Guard arrays that were read otherwise than by ops; raises `TraceError` if one is too
+        large."""
         for address, reading in self.inspected.items():
             array = self._outer[address]
             if array.nbytes > _LARGEST:

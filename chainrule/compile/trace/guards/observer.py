@@ -1,6 +1,6 @@
 """The observer: follows a function, instruction by instruction, while it is traced.
 
-Python reports every instruction of the user's code before it runs (see `following.py`). The
+Python reports every instruction of the user's code before it runs (`instruction_events.py`). The
 observer keeps a stack beside each frame's own (see `stack.py`). So it knows which objects an
 instruction is about to read, and notes them. Code of this package's engine, of NumPy and of
 Python's library is not followed: what is handed to it counts as read as a whole.
@@ -16,8 +16,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.trace.guards.cells import Cells
-from chainrule.compile.trace.guards.following import report_to
 from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.guards.instruction_events import report_to
 from chainrule.compile.trace.guards.instructions import RULES
 from chainrule.compile.trace.guards.lookup import bound_objects
 from chainrule.compile.trace.guards.notes import Notes

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule.compile.trace.guards.followed import is_followed
+from chainrule.compile.trace.guards.followed_code import is_followed
 
 if TYPE_CHECKING:
     from chainrule.compile.trace.guards.observer import Observer

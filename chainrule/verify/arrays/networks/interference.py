@@ -20,7 +20,7 @@ from chainrule.engine.source_text import definition_text, source_line
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.methods import methods_of
 from chainrule.verify.arrays.networks.network import error_with, layers_in
-from chainrule.verify.arrays.networks.watched import (
+from chainrule.verify.arrays.networks.watched_forward import (
     Call,
     Method,
     Replaced,
@@ -32,9 +32,9 @@ from chainrule.verify.arrays.networks.watched import (
 from chainrule.verify.diagnose.text.forward import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
-from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Array
-from chainrule.verify.where import placed
+from chainrule.verify.user_code import place_of
+from chainrule.verify.user_frames import placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +119,7 @@ def _as_new_array(place: Place, statement: ast.stmt) -> tuple[str, str]:
 
 
 def _repeated_calls(watched: Watched) -> Iterator[Cause]:
+    """Layers that are called twice and keep only what the last call saved."""
     found = list[tuple[list[Call], tuple[str, str], tuple[str, ...]]]()
     for way in dict.fromkeys([c.way for c in watched.calls]):
         calls = [c for c in watched.calls if c.way == way]

@@ -72,6 +72,7 @@ def value_of_first_call(case: Case) -> Iterator[Guess]:
 
 
 def _of(node: ast.AST) -> Iterator[CachedValue]:
+    """Values that a statement keeps for longer than the call that makes them."""
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             for n in body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from chainrule.verify.arrays.naming import gradient_of
+from chainrule.verify.arrays.naming_conventions import gradient_of
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject, wanted
 from chainrule.verify.trees import tree_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
 
-from chainrule.verify.measure import conduct, cotangents
-from chainrule.verify.measure.captured import probe_around
+from chainrule.verify.measure import cotangents, self_comparison
+from chainrule.verify.measure.captured_point import probe_around
 from chainrule.verify.measure.noise import Base, base_at, with_vanished_outputs
 from chainrule.verify.measure.points import intended_sizes, proportions, sizes, values, windows
 from chainrule.verify.measure.points.intended_sizes import is_beyond, settles
@@ -175,7 +175,7 @@ class OtherPoints:
             theirs, mine = self.run.subject.derived(base.xs, gs), self.run.pull(base.xs, gs)
         except Exception:  # as the user's code raises it
             return False
-        return theirs is not None and conduct.distance(theirs[k], mine[k]) < SAME
+        return theirs is not None and self_comparison.distance(theirs[k], mine[k]) < SAME
 
 
 def _says_how_many(error: BackwardError) -> bool:

@@ -12,8 +12,8 @@ import numpy as np
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.points.intended_sizes import reads_end
 from chainrule.verify.measure.points.lengths import LARGEST, extents
-from chainrule.verify.measure.points.nature import is_symmetric
 from chainrule.verify.measure.points.sizes import lengthened, size_of
+from chainrule.verify.measure.points.value_kinds import is_symmetric
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 
 _MOST = 3

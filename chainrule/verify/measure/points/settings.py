@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chainrule.verify.measure.points.nature import even_axis
+from chainrule.verify.measure.points.value_kinds import even_axis
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
 from chainrule.verify.subject import Array, Subject
 

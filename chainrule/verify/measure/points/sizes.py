@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.points.lengths import LARGEST, extents, free
-from chainrule.verify.measure.points.nature import in_the_nature_of
+from chainrule.verify.measure.points.value_kinds import in_the_nature_of
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure.noise import tangent
-from chainrule.verify.measure.points.nature import even_axis, in_the_nature_of, is_symmetric
+from chainrule.verify.measure.points.value_kinds import even_axis, in_the_nature_of, is_symmetric
 from chainrule.verify.measure.run import Point, Run, inexact, is_array
 from chainrule.verify.subject import Array
 
@@ -111,6 +111,7 @@ def _map_inputs(
     change: Callable[[Array], Array],
     which: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
+    """The inputs with `change` applied to those of `which`; symmetric ones stay symmetric."""
     chosen = run.wanted if which is None else which
     return tuple(
         [

@@ -19,8 +19,8 @@ from chainrule.verify.measure.points.intended_sizes import counts_windows
 from chainrule.verify.measure.points.lengths import LARGEST, free
 from chainrule.verify.measure.points.sizes import renamed_points, resized, size_of
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
-from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
+from chainrule.verify.user_code import function_of
 
 _MOST = 2
 """Points: rows, and columns."""

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from chainrule.verify import where
+from chainrule.verify import user_frames
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch.call_observers import Seen
 from chainrule.verify.pytorch.convert import elements
-from chainrule.verify.pytorch.flat import floats_in
+from chainrule.verify.pytorch.flat_arguments import floats_in
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.pytorch.seen import Seen
 
 MAX_OPS = 24
 MAX_ELEMENTS = 20_000
@@ -177,7 +177,7 @@ def _hooked(module: nn.Module) -> bool:
 
 def _ran(name: str, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ran:
     copied: Any = pytree.tree_map_only(Tensor, _copy, (args, kwargs))
-    return Ran(name, what, copied[0], copied[1], Replay.of((args, kwargs)), where.place())
+    return Ran(name, what, copied[0], copied[1], Replay.of((args, kwargs)), user_frames.place())
 
 
 def _copy(x: Tensor) -> Tensor:

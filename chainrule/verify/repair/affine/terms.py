@@ -16,13 +16,13 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.affine.newgradients import is_there, replacements, summands_around
-from chainrule.verify.repair.affine.others import axes_of, other_values, row_of
-from chainrule.verify.repair.affine.weigh import with_weight
+from chainrule.verify.repair.affine.new_gradients import is_there, replacements, summands_around
+from chainrule.verify.repair.affine.other_values import axes_of, other_values, row_of
+from chainrule.verify.repair.affine.weights import with_weight
 from chainrule.verify.repair.budget import NODES, PAIRS, SHARE_OF_TERMS
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, ATOM, MUL, as_operand
-from chainrule.verify.repair.expected.truth import Doubt, doubt_at
+from chainrule.verify.repair.code.parentheses import ADD, ATOM, MUL, as_operand
+from chainrule.verify.repair.expected.expected_values import Doubt, doubt_at
 from chainrule.verify.repair.values.lab import Lab, Values
 from chainrule.verify.repair.values.loop_values import LoopValues, mendable, response_of
 from chainrule.verify.repair.values.numbers import Scalar, coefficient, scalars
@@ -118,6 +118,7 @@ def _is_zero(scene: Scene, node: ast.expr) -> bool:
 def _additions(
     lab: Lab, response: Response, beside: LoopValues, numbers: list[Scalar]
 ) -> Iterator[Edit]:
+    """One missing term, or two, whose effects add up to what is wrong."""
     terms = list(_terms(lab.scene, response, beside.with_products))
     one, two = lab.likely([t.effect for t in terms])
     for k in one:
@@ -133,12 +134,13 @@ def _additions(
         for w in lab.fits([a.effect, b.effect]):
             if min(map(abs, w)) > 1e-6:
                 yield from _with_terms(lab, response.node, [a, b], w, numbers, a.cost + 0.4)
-    if len(response.values) > 1:  # Else `weigh.py` has seen to it.
+    if len(response.values) > 1:  # Else `weights.py` has seen to it.
         for (more,) in lab.fits([response.effect(response.flat)]):
             yield from with_weight(lab.scene, response.node, (1 + more,), (), numbers)
 
 
 def _terms(scene: Scene, response: Response, beside: LoopValues) -> Iterator[_Term]:
+    """Terms that could be missing, each with its effect on the gradients."""
     node, shape = response.node, beside.shape
     here, atom = (
         as_operand(scene.draft, node, MUL),

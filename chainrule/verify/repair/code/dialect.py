@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from chainrule.engine.source_text import definition_text
 from chainrule.verify.repair.budget import FUNCTIONS_READ
 from chainrule.verify.repair.code.draft import Draft, UnreadableError, python_function
-from chainrule.verify.repair.code.fit import ATOM, operand
+from chainrule.verify.repair.code.parentheses import ATOM, operand
 from chainrule.verify.repair.values.watch import is_torch
 from chainrule.verify.subject import Source
 

@@ -17,7 +17,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.repair.code.endless import limit, with_limit
+from chainrule.verify.repair.code.loop_limits import limit, with_limit
 from chainrule.verify.subject import Source
 
 Def: TypeAlias = ast.FunctionDef | ast.Lambda

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.budget import SECONDS_FOR_FORWARD
-from chainrule.verify.repair.code.course import statements_of_value
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
+from chainrule.verify.repair.code.value_flow import statements_of_value
 from chainrule.verify.repair.helpers import helpers_of_forward
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.target import Target, quiet
@@ -51,6 +51,8 @@ def forward_of(problem: Problem, target: Target) -> Forward:
 
 
 def _measure(problem: Problem, target: Target) -> Forward:
+    """The cotangents of a forward's values; those of its inputs alone where it cannot be run in
+    parts."""
     by_shape, inputs = dict[Shape, list[Array]](), dict[int, Array]()
     for i in target.expected:
         inputs[i] = _by_input(problem.subject, target, i)

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.code.course import names_filled
 from chainrule.verify.repair.code.syntax import undone
+from chainrule.verify.repair.code.value_flow import names_filled
 from chainrule.verify.repair.expected.cotangents import DIRECTIONS, forward_of, given_name, products
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.values.lab import Lab

@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.verify.repair.budget import SECONDS_FOR_SUSPECTS
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.repair.expected.cotangents import given_name
-from chainrule.verify.repair.expected.truth import Wrong, first_wrong, is_true
+from chainrule.verify.repair.expected.expected_values import Wrong, first_wrong, is_true
 from chainrule.verify.repair.target import cotangents, target
 from chainrule.verify.repair.values.lab import Lab, laboratory
 from chainrule.verify.repair.values.loop_values import LARGEST, columns_of

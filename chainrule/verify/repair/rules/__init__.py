@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.prior import EVERYWHERE
+from chainrule.verify.repair.failing_rules import spare_failures
+from chainrule.verify.repair.rule_costs import EVERYWHERE
 from chainrule.verify.repair.rules import (
     atoms,
     axes,
     bounds,
     calls,
-    combined,
+    combined_values,
     forward,
     memory,
     patterns,
     siblings,
     statements,
 )
-from chainrule.verify.repair.sparing import spare_failures
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count
 
@@ -44,8 +44,8 @@ RULES: tuple[Rule, ...] = (
     siblings.other_order,
     siblings.other_products,
     # A value combined with an atom, or with what the forward has.
-    combined.unread_values,
-    combined.missing_cotangent,
+    combined_values.unread_values,
+    combined_values.missing_cotangent,
     forward.as_in_forward,
     # Axes.
     axes.other_axis,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import called
+from chainrule.verify.repair.code.parentheses import called
 from chainrule.verify.repair.code.syntax import names_in
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, USUAL
+from chainrule.verify.repair.rule_costs import FAR, LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain, shape_of
 

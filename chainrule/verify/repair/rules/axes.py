@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ATOM, as_operand, called
+from chainrule.verify.repair.code.parentheses import ATOM, as_operand, called
 from chainrule.verify.repair.code.syntax import is_sum, origin
-from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.rule_costs import LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene, Shape
 from chainrule.verify.repair.values.watch import shape_of
 

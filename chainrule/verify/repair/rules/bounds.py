@@ -9,9 +9,9 @@ from typing import Final
 
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, UNARY, as_operand, called, number
-from chainrule.verify.repair.prior import RARE, USUAL
-from chainrule.verify.repair.rules.combined import is_bool
+from chainrule.verify.repair.code.parentheses import ADD, UNARY, as_operand, called, number
+from chainrule.verify.repair.rule_costs import RARE, USUAL
+from chainrule.verify.repair.rules.combined_values import is_bool
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from chainrule.verify.repair.code.dialect import ELEMENTWISE, elementwise_calls, forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.rule_costs import LIKELY, RARE, USUAL
 from chainrule.verify.repair.values.scene import Scene
 
 _CASTS = ("astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32")

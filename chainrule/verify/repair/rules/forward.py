@@ -11,7 +11,7 @@ from typing import TypeAlias
 from chainrule.verify.repair.budget import NUMBERS_IN_PLACE
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.prior import RARE, USUAL
+from chainrule.verify.repair.rule_costs import RARE, USUAL
 from chainrule.verify.repair.rules.patterns import SMALL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ATOM, as_operand
-from chainrule.verify.repair.prior import RARE
+from chainrule.verify.repair.code.parentheses import ATOM, as_operand
+from chainrule.verify.repair.rule_costs import RARE
 from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.values.scene import Scene
 

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import called, needs, operand
-from chainrule.verify.repair.prior import FAR, LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.code.parentheses import called, needs, operand
+from chainrule.verify.repair.rule_costs import FAR, LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_count, plain
 

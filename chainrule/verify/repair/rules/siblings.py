@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import MUL, called, operand
-from chainrule.verify.repair.prior import LIKELY, RARE, USUAL
+from chainrule.verify.repair.code.parentheses import MUL, called, operand
+from chainrule.verify.repair.rule_costs import LIKELY, RARE, USUAL
 from chainrule.verify.repair.rules.axes import inside_transposition
 from chainrule.verify.repair.values.scene import Scene
 

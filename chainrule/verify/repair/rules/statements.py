@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.code.fit import ADD, as_operand, removal
+from chainrule.verify.repair.code.parentheses import ADD, as_operand, removal
 from chainrule.verify.repair.code.syntax import (
     bases,
     elements,
     replaces_unread,
     writes,
 )
-from chainrule.verify.repair.prior import LIKELY, RARE, SHOWN, USUAL
+from chainrule.verify.repair.rule_costs import LIKELY, RARE, SHOWN, USUAL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import is_torch, plain
 

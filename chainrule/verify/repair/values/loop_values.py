@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.repair.values.expression_pool import fills, named_arrays, with_axes
 from chainrule.verify.repair.values.lab import Lab
-from chainrule.verify.repair.values.pool import fills, named_arrays, with_axes
 from chainrule.verify.repair.values.response import (
     Response,
     in_iterations,

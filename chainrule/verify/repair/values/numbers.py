@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.verify.repair.budget import BOUNDS, FACTORS, NUMBERS
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import python_function
-from chainrule.verify.repair.code.fit import ADD, MUL, operand
+from chainrule.verify.repair.code.parentheses import ADD, MUL, operand
 from chainrule.verify.repair.values.lab import NEAR, Values
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain

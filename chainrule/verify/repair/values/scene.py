@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.verify.repair.budget import NAMED_ARRAYS
-from chainrule.verify.repair.code import course, syntax
-from chainrule.verify.repair.code.course import statements_of_value
+from chainrule.verify.repair.code import syntax, value_flow
 from chainrule.verify.repair.code.dialect import Dialect
 from chainrule.verify.repair.code.draft import Draft, Edit, UnreadableError, python_function
-from chainrule.verify.repair.code.fit import replacement
+from chainrule.verify.repair.code.parentheses import replacement
 from chainrule.verify.repair.code.syntax import is_simple, mentions, names_in
-from chainrule.verify.repair.sparing import Failures
-from chainrule.verify.repair.values.reach import atoms_of, is_number, owner
+from chainrule.verify.repair.code.value_flow import statements_of_value
+from chainrule.verify.repair.failing_rules import Failures
+from chainrule.verify.repair.values.names_in_reach import atoms_of, is_number, owner
 from chainrule.verify.repair.values.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
 
 Shape = tuple[int, ...]
@@ -101,7 +101,7 @@ class Scene:
         """Whole right-hand sides and returned values that were arrays."""
         whole = [
             n
-            for n in course.whole_expressions(self.draft)
+            for n in value_flow.whole_expressions(self.draft)
             if not self.is_of_value(self.draft.span(n)[0])
         ]
         return [n for n in whole if self.is_array(n)]
@@ -109,7 +109,7 @@ class Scene:
     @cached_property
     def returned(self) -> list[ast.expr]:
         """The elements of what the function returns."""
-        return course.returned_values(self.draft)
+        return value_flow.returned_values(self.draft)
 
     def visits(self, node: ast.AST) -> list[Visit]:
         """What a node was, and the local names then, in each turn; none if some are not kept."""
@@ -243,7 +243,7 @@ class Scene:
     def flowing(self) -> set[str]:
         """Names that the cotangents flow into; where the value is computed as well, those that are
         not of it."""
-        return course.flowing(self.draft, self.cotangents, self._of_value)
+        return value_flow.flowing(self.draft, self.cotangents, self._of_value)
 
     def flows(self, node: ast.AST) -> bool:
         """Whether a node depends on a cotangent."""

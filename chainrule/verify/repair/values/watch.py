@@ -63,6 +63,7 @@ class Watched:
         self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
 
     def _see(self, i: int, value: Any) -> Any:
+        """Note a value, or put another in its place, if that was asked for."""
         if self.instead is not None:
             frame = inspect.currentframe()
             if i != self.instead[0] or frame is None or frame.f_back is None:
@@ -113,6 +114,7 @@ class _Watch(ast.NodeTransformer):
         return ast.fix_missing_locations(root)
 
     def visit(self, node: ast.AST) -> Any:
+        """The expression within a call that hands over its value."""
         match node:
             case ast.JoinedStr() | ast.FormattedValue() | ast.Starred() | ast.Slice():
                 return node if isinstance(node, ast.JoinedStr) else self.generic_visit(node)

@@ -26,13 +26,21 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch import modes
-from chainrule.verify.pytorch.nested import tensors_in
-from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.pytorch.call_observers import Seen
+from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.remedies.rewrites import NOT_REENTRANT
 from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import Frames, Line, frames, is_library, placed, user_frame, users_line
+from chainrule.verify.user_frames import (
+    Frames,
+    Line,
+    frames,
+    is_library,
+    placed,
+    user_frame,
+    users_line,
+)
 
 N = TypeVar("N", bound=ast.stmt | ast.expr)
 _CHECKPOINT = "checkpoint.py"

@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Input, Subject
-from chainrule.verify.where import is_library
+from chainrule.verify.user_frames import is_library
 
 
 def _divided(x: Any, y: Any) -> Any:

@@ -93,7 +93,7 @@ class TorchFunctions(FunctionsObserver):
 
     def start(self) -> None:
         """Capture from now on."""
-        from chainrule.verify.pytorch.observing.observe import capturing
+        from chainrule.verify.pytorch.observing.function_calls import capturing
 
         self._capture = self._stack.enter_context(capturing())
         self._graphs.start()

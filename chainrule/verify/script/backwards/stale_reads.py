@@ -1,7 +1,7 @@
 """Backwards that read a value outside which has changed since their forward ran.
 
 A replay has one value for both, and finds nothing. So what was noted while the script ran (see
-`pytorch/observing/outside.py`) is put back: the forward runs with the value that it had, the
+`pytorch/observing/outside_reads.py`) is put back: the forward runs with the value that it had, the
 backward with the one that it found. It counts only if the gradient is right with the first one in
 both places, and wrong so.
 """
@@ -22,16 +22,16 @@ from chainrule.verify.evidence import Evidence, Trial
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.applied import KIND, FunctionSubject
-from chainrule.verify.pytorch.observing.observe import Captured
-from chainrule.verify.pytorch.observing.outside import Changed, Noted, Outer, backward_code
+from chainrule.verify.pytorch.function_subject import KIND, FunctionSubject
+from chainrule.verify.pytorch.observing.function_calls import Captured
+from chainrule.verify.pytorch.observing.outside_reads import Changed, Noted, Outer, backward_code
 from chainrule.verify.pytorch.sources import backward_of, having, saves_of
-from chainrule.verify.reading import place_of as defined
-from chainrule.verify.reading import text_of as source
 from chainrule.verify.repair.code.draft import UnreadableError
-from chainrule.verify.repair.ontoctx import kept
+from chainrule.verify.repair.kept_on_ctx import kept
 from chainrule.verify.subject import Array
 from chainrule.verify.trees import tree_of
+from chainrule.verify.user_code import place_of as defined
+from chainrule.verify.user_code import text_of as source
 
 
 def find_outdated(changes: Sequence[Changed], calls: Sequence[Captured]) -> list[Finding]:
@@ -95,6 +95,8 @@ class _Between:
         return having(function, backward_of(function), later)
 
     def _state(self, evidence: Evidence, worst: Trial) -> Finding:
+        """The finding: which outside value changed since the forward, and how far the gradient is
+        off."""
         outer, function = self.changed.outer, self.changed.function
         because = (
             f"backward reads `{outer.text}`, which has changed since forward read it: "

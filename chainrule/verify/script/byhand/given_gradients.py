@@ -21,7 +21,7 @@ from chainrule.verify.arrays.members import walk
 from chainrule.verify.script.byhand.claimed_gradient import is_held
 from chainrule.verify.script.byhand.loops import Loop
 from chainrule.verify.script.byhand.script_state import ScriptState, array_of, is_tensor, same_draws
-from chainrule.verify.script.byhand.text import StepText
+from chainrule.verify.script.byhand.step_text import StepText
 from chainrule.verify.script.byhand.updates import Update, of_difference, update_of
 from chainrule.verify.trees import blocks
 

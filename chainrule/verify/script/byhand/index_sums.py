@@ -1,7 +1,7 @@
 """Sums at indices: `x[i] += v` adds once where an index comes twice, and the other values are lost.
 
-So it is in NumPy and in PyTorch. The script tells when it comes to such a statement (`told.py`),
-and the indices are looked at for some times.
+So it is in NumPy and in PyTorch. The script tells when it comes to such a statement
+(`code_hooks.py`), and the indices are looked at for some times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand.told import SUMS
+from chainrule.verify.script.byhand.code_hooks import SUMS
 from chainrule.verify.subject import extent
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
@@ -131,6 +131,8 @@ def _statement_at(file: str, line: int) -> _Statement | None:
 
 
 def _look(known: _Statement, frame: FrameType) -> None:
+    """Look whether an index comes twice in this statement, in a sum of floats."""
+
     def now(code: CodeType) -> Any:
         return eval(code, frame.f_globals, frame.f_locals)
 
@@ -166,6 +168,7 @@ def _rows(parts: Sequence[Any], shape: Sequence[int]) -> Array | None:
 
 
 def _finding(place: Place, s: _Statement) -> Finding:
+    """What is said of a sum at indices in which values are lost."""
     sign = "+" if isinstance(s.node.op, ast.Add) else "-"
     after = _added_at(s)
     return finding(

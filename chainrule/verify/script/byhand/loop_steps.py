@@ -24,6 +24,13 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.place import Place
 from chainrule.verify.script.backwards.engine_ops import Engine
+from chainrule.verify.script.byhand.code_hooks import TURNS
+from chainrule.verify.script.byhand.loop_gradients import (
+    Turn,
+    steps_of_turn,
+    subject_of_turn,
+    turn_of,
+)
 from chainrule.verify.script.byhand.loss import (
     MeantError,
     UnlikeError,
@@ -35,20 +42,13 @@ from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_fi
 from chainrule.verify.script.byhand.script_state import array_of
 from chainrule.verify.script.byhand.slots import Slot
 from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
-from chainrule.verify.script.byhand.told import TURNS
-from chainrule.verify.script.byhand.turn import (
-    Turn,
-    steps_of_turn,
-    subject_of_turn,
-    turn_of,
-)
 from chainrule.verify.script.byhand.updates import updates_in
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.subject import Array
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 Shapes = dict[str, tuple[int, ...]]
 _MOST = 20_000

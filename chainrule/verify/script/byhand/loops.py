@@ -1,8 +1,8 @@
 """Loops that change parameters by themselves: being told when a turn of one begins.
 
 Neither an optimizer nor a backward pass is to be seen there. So the script tells of the head of
-each such loop (`told.py`), of the calls of functions that state a derivative (`pairs.py`), and of
-sums at indices (`index_sums.py`).
+each such loop (`code_hooks.py`), of the calls of functions that state a derivative (`pairs.py`),
+and of sums at indices (`index_sums.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import CodeType
 from typing import TypeAlias, cast
 
 from chainrule.verify.script.byhand import index_sums, pairs
-from chainrule.verify.script.byhand.told import TURNS
+from chainrule.verify.script.byhand.code_hooks import TURNS
 from chainrule.verify.script.byhand.updates import updates_in
 
 Loop: TypeAlias = ast.For | ast.While

@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.byhand.combination import combination, explained
-from chainrule.verify.script.byhand.text import is_called_loss
+from chainrule.verify.script.byhand.step_text import is_called_loss
 from chainrule.verify.subject import Array
 from chainrule.verify.tolerances import LOOSE
 

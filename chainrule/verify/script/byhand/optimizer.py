@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.verify.arrays.members import is_object
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.byhand import loops, told
+from chainrule.verify.script.byhand import code_hooks, loops
 from chainrule.verify.script.byhand.formulas import formula_name
 from chainrule.verify.script.byhand.given_gradients import (
     Course,
@@ -29,9 +29,9 @@ from chainrule.verify.script.byhand.given_gradients import (
     numbers_in,
     optimizers_in,
 )
+from chainrule.verify.script.byhand.loop_gradients import give_numbers_memory, rewriting
 from chainrule.verify.script.byhand.script_state import widen
-from chainrule.verify.script.byhand.text import turn_text
-from chainrule.verify.script.byhand.turn import give_numbers_memory, rewriting
+from chainrule.verify.script.byhand.step_text import turn_text
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import tree_of_file
@@ -55,7 +55,7 @@ def has_optimizer(file: str) -> bool:
 def optimizer_findings(line: int, frame: FrameType) -> list[Finding]:
     """What is wrong with the optimizer of a loop whose first turn a frame is about to make. Changes
     what the frame sees: for a copy of the process."""
-    told.silence()
+    code_hooks.silence()
     scope, file = frame.f_globals, frame.f_code.co_filename
     scope.update(frame.f_locals)
     tree = tree_of_file(file)

@@ -22,7 +22,7 @@ from chainrule.verify.script.byhand.step import WHAT, subject_of_step
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.where import user_frame
+from chainrule.verify.user_frames import user_frame
 
 _AT = 2
 """The step that is looked at: in the first one, much may be zero."""
@@ -49,6 +49,7 @@ class Optimized(Part):
 
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
+        """At the second step with gradients: run it again as a function of its parameters."""
         if self._done or e.closure:
             return
         self._steps += 1

@@ -6,7 +6,7 @@
     class Dense: forward, backward                        by its methods
 
 Whether they are what they seem to be is found out with the arrays that they get
-(`pairs_seen.py`).
+(`pair_calls.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from chainrule.verify.arrays.methods import METHODS
-from chainrule.verify.script.byhand.told import CALLS
+from chainrule.verify.script.byhand.code_hooks import CALLS
 
 Definition: TypeAlias = ast.FunctionDef
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")

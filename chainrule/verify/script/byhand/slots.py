@@ -18,7 +18,7 @@ from chainrule.verify.arrays.members import walk
 from chainrule.verify.script.byhand.script_state import array_of, is_tensor
 from chainrule.verify.script.byhand.step import spellings
 from chainrule.verify.subject import Array
-from chainrule.verify.where import Line, here
+from chainrule.verify.user_frames import Line, here
 
 _MOVE = 1e-3
 MOST = 64
@@ -133,6 +133,7 @@ class Slots:
         return None if array is None else self._known.get(array.__array_interface__["data"][0])
 
     def _left(self, written: str, x: Any, gradient: Any) -> None:
+        """Note that a parameter in this memory was left with a gradient."""
         array, g = array_of(x), np.asarray(_plain(gradient))
         if array is None or array.dtype.kind != "f":
             return

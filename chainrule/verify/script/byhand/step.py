@@ -24,7 +24,7 @@ from chainrule.verify.script.byhand.script_state import (
     same_draws,
     widen,
 )
-from chainrule.verify.script.byhand.text import StepText, step_text
+from chainrule.verify.script.byhand.step_text import StepText, step_text
 from chainrule.verify.script.byhand.updates import handing_on
 from chainrule.verify.subject import Array, Input, Source, Subject
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES
 from chainrule.verify.script.step.record.tape import GRAD, Entry
@@ -77,6 +77,7 @@ def _alike(links: Links, made: Sequence[Entry]) -> list[Spot]:
 
 
 def _is_likeness(links: Links, entry: Entry) -> bool:
+    """Whether a call says how alike two outputs are."""
     pair = entry.connected
     if entry.name in SQUARES and len(pair) == 1:
         inner = links.maker.get(pair[0])

@@ -18,7 +18,7 @@ from torch import Tensor
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener
 from chainrule.verify.script.sandbox.fork import in_copy
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at

@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.degenerate import degenerate_spots, ends
 from chainrule.verify.script.step.record.tape import NUMBER, Entry, back
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import SCALING, adding_calls
 from chainrule.verify.training.facts.history import HAND, History, Pass
-from chainrule.verify.where import placed, users_line
+from chainrule.verify.user_frames import placed, users_line
 
 _ALONGSIDE = {"broadcast_tensors", "meshgrid"}
 """Calls that make a result of each argument by itself."""

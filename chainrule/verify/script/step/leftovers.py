@@ -93,6 +93,7 @@ class Leftovers(Part):
         return fresh and bool(others) and all(o.ids.isdisjoint(own.touched) for o in others)
 
     def _count_hooks(self, p: Any) -> None:
+        """Count hooks of a tensor that have the same code and hold the same."""
         hooks: Any = getattr(p, "_backward_hooks", None)
         if not hooks or len(hooks) < 2:
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import DRAWS, Entry, Slot
 
 SAME_AXES = {"dropout", "div", "mul", "to", "float", "contiguous", "clone", "masked_fill", "add",

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import Entry, Tape, things_in
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import SCALING, is_linear, terms_of_sum
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 _PRODUCTS = {"mul", "__mul__", "__rmul__", "mul_"}
 FITS = {"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}

@@ -22,19 +22,19 @@ from chainrule.engine.node import Node
 from chainrule.engine.tensors import Tensor
 from chainrule.nn.base.module import Module
 from chainrule.transforms.functional import _Run
-from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.finding import Finding
+from chainrule.verify.installed_compiler import compiled_classes
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
-from chainrule.verify.reading import argument_names
 from chainrule.verify.script.native_clock import function_key
-from chainrule.verify.script.step.cut_findings import Step, cut_findings
-from chainrule.verify.script.step.numbers import Moved, Trial
+from chainrule.verify.script.step.cuts.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep
 from chainrule.verify.script.step.record.native_tape import HOW, NativeTape, NativeTensors
 from chainrule.verify.script.step.record.recorder import Recorder
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.training.text.edits import name_of
+from chainrule.verify.user_code import argument_names
 
 
 @final

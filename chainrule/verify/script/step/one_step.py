@@ -21,17 +21,23 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.script.sandbox.fork import LostError, in_copy, is_branch
-from chainrule.verify.script.step import numbers
-from chainrule.verify.script.step.cut_findings import Step, cost_of_cut
-from chainrule.verify.script.step.cuts import Cut, Slice
+from chainrule.verify.script.step.cuts import moved_numbers
+from chainrule.verify.script.step.cuts.costs import cost_of_cut
+from chainrule.verify.script.step.cuts.cut_findings import Step
+from chainrule.verify.script.step.cuts.moved_numbers import Site, Trial
+from chainrule.verify.script.step.cuts.number_copies import Going, follow_numbers
+from chainrule.verify.script.step.cuts.reopened_cuts import measure_cuts
+from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
-from chainrule.verify.script.step.numbers import Going, Site, Trial, follow_numbers
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
-from chainrule.verify.script.step.rerun import measure_cuts
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused import Unused, unread_values, unused_derivatives
+from chainrule.verify.script.step.unused_derivatives import (
+    Unused,
+    unread_values,
+    unused_derivatives,
+)
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -232,11 +238,12 @@ class OneStep(Part):
         tape.seconds += perf_counter() - start
 
     def _look(self, tape: Tape, losses: Sequence[Any], leaves: set[int] | None) -> Parts:
+        """The part of the tape behind each loss, and what it does not see of the parameters."""
         self._backwards += 1
         if self._trial is not None:
             self._trial.join()
         else:
-            self._sites |= numbers.sites(tape, self.recorder.tensors)
+            self._sites |= moved_numbers.sites(tape, self.recorder.tensors)
         reached = {leaf for loss in losses for leaf in self.recorder.leaves(loss)}
         self._step.note_pass(reached if leaves is None else reached & leaves)
         parts: list[tuple[Slice, Any]] = []

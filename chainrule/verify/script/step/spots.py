@@ -9,7 +9,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.step.record.tape import Entry
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 
 class Spot(NamedTuple):

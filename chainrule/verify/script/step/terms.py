@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.step.cuts import Slice
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import Entry, Tape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text.edits import Edit
 from chainrule.verify.training.text.source import statement_at
-from chainrule.verify.where import placed, users_line
+from chainrule.verify.user_frames import placed, users_line
 
 
 def added_numbers(part: Slice) -> list[tuple[Place, str, float, float]]:

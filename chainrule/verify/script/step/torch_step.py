@@ -23,10 +23,10 @@ from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import in_copy
 from chainrule.verify.script.step import zero_slopes
-from chainrule.verify.script.step.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.cuts.cut_findings import Step, cut_findings
+from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links
-from chainrule.verify.script.step.numbers import Moved, Trial
 from chainrule.verify.script.step.one_step import OneStep
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import GRAD

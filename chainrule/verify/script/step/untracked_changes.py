@@ -19,7 +19,7 @@ from torch import Tensor
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.nested import checksum, tensors_in
+from chainrule.verify.pytorch.nested_tensors import checksum, tensors_in
 from chainrule.verify.script.backwards.graphs import walk
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.script.step.record.marks import Mark, version
@@ -27,7 +27,7 @@ from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.facts.names import parameter_names
 from chainrule.verify.trees import function_at, tree_of_file
-from chainrule.verify.where import frames, users_line
+from chainrule.verify.user_frames import frames, users_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class UntrackedChanges:
 
     def _report_kept(self, k: _Kept) -> None:
         from chainrule.verify.pytorch.sources import saves_of
-        from chainrule.verify.reading import place_of as defined
+        from chainrule.verify.user_code import place_of as defined
 
         because = (
             f"ctx.{k.name} was set in forward and has other values when backward reads it: "

@@ -17,7 +17,7 @@ from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meet
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.terms import SCALING
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 _TURNED = {"t", "T", "mT", "transpose", "permute"}
 _PASS_ZEROS = {

@@ -21,8 +21,8 @@ from chainrule.verify.finding import Finding, Level
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
-from chainrule.verify.script.step.cut_findings import Step
-from chainrule.verify.script.step.cuts import STEPS, Slice, autograd_switch
+from chainrule.verify.script.step.cuts.cut_findings import Step
+from chainrule.verify.script.step.cuts.slices import STEPS, Slice, autograd_switch
 from chainrule.verify.script.step.idle_terms import idle_spot
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.record.torch_tensors import TorchTensors, call_again, values_of
@@ -30,7 +30,7 @@ from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import adding_calls
 from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
-from chainrule.verify.where import is_library, placed
+from chainrule.verify.user_frames import is_library, placed
 
 _SCALES = ("mul_", "div_", "__imul__", "__itruediv__", "true_divide_", "multiply_", "divide_")
 
@@ -139,6 +139,7 @@ def _flat(
     turn: int,
     names: Mapping[int, str],
 ) -> Flat | None:
+    """A call without a slope, with the parameters behind it; None if there are none."""
     place = placed(entry.at)
     leaves = [t for s in sorted(roots) if (t := part.tape.roots[s]).is_leaf]
     behind = {id(t): names.get(id(t), "a leaf") for t in leaves}
@@ -225,6 +226,7 @@ def _is_usual(flat: Flat, step: Step) -> bool:
 
 
 def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
+    """What is said of a call without a slope, through which `lost` parameters act on the loss."""
     names = join_names(lost)
     gradient = "no gradient" if flat.gives == "none" else "a gradient that is exactly 0"
     slope = (

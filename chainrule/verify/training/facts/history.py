@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import age, node_of
 from chainrule.verify.training.facts.names import Names
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.text import edits
 
@@ -168,7 +168,7 @@ class History:
         self.names = Names()
         self.handlers: Mapping[type, Callable[[Any], None]] = {
             events.Built: self._built,
-            events.Entered: self._entered,
+            op_events.Entered: self._entered,
             events.Zeroed: self._zeroed,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
@@ -204,7 +204,7 @@ class History:
         row = self.of(e)
         row.is_new, row.built_at = e.place is not None, e.place
 
-    def _entered(self, e: events.Entered) -> None:
+    def _entered(self, e: op_events.Entered) -> None:
         if e.recording and not e.depth:
             self.names.add(e.engine, e.module)
 
@@ -249,6 +249,7 @@ class History:
                 one.used_by.add(HAND)
 
     def _ends(self, e: events.BackwardEnds) -> None:
+        """Note which gradients the backward pass has changed, and by how much."""
         begin, graph, engine = e.begin, e.begin.graph, e.begin.engine
         starts = [age(x) if _is_whole(x) else 0 for x in begin.roots]
         nodes = frozenset(starts if begin.retained and all(starts) and e.error is None else ())

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 
 from chainrule.engine.node import Node
 from chainrule.engine.tensors import Tensor
-from chainrule.verify.compiled import loop_code
+from chainrule.verify.installed_compiler import loop_code
 from chainrule.verify.place import Place
 from chainrule.verify.trees import FunctionNode, function_at, tree_of_file
-from chainrule.verify.where import is_library, user_frame
+from chainrule.verify.user_frames import is_library, user_frame
 
 _LEAF = 1 << 63
 _NODES = 2_000

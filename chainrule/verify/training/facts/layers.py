@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.training.facts.names import owners
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import op_events
 from chainrule.verify.training.record.engine import Engine
 
 ACTIVATIONS = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "relu", "relu_"})
@@ -180,7 +180,7 @@ class Weights:
         self._owned: set[int] = set()
         """Parameters of modules that are layers."""
 
-    def entered(self, e: events.Entered) -> None:
+    def entered(self, e: op_events.Entered) -> None:
         """A module is being called: what it is made of is known before that."""
         if id(e.module) in self._met:
             return
@@ -190,7 +190,7 @@ class Weights:
         if not several or type(e.module).__module__.startswith("torch.nn."):
             self._owned.update(map(id, own))
 
-    def is_layer(self, e: events.Applied) -> bool:
+    def is_layer(self, e: op_events.Applied) -> bool:
         """Whether what is applied is a layer of its own."""
         return id(e.param) not in self._owned and len(e.param.shape) > 1
 

@@ -17,7 +17,7 @@ from typing import Any, final
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.trees import tree_of_file
-from chainrule.verify.where import Frames, is_library, user_frame
+from chainrule.verify.user_frames import Frames, is_library, user_frame
 
 _CALLS = ("range", "len", "enumerate", "zip", "tqdm", "trange", "list", "reversed")
 _PLAIN = (

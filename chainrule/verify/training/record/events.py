@@ -8,19 +8,15 @@ and `shape`; for the rest there is `Engine`.
 from __future__ import annotations
 
 import abc
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.holders import tensors
 from chainrule.verify.training.record.engine import Engine, Scale
-from chainrule.verify.where import Frames, Line
+from chainrule.verify.user_frames import Frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,116 +201,6 @@ class StepEnds(AtOptimizer):
         if self.begin is not None and self.begin.tokens == self.tokens:
             return self.begin.gradients
         return _norms(self)
-
-
-class Entered(NamedTuple):
-    """A module is being called: from outside of all modules, or within another one for the first
-    time (once with a graph, once without). All calls are told of while the bus is attentive."""
-
-    engine: Engine
-    module: Any
-    depth: int
-    """0 is a call from outside of all modules."""
-    recording: bool
-    """Whether a graph is recorded."""
-    at: Line | None
-    inputs: tuple[Any, ...]
-
-
-class Left(NamedTuple):
-    """A call from outside of all modules is over."""
-
-    engine: Engine
-    module: Any
-    recording: bool
-    """Whether a graph is recorded now."""
-    at: Line | None
-    output: Any
-
-
-class Passed(NamedTuple):
-    """Any module has made its output, with a graph."""
-
-    engine: Engine
-    module: Any
-    depth: int
-    at: Line | None
-    output: Any
-
-
-class OpRan(NamedTuple):
-    """An op ran on tensors, outside of backward passes and of optimizers.
-
-    A step has many of them, and most are ordinary: their results have a graph and are finite in
-    float32 or float64, and their rules make finite gradients of finite ones. Of these nothing is
-    told, unless the bus is attentive. What few ask for is made when it is asked for.
-    """
-
-    engine: Engine
-    name: str
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    y: Any
-    outputs: Sequence[Any]
-    """Tensors in `y`."""
-    total: Callable[[int], float | None]
-    """The sum of an output, None if it has none."""
-    since: int
-    """Serial number of the first node that it made, if it made any."""
-
-    @property
-    def inputs(self) -> Sequence[Any]:
-        """Tensors in `args`."""
-        return tensors(self.args)
-
-    @property
-    def linked(self) -> bool:
-        """Whether any output has a graph."""
-        return any(y.requires_grad for y in self.outputs)
-
-
-class Applied(NamedTuple):
-    """A weight, a leaf of the graph, was applied to a value by an op that a layer might be made of;
-    or a bias was added to what such an op had made. Inside of modules, too."""
-
-    engine: Engine
-    name: str
-    param: Any
-    x: Any
-    """The other argument."""
-    y: Any
-
-
-class Activated(NamedTuple):
-    """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
-    with a graph, and not within a backward pass."""
-
-    engine: Engine
-    name: str
-    x: Any
-    y: Any
-
-
-class Compared(NamedTuple):
-    """A loss, or a difference, of two values whose result has more elements than either."""
-
-    name: str
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]
-    result: tuple[int, ...]
-    """The shape that both were broadcast to."""
-    linked: tuple[bool, bool]
-    """Which of the two have a graph."""
-    sides: tuple[Any, Any]
-    y: Any
-
-    @classmethod
-    def of(cls, name: str, a: Any, b: Any, y: Any = None) -> Compared | None:
-        """The event; None if the result has no more elements than one of the two."""
-        shapes = tuple(a.shape), tuple(b.shape)
-        both = np.broadcast_shapes(*shapes)
-        if math.prod(both) <= max(map(math.prod, shapes)):
-            return None
-        return cls(name, shapes, both, (a.requires_grad, b.requires_grad), (a, b), y)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine, Scale
 from chainrule.verify.training.record.library import Library
-from chainrule.verify.where import place, site
+from chainrule.verify.user_frames import place, site
 
 
 class LoopTap(Tap):

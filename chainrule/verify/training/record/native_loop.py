@@ -25,14 +25,14 @@ from chainrule.nn.base.module import Module
 from chainrule.ops import losses
 from chainrule.ops.fusing import Fused
 from chainrule.optim.optimizer import Optimizer
-from chainrule.verify.compiled import compiled_classes
+from chainrule.verify.installed_compiler import compiled_classes
 from chainrule.verify.training.facts.layers import ACTIVATIONS
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of
 from chainrule.verify.training.record.library import native_library
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
-from chainrule.verify.where import Line, here, place
+from chainrule.verify.user_frames import Line, here, place
 
 
 @final
@@ -259,13 +259,13 @@ class NativeTap(LoopTap):
 
     def _on_op(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         if op.name in COMPARE and all(isinstance(x, Tensor) for x in xs) and self._on:
-            event = events.Compared.of(op.name, xs[0], xs[1], y)
+            event = op_events.Compared.of(op.name, xs[0], xs[1], y)
             if event is not None:
                 self._bus.tell(event)
         if op.name in FIRST | LOSSES and self._on and self._bus.hears(LossInput):
             tell(self.engine, op.name, xs, self._bus.tell)
         if op.name in ACTIVATIONS and self._on and is_recording():
-            self._bus.tell(events.Activated(self.engine, op.name, xs[0], y))
+            self._bus.tell(op_events.Activated(self.engine, op.name, xs[0], y))
 
     def _on_vjp(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if alarm and self._on and self._bus.hears(events.Pulled):
@@ -299,25 +299,25 @@ class NativeTap(LoopTap):
     def _leaves(self, module: Any, at: Line, y: Any) -> None:
         recording = is_recording()
         if recording:
-            self._bus.tell(events.Passed(self.engine, module, self._depth, at, y))
+            self._bus.tell(op_events.Passed(self.engine, module, self._depth, at, y))
         if self._depth == 0:
-            self._bus.tell(events.Left(self.engine, module, recording, at, y))
+            self._bus.tell(op_events.Left(self.engine, module, recording, at, y))
 
     def _enters(self, module: Any, args: tuple[Any, ...], at: Line) -> None:
         if self._depth == 0:
             self._known.update({id(p): p for p in module.parameters()})
         recording = is_recording()
-        self._bus.tell(events.Entered(self.engine, module, self._depth, recording, at, args))
+        self._bus.tell(op_events.Entered(self.engine, module, self._depth, recording, at, args))
 
     def _on_leave(self, x: Any, how: str) -> None:
         """A number was taken out of a graph."""
         name = how.removesuffix("()")
         if name in ("item", "tolist") and self._on and x.requires_grad:
-            self._bus.tell(events.OpRan(self.engine, name, (x,), {}, None, [], _no_total, 0))
+            self._bus.tell(op_events.OpRan(self.engine, name, (x,), {}, None, [], _no_total, 0))
 
     def _on_detach(self, y: Any, x: Any) -> None:
         if self._on:
-            self._bus.tell(events.OpRan(self.engine, "detach", (x,), {}, y, [y], _no_total, 0))
+            self._bus.tell(op_events.OpRan(self.engine, "detach", (x,), {}, y, [y], _no_total, 0))
 
 
 def _no_total(_: int) -> None:

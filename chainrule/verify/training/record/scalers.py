@@ -9,7 +9,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.loop import LoopTap
-from chainrule.verify.where import place
+from chainrule.verify.user_frames import place
 
 
 @final

@@ -23,7 +23,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.torch_engine import is_abstract, stream
 from chainrule.verify.training.record.torch_loop import TorchTap
-from chainrule.verify.where import is_library
+from chainrule.verify.user_frames import is_library
 
 _LARGE = 1 << 26
 """Elements from which on no copy is made."""
@@ -159,6 +159,8 @@ class HookTap(Tap):
         return self._patched.tried(lambda: self._wrap(hook, code, given)) or hook
 
     def _wrap(self, hook: Any, code: CodeType, given: Sequence[str]) -> Any:
+        """The hook, watched: what it was given, whether it changed that, or drew numbers."""
+
         @wraps(hook)
         def watched(*args: Any) -> Any:
             if not self._on or is_abstract(torch):

@@ -13,7 +13,7 @@ import torch
 from chainrule.verify.pytorch import door
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Scale
 from chainrule.verify.training.record.library import torch_library
@@ -25,7 +25,7 @@ from chainrule.verify.training.record.torch_engine import (
     is_abstract,
     stream,
 )
-from chainrule.verify.where import Line, here, place, site
+from chainrule.verify.user_frames import Line, here, place, site
 
 if TYPE_CHECKING:
     from chainrule.verify.training.record.torch_ops import OpTap
@@ -264,7 +264,7 @@ class ModuleTap(Tap, Listener):
             at = known[1] if known is not None else here()
             if known is None or self._bus.attentive:
                 self._report_call(
-                    events.Entered(self._engine, module, depth, recording, at, inputs)
+                    op_events.Entered(self._engine, module, depth, recording, at, inputs)
                 )
             self._depth = depth + 1
             return depth, at
@@ -285,12 +285,12 @@ class ModuleTap(Tap, Listener):
 
     def _tell(self, module: Any, at: Line | None, output: Any) -> None:
         recording = torch.is_grad_enabled()
-        if recording and self._bus.hears(events.Passed):
-            self._main.tell(events.Passed(self._engine, module, self._depth, at, output))
+        if recording and self._bus.hears(op_events.Passed):
+            self._main.tell(op_events.Passed(self._engine, module, self._depth, at, output))
         if not self._depth:
-            self._main.tell(events.Left(self._engine, module, recording, at, output))
+            self._main.tell(op_events.Left(self._engine, module, recording, at, output))
 
-    def _report_call(self, event: events.Entered) -> None:
+    def _report_call(self, event: op_events.Entered) -> None:
         """Tell of a call. Where a module within another one is called is known from then on; of a
         model, its parameters are: those that come later are leaves of graphs."""
         module = event.module
@@ -300,5 +300,5 @@ class ModuleTap(Tap, Listener):
             self._met[id(module)] = module
             parameters = [p for p in module.parameters() if isinstance(p, torch.nn.Parameter)]
             self._main.remember(parameters)
-        if self._bus.hears(events.Entered):
+        if self._bus.hears(op_events.Entered):
             self._main.tell(event)

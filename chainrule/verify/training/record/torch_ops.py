@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
-from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.training.facts.layers import ACTIVATIONS, WEIGHTED
-from chainrule.verify.training.record import events, op_names
+from chainrule.verify.training.record import op_events, op_names
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.op_names import LossInput, Maker, Selected
@@ -81,6 +81,7 @@ def _node(x: Any) -> Any:
 
 
 def _select(engine: Engine, call: Call, say: Callable[[Any], None]) -> None:
+    """Tell that values of a softmax are selected: by a mask, by an index, by `gather`."""
     a: Any = call.args[0]
     b: Any = call.args[1] if len(call.args) > 1 else None
     if call.kind.name == "gather":
@@ -145,19 +146,19 @@ class _Ops(Onlooker):
                 return
             if call.kind.name in _FED and bus.hears(LossInput):
                 tell(self._engine, call, bus.tell)
-            if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
+            if call.kind.name in ACTIVATIONS and bus.hears(op_events.Activated):
                 self._on_activation(call)
             elif call.kind.name in op_names.COMPARE:
                 self._on_comparison(call)
-            elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
+            elif call.kind.name in WEIGHTED and bus.hears(op_events.Applied):
                 self._on_weight(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
                 return
-            if bus.hears(events.OpRan):
+            if bus.hears(op_events.OpRan):
                 bus.tell(
-                    events.OpRan(
+                    op_events.OpRan(
                         self._engine, call.kind.name, call.args, call.kwargs, call.y, call.made,
                         call.total, call.since,
                     )
@@ -170,14 +171,14 @@ class _Ops(Onlooker):
     def _on_activation(self, call: Call) -> None:
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
-            self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
+            self._bus.tell(op_events.Activated(engine, name, call.args[0], call.y))
 
     def _on_comparison(self, call: Call) -> None:
         """Nearly always both have one shape."""
         a, b = call.args[:2] if len(call.args) > 1 else (*call.args, call.kwargs.get("target"))
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape == b.shape:
             return
-        event = events.Compared.of(call.kind.name, a, b, call.y)
+        event = op_events.Compared.of(call.kind.name, a, b, call.y)
         if event is not None:
             self._bus.tell(event)
 
@@ -188,7 +189,7 @@ class _Ops(Onlooker):
         for x, param in zip(some, map(leaf_of, reversed(some)), strict=True):
             if param is not None:
                 name = call.kind.name
-                self._bus.tell(events.Applied(self._engine, name, param, x, call.y))
+                self._bus.tell(op_events.Applied(self._engine, name, param, x, call.y))
                 return
 
 

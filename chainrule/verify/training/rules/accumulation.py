@@ -10,10 +10,10 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.accumulated import Accumulated, Groups, Micro, near
+from chainrule.verify.training.facts.accumulated_passes import Accumulated, Groups, Micro, near
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
@@ -171,8 +171,8 @@ class Accumulation(Part):
     def _built(self, e: events.Built) -> None:
         self._rows[id(e.optimizer)] = Groups(self.history.of(e))
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         if e.name in _CUTS:
             for x, y in zip(e.inputs, e.outputs, strict=False):
                 if x is y or node_of(x) is not None:
@@ -189,8 +189,8 @@ class Accumulation(Part):
         serial = self._cut.of(x)
         return serial is not None and serial <= self._newest
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
         if e.recording and not e.depth:
             self._single = any(len(x.shape) < 2 or x.shape[0] == 1 for x in tensors(e.inputs))
         if e.recording and self._cut and any(map(self._is_carried, tensors(e.inputs))):
@@ -198,6 +198,7 @@ class Accumulation(Part):
 
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
+        """Note a backward pass with each optimizer whose parameters it reached."""
         begin, engine = e.begin, e.begin.engine
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)

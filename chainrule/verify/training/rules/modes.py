@@ -15,12 +15,12 @@ from types import CodeType
 from typing import Any, final
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import MODAL
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits, origins
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 
 @dataclass(eq=False)
@@ -28,7 +28,7 @@ class _Mode:
     """How a model was trained."""
 
     module: weakref.ref[Any]
-    evaluated: events.Entered | None = None
+    evaluated: op_events.Entered | None = None
     """Its first call in eval mode that was trained."""
     before: int = 0
     """In how many passes it was trained in train mode before."""
@@ -39,7 +39,7 @@ class _Mode:
     """What the program calls it, where it is trained."""
 
     @property
-    def call(self) -> events.Entered:
+    def call(self) -> op_events.Entered:
         """The call that trained it in eval mode."""
         assert self.evaluated is not None
         return self.evaluated
@@ -102,7 +102,7 @@ class Modes(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self.modes: dict[int, _Mode] = {}
-        self._calls: dict[int, events.Entered] = {}
+        self._calls: dict[int, op_events.Entered] = {}
         """Of models, since the last backward pass."""
 
     def _of(self, module: Any) -> _Mode:
@@ -111,8 +111,8 @@ class Modes(Part):
             row = self.modes[id(module)] = _Mode(weakref.ref(module))
         return row
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
         if e.depth:
             return
         row = self._of(e.module)

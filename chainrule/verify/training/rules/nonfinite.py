@@ -19,11 +19,11 @@ from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.training.facts.values import Blame, describe, has_nan, is_finite
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.where import here, placed
+from chainrule.verify.user_frames import here, placed
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Bad(Part):
 
     # --- forward
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         look = e.name not in VIEWS
         if not look and not self._bad:
             return
@@ -114,7 +114,7 @@ class Bad(Part):
             if total is None or not math.isfinite(total):
                 self._examine(e, y)
 
-    def _examine(self, e: events.OpRan, y: Any) -> None:
+    def _examine(self, e: op_events.OpRan, y: Any) -> None:
         if (e.name in _PLACES and not self._bad) or is_finite(y):
             return
         inputs = [*e.inputs, *tensors(e.kwargs)]
@@ -129,7 +129,7 @@ class Bad(Part):
         """What is made of a bad value is bad as well."""
         self._bus.attend(self, len(self._bad) > 0)
 
-    def _born(self, e: events.OpRan, inputs: Sequence[Any], y: Any) -> Origin | None:
+    def _born(self, e: op_events.OpRan, inputs: Sequence[Any], y: Any) -> Origin | None:
         """Whether a value went bad here, not counting infinities that were put there."""
         if e.name in _PLACES:
             return None
@@ -173,9 +173,10 @@ class Bad(Part):
 
     @property
     def _live(self) -> bool:
-        return self._error is None and self._bus.hears(events.OpRan)
+        return self._error is None and self._bus.hears(op_events.OpRan)
 
     def _pulled(self, op: str, at: Any, bars: Sequence[Any], gs: Sequence[Any]) -> None:
+        """Note the first op whose gradients are not finite although what came in was."""
         try:
             some = [bar for bar in bars if bar is not None and bar.is_floating_point()]
             if all(is_finite(bar) for bar in some):
@@ -287,7 +288,7 @@ class Bad(Part):
         return [f"{self._bus.ops} ops and their gradients"] if self._bus.ops else []
 
 
-def _has_infinity(e: events.OpRan) -> bool:
+def _has_infinity(e: op_events.OpRan) -> bool:
     """Whether the program itself gives an infinity as a number."""
     numbers = [*e.args, *e.kwargs.values()]
     return any(isinstance(x, float) and math.isinf(x) for x in numbers)

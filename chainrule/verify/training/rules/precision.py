@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.engine.op import Array
 from chainrule.verify.place import Place
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.rules.finding import Row
@@ -106,8 +106,8 @@ class Precision(Part):
 
     # --- gradients
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         """PyTorch tells of an op whose result is in half the size, and of its gradient later."""
         for y in e.outputs:
             if y.dtype.itemsize == 2 and _is_half(y):
@@ -147,7 +147,7 @@ class Precision(Part):
             self._now = _Counts()
             self._place = e.begin.place
         if len(self._counts) >= _STEPS:
-            self._bus.unhear(self, events.OpRan)
+            self._bus.unhear(self, op_events.OpRan)
 
     # --- updates
 
@@ -167,6 +167,7 @@ class Precision(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
+        """Count updates that were asked for and changed no number of the parameter."""
         if not self._before:
             return
         rows = list(self._before.values())

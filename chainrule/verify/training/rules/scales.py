@@ -60,6 +60,7 @@ _DROPPED = "{} steps in a row were dropped, because gradients were not finite"
 
 
 def _stuck(row: _Scaler) -> _Skip:
+    """Why a scaler skips step after step: an op, a scale that is set anew, how it began."""
     dropped, blame = _DROPPED.format(row.in_row), row.blame
     if blame is not None:
         kind = "value" if blame.phase == "forward" else "gradient"

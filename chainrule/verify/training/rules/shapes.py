@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.holders import node_of, nodes_below
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import PAIRED_LOSSES
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
-from chainrule.verify.where import Line, here, placed
+from chainrule.verify.user_frames import Line, here, placed
 
 _NUMBERS = frozenset(
     {"pow", "square", "mul", "abs", "div", "neg", "mean", "sum", "add", "sqrt", "huber", "sub"}
@@ -123,8 +123,8 @@ class Shapes(Part):
             for (at, name), row in self._rows.items()
         ]
 
-    @on(events.Compared)
-    def _compared(self, e: events.Compared) -> None:
+    @on(op_events.Compared)
+    def _compared(self, e: op_events.Compared) -> None:
         at = here()
         if at is None or not _is_accident(e):
             return
@@ -150,7 +150,7 @@ class _Rows:
     added: int = 0
 
 
-def _unmade(e: events.Compared) -> Any:
+def _unmade(e: op_events.Compared) -> Any:
     """The prediction, if it has the axes that the model gave it, and is none of its parameters, as
     centres are."""
     if e.name in PAIRED_LOSSES or e.linked[0] == e.linked[1]:
@@ -161,7 +161,7 @@ def _unmade(e: events.Compared) -> Any:
     return prediction if made else None
 
 
-def _is_accident(e: events.Compared) -> bool:
+def _is_accident(e: op_events.Compared) -> bool:
     """Whether nobody can have meant it; `e` has more elements in its result than in either side."""
     a, b = e.shapes
     if len(a) == len(b):

@@ -14,7 +14,7 @@ from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.source import Edit, Source, statement_at
 from chainrule.verify.trees import blocks, tree_of_file
-from chainrule.verify.where import user_frame
+from chainrule.verify.user_frames import user_frame
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from torch import Tensor
 
-from chainrule.verify.pytorch.nested import checksum, comparable
+from chainrule.verify.pytorch.nested_tensors import checksum, comparable
 from chainrule.verify.script.step.record.tape import Ref
 
 

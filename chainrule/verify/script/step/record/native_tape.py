@@ -19,11 +19,11 @@ from chainrule.engine.dtypes import INEXACT
 from chainrule.engine.graph import apply, is_recording, order, recording, tracer, variable
 from chainrule.engine.node import Node, Variable
 from chainrule.engine.op import Op, Spec
-from chainrule.ops.fusing import PassesOn
+from chainrule.ops.kernel_use import PassesOn
 from chainrule.ops.reductions.reduction import sum as total
 from chainrule.verify.script.step.record.tape import Entry, Slot, Tape
 from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
-from chainrule.verify.where import frames
+from chainrule.verify.user_frames import frames
 
 HOW = {
     "item()": "item", "float()": "__float__", "tolist()": "tolist", "numpy()": "numpy",
@@ -115,6 +115,7 @@ class NativeTape(Tape, PassesOn):
             self.leave(HOW[what], slot, value.item() if value.size == 1 else value)
 
     def _record(self, name: str, function: Any, xs: Sequence[Any], y: Any) -> None:
+        """Put an op onto the tape, if one of its inputs is there."""
         slots = [self._slot_of(x) for x in xs]
         inputs = dict.fromkeys([s for s in slots if s is not None])
         if not inputs:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.step.cut_findings import Step
-from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.numbers import Moved, Trial
+from chainrule.verify.script.step.cuts.cut_findings import Step
+from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import Tape
 from chainrule.verify.script.step.record.tensors import Tensors
 

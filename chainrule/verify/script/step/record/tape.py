@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar, cast, final
 
-from chainrule.verify.where import Frames, Line, frames
+from chainrule.verify.user_frames import Frames, Line, frames
 
 _T = TypeVar("_T")
 

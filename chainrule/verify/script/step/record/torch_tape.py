@@ -17,11 +17,11 @@ from torch import Tensor
 
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
-from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.step.record.marks import Marks
 from chainrule.verify.script.step.record.tape import DRAWS, Entry, Ref, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.where import frames, here, placed
+from chainrule.verify.user_frames import frames, here, placed
 
 _MERGES = frozenset({"lerp_", "add_", "sub_", "copy_", "addcmul_"})
 """Calls that write one tensor into another."""
@@ -262,6 +262,7 @@ class TorchTape(Tape, Recorder):
     # --- after it
 
     def _after(self, begun: _Begun, call: Call) -> None:
+        """Put a call that was made onto the tape: its inputs, what it wrote, its results."""
         entry, given, stream = begun
         inputs, in_place = entry.inputs, call.kind.writes
         of_call = entry.name != "__setitem__"

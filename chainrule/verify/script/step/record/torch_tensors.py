@@ -13,13 +13,13 @@ from torch.overrides import TorchFunctionMode
 
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.pytorch.nested import tensors_in
-from chainrule.verify.script.step.cuts import Slice
-from chainrule.verify.script.step.numbers import Moved, Trial
+from chainrule.verify.pytorch.nested_tensors import tensors_in
+from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
+from chainrule.verify.script.step.cuts.reopened_cuts import Rerun
+from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, Tape, with_things
 from chainrule.verify.script.step.record.tensors import Exited, Tensors, Values
 from chainrule.verify.script.step.record.torch_tape import EXITS
-from chainrule.verify.script.step.rerun import Rerun
 
 _SMALL = 1 << 16
 

@@ -10,7 +10,13 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import origins
-from chainrule.verify.training.text.unread import Unread, Unused, holders, unread_part, unused_value
+from chainrule.verify.training.text.unread_results import (
+    Unread,
+    Unused,
+    holders,
+    unread_part,
+    unused_value,
+)
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps

@@ -18,14 +18,19 @@ from chainrule.engine.source_text import definition, source_line
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import Names
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
-from chainrule.verify.training.rules.coverage import forgotten, no_gradient, switches, unoptimized
-from chainrule.verify.training.rules.coverage.forgotten import Unheld
+from chainrule.verify.training.rules.coverage import (
+    forgotten_models,
+    no_gradient,
+    switches,
+    unoptimized_parameters,
+)
+from chainrule.verify.training.rules.coverage.forgotten_models import Unheld
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import tree_of
-from chainrule.verify.where import Line, here, is_library
+from chainrule.verify.user_frames import Line, here, is_library
 
 _TIMES = 2
 """In so many backward passes one must have been new."""
@@ -181,7 +186,8 @@ class Coverage(Part):
 
     title = "parameters: gradients and optimizers"
     rows = (
-        *unoptimized.ROWS, *ROWS, *forgotten.ROWS, *switches.ROWS, *no_gradient.ROWS
+        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS, *switches.ROWS,
+        *no_gradient.ROWS,
     )  # fmt: skip
 
     def __init__(self, bus: Bus) -> None:
@@ -198,8 +204,8 @@ class Coverage(Part):
         row.place = e.place
         row.params = {id(p): p for p in e.params}
 
-    @on(events.OpRan)
-    def _ran(self, e: events.OpRan) -> None:
+    @on(op_events.OpRan)
+    def _ran(self, e: op_events.OpRan) -> None:
         if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
             self.facts.written[id(e.inputs[0])] = at
 
@@ -223,8 +229,9 @@ class Coverage(Part):
     def _loaded(self, e: events.Loaded) -> None:
         self.facts.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
+        """Note a call of a module: the first tells what the program calls it."""
         seen, module = self.facts, e.module
         if not e.recording:
             seen.silent.add(id(module))

@@ -190,6 +190,7 @@ def _to_the_end_of_numbers(rows: Sequence[Row]) -> list[Row]:
 
 
 def _of_step(arriving: Sequence[float]) -> list[str]:
+    """For each layer of one step "OK", or that too little or too much arrives there."""
     arriving = [min(a, _ENDLESS) for a in arriving]
     largest = max(arriving)
     if math.isnan(sum(arriving)) or largest <= 0:

@@ -16,12 +16,12 @@ from chainrule.verify.training.facts import layers as facts
 from chainrule.verify.training.facts.holders import age, ages, tensors
 from chainrule.verify.training.facts.layers import Group, Layer, Row, Units, Weights
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.rules.flow.model import SMALL, Model, is_short, is_steep
 from chainrule.verify.training.rules.flow.rows import ROWS
-from chainrule.verify.where import here
+from chainrule.verify.user_frames import here
 
 STEPS = 3
 """Steps of each optimizer that are measured; one more if batches are too small to tell by these."""
@@ -62,16 +62,16 @@ class Flow(Part):
 
     # --- layers
 
-    @on(events.Entered)
-    def _entered(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _entered(self, e: op_events.Entered) -> None:
         self._weights.entered(e)
         if not e.depth and not self._steps and self._made:
             behind = {n for x in tensors(e.inputs) for n in ages(x, _NEAR)}
             if behind & self._made:
                 self._chained.add(id(e.module))
 
-    @on(events.Passed)
-    def _passed(self, e: events.Passed) -> None:
+    @on(op_events.Passed)
+    def _passed(self, e: op_events.Passed) -> None:
         if id(e.module) in self._settled:
             return
         if e.depth == 0 and not self._steps:
@@ -83,7 +83,7 @@ class Flow(Part):
             if e.engine.listen(y, self._hook(e.engine, layer)):
                 self._remember(y, layer.order)
 
-    def _layer(self, e: events.Passed) -> Layer | None:
+    def _layer(self, e: op_events.Passed) -> Layer | None:
         """The row of a module, None if it has no parameters of its own."""
         key = id(e.module)
         if key not in self._layers and key not in self._bare:
@@ -101,7 +101,7 @@ class Flow(Part):
 
     def _hook(self, engine: Engine, layer: Layer) -> Callable[[Sequence[Any]], None]:
         def arrives(gs: Sequence[Any]) -> None:
-            if self._error is not None or not self._bus.hears(events.Passed):
+            if self._error is not None or not self._bus.hears(op_events.Passed):
                 return
             try:
                 layer.arriving += engine.norms([g for g in gs if g is not None])
@@ -110,8 +110,8 @@ class Flow(Part):
 
         return arrives
 
-    @on(events.Applied)
-    def _applied(self, e: events.Applied) -> None:
+    @on(op_events.Applied)
+    def _applied(self, e: op_events.Applied) -> None:
         """A weight by itself, or the bias of what made `x`."""
         if self._within:
             return
@@ -127,8 +127,8 @@ class Flow(Part):
             if e.engine.listen(e.y, self._hook(e.engine, layer)):
                 self._remember(e.y, layer.order)
 
-    @on(events.Activated)
-    def _activated(self, e: events.Activated) -> None:
+    @on(op_events.Activated)
+    def _activated(self, e: op_events.Activated) -> None:
         """An activation, applied to what a layer has made, or to what was made of that."""
         order = None if self._within else self._behind(e.x)
         if order is not None:
@@ -185,6 +185,7 @@ class Flow(Part):
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
+        """Keep the norms of one step, layer by layer; look at no more steps than that takes."""
         if self._steps >= self._last:
             return
         if self._before:
@@ -203,7 +204,12 @@ class Flow(Part):
         self._last += self._steps == STEPS and is_short(self._units)
         if self._steps >= self._last:
             self._outputs.clear()
-            for kind in (events.Entered, events.Passed, events.Applied, events.Activated):
+            for kind in (
+                op_events.Entered,
+                op_events.Passed,
+                op_events.Applied,
+                op_events.Activated,
+            ):
                 self._bus.unhear(self, kind)
 
     def _settle(self, engine: Engine, root: Any) -> None:

@@ -13,7 +13,7 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.rules.flow.model import Model, finite
 from chainrule.verify.training.text import origins
-from chainrule.verify.where import placed
+from chainrule.verify.user_frames import placed
 
 _STRAIGHT = 0.7
 """An activation with such a mean derivative takes little from a gradient."""

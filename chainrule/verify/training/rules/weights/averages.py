@@ -16,7 +16,7 @@ from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
 from chainrule.verify.training.facts.values import are_few, flat
-from chainrule.verify.training.record import events
+from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 
@@ -89,8 +89,8 @@ class Averages(Part):
         self._followers: dict[tuple[int, int], _Follower] = {}
         self._steps = 0
 
-    @on(events.Entered)
-    def _called(self, e: events.Entered) -> None:
+    @on(op_events.Entered)
+    def _called(self, e: op_events.Entered) -> None:
         if not e.depth and not e.recording:
             self._models.setdefault(id(e.module), e.module)
 

@@ -1,0 +1,1 @@
+"""What scalars cost: ops, loops, chains, and peers that do the same."""

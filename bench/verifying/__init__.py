@@ -1,0 +1,1 @@
+"""What observing costs, and what each rule of the verifier is worth."""

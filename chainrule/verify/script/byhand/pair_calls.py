@@ -1,0 +1,247 @@
+"""Watches calls of functions that state a derivative (`pairs.py`), and verifies each pair of them.
+
+They are verified on the arrays of their first call, in a copy of the process, and on others. That
+two functions belong together is a guess. So a finding counts only if something proves it: a
+gradient that is right beside the wrong one, or a change of the code that makes it right; without
+one it is a note. A constant factor that all gradients have in common is the rate's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.errors import ChainruleError
+from chainrule.verify.arrays.members import duplicate
+from chainrule.verify.arrays.objects import subject_of_layer
+from chainrule.verify.arrays.pair import Pair, subject_of_both, subject_of_pair
+from chainrule.verify.certifying.certify import certify
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.byhand import code_hooks
+from chainrule.verify.script.byhand.code_hooks import CALLS
+from chainrule.verify.script.byhand.loss import is_surely_wrong
+from chainrule.verify.script.byhand.pairs import Stated, stated_in
+from chainrule.verify.script.byhand.script_state import is_tensor
+from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
+from chainrule.verify.subject import Array, Subject, values, wanted
+from chainrule.verify.trees import tree_of_file
+
+_PATIENCE = 60.0
+"""Seconds after which the look at a pair is given up."""
+_MOST = 12
+"""Pairs that are looked at."""
+_UNTOLD = (
+    "it is not told how its backward is called, or nothing in it is right; verify it on an input "
+    "of your own: chainrule.verify.pair(layer, x)"
+)
+_LARGEST = 20_000_000
+"""Numbers in arguments that are kept at most."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A first call: what the script's names stood for, and the arguments by name, as they were."""
+
+    scope: Mapping[str, Any]
+    arguments: dict[str, Any]
+
+
+@dataclass
+class _File:
+    """What a script states, and the calls that were seen by the line of the definition."""
+
+    stated: Sequence[Stated]
+    calls: dict[int, _Call | None] = field(default_factory=dict[int, _Call | None])
+
+
+@final
+class StatedPairs(Observer):
+    """Verifies functions and layers by hand with the arrays that they get."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._files: dict[str, _File] = {}
+
+    def start(self) -> None:
+        """Wait for calls."""
+        if can_fork():
+            CALLS.listen(self._called)
+
+    def stop(self) -> None:
+        """Look at no more."""
+        CALLS.unlisten(self._called)
+
+    def _called(self, line: int, frame: FrameType) -> None:
+        code, name = frame.f_code, frame.f_code.co_filename
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = _File(stated_in(tree_of_file(name)))
+        if line in file.calls or os.getpid() != self._pid:
+            return
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        file.calls[line] = None
+        with suppress(Exception):  # what cannot be copied cannot be looked at
+            file.calls[line] = _kept(frame.f_globals, {n: frame.f_locals[n] for n in names})
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """What is wrong with what they state."""
+        found: list[tuple[Stated, Finding]] = []
+        right = set[str]()
+        looked = 0
+        for file in self._files.values():
+            for stated in file.stated:
+                call = _call_of(stated, file.calls)
+                if call is None or looked == _MOST:
+                    continue
+                looked += 1
+                try:
+                    answer = in_copy(lambda s=stated, c=call: _look(s, c), _PATIENCE)
+                except LostError as error:
+                    if stated.named:
+                        ledger.skipped.append(Skipped(_title(stated), str(error)))
+                    continue
+                if answer is not None:
+                    found += [(stated, f) for f in answer[0]]
+                    right |= {stated.backward} if answer[1].checked and not answer[0] else set()
+                    ledger.add(answer[1])
+                elif stated.owner and _is_of(stated, call):
+                    ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
+        return [f for s, f in found if f.level != "note" or s.backward not in right]
+
+
+def _kept(scope: Mapping[str, Any], arguments: dict[str, Any]) -> _Call | None:
+    """The call, unless it is too large, or PyTorch's."""
+    sizes = [math.prod(getattr(x, "shape", ())) for x in arguments.values()]
+    if sum(sizes) > _LARGEST or any(map(is_tensor, arguments.values())):
+        return None
+    return _Call(scope, duplicate(arguments))
+
+
+def _call_of(stated: Stated, calls: Mapping[int, _Call | None]) -> _Call | None:
+    """The call of the forward; that of the backward has its arguments too, where names are the
+    same."""
+    forward, backward = (calls.get(line) for line in stated.lines)
+    return forward if forward is not None or stated.owner else backward
+
+
+def _is_of(stated: Stated, call: _Call) -> bool:
+    """Whether a method was called with an object of its class."""
+    return type(next(iter(call.arguments.values()))).__name__ == stated.owner
+
+
+def _title(stated: Stated) -> str:
+    return stated.owner or f"{stated.forward}, {stated.backward}"
+
+
+def _look(stated: Stated, call: _Call) -> tuple[list[Finding], Ledger] | None:
+    """What is found out about a pair; None if it is none."""
+    code_hooks.silence()
+    try:
+        subject = _subject(stated, call)
+    except ChainruleError:
+        return None
+    if subject is None or not wanted(subject):
+        return None
+    report = certify("script", [subject])
+    findings = [f for f in report.findings if f.name.code != "dropped"]
+    found = [f for f in findings if f.level != "note"]
+    if found and not _is_proved(subject, found):
+        notes = _doubted(stated, subject, found)
+        unknown = Skipped(_title(stated), "it is not known whether one is the other's derivative")
+        return (notes, Ledger(skipped=[unknown])) if notes else None
+    if not found and not stated.named and not any(_given(subject).values()):
+        return None
+    return [] if found and _have_one_factor(subject) else findings, report.ledger
+
+
+def _subject(stated: Stated, call: _Call) -> Subject | None:
+    """The pair as a subject; None if it cannot be one."""
+    scope, given = call.scope, dict(call.arguments)
+    if stated.owner:
+        owner, *args = given.values()
+        return subject_of_layer(owner, args) if _is_of(stated, call) else None
+    forward, backward = scope.get(stated.forward), scope.get(stated.backward)
+    if not callable(forward) or not callable(backward):
+        return None
+    code = getattr(forward, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if any(n not in given for n in names):
+        return None
+    args = [given[n] for n in names]
+    if forward is backward:
+        return subject_of_both(forward, args)
+    made = subject_of_pair(forward, backward, args)
+    return made if made.takes_cotangent or _gives_number(made) else None
+
+
+def _gives_number(pair: Pair) -> bool:
+    return [y.size for y in pair.forward(values(pair))] == [1]
+
+
+def _is_proved(subject: Subject, found: Sequence[Finding]) -> bool:
+    """Whether the two belong together: some gradient is right, or a change makes one right."""
+    if any(f.name.code == "wrong_shape" for f in found):
+        return False  # they are gradients of something else
+    if any(map(is_surely_wrong, found)):
+        return True
+    wrong = {f.input for f in found}
+    right = [i for i in wanted(subject) if subject.inputs[i].name not in wrong]
+    return "" not in wrong and any(_given(subject)[i] for i in right)
+
+
+def _given(subject: Subject) -> dict[int, bool]:
+    """Whether the backward gives each wanted input a gradient other than 0."""
+    xs = values(subject)
+    gs = [np.ones_like(y) for y in subject.forward(xs)]
+    bars = subject.pull(xs, gs)
+    return {i: bars[i] is not None and bool(np.any(bars[i])) for i in wanted(subject)}
+
+
+def _doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[Finding]:
+    """Notes on a gradient that goes along with that of a number, and is another one; none where it
+    is right at what the script computed with."""
+    said, due = _both(subject)
+    along = said.shape == due.shape and float(said @ due) > 0
+    if not along or np.allclose(said, due, rtol=1e-6, atol=1e-9):
+        return []
+    whose = f"{stated.backward} takes what {stated.forward} takes, and is not its derivative"
+    if stated.forward == stated.backward:
+        whose = f"what {stated.forward} returns beside its value is not that value's derivative"
+    says = f"{whose}; if it is to be that of something else, nothing is to be done"
+    return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
+
+
+def _have_one_factor(subject: Subject) -> bool:
+    """Whether all gradients of a number are the same positive multiple of the right ones."""
+    said, due = _both(subject)
+    if said.shape != due.shape or not due.size:
+        return False
+    factor = float(said @ due) / max(float(due @ due), 1e-300)
+    return factor > 0 and bool(np.allclose(said, factor * due, rtol=1e-6, atol=1e-9))
+
+
+def _both(subject: Subject) -> tuple[Array, Array]:
+    """All gradients of a number in one row, as they are stated and as they are; else nothing."""
+    nothing = np.zeros(0)
+    if subject.takes_cotangent:
+        return nothing, nothing
+    xs = values(subject)
+    gs = [np.ones_like(y) for y in subject.forward(xs)]
+    right = subject.derived(xs, gs)
+    if right is None:
+        return nothing, nothing
+    said, due = ([x[i] for i in wanted(subject)] for x in (subject.pull(xs, gs), right))
+    return _flat(said), _flat(due)
+
+
+def _flat(parts: Sequence[Array | None]) -> Array:
+    return np.concatenate([np.ravel(x) for x in parts if x is not None] or [np.zeros(0)])

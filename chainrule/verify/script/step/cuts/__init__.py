@@ -1,0 +1,1 @@
+"""Cuts on the way from parameters to a loss: where they are, what they cost, what is said."""

@@ -1,0 +1,295 @@
+"""Backward passes that are added up for one step, and which mistake that is.
+
+Passes are one accumulation only if they come from one line, each with a forward pass of its own. A
+loss that is a sum needs no division. Means over different numbers of elements (padding,
+`ignore_index`), divided by their number, give each pass the same weight, however few elements it
+has. What that changes is measured (`mean_weights.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, final
+
+from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Trainer
+from chainrule.verify.training.facts.mean_weights import Weighed
+from chainrule.verify.training.record.engine import Engine, Scale, Share
+from chainrule.verify.training.text import edits
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.trees import tree_of_file
+from chainrule.verify.user_frames import Frames
+
+
+class Micro(NamedTuple):
+    """One backward pass, as one optimizer sees it."""
+
+    site: Frames
+    place: Place | None
+    scale: Scale | None
+    touched: frozenset[int]
+    alone: bool
+    """Whether its forward pass is its own, and not kept for another one."""
+    first: bool
+    """Whether the gradients were empty before it."""
+    chained: bool
+    """Whether its forward pass read a value that the one before had made, cut from its graph: a
+    sequence goes on, whose losses are added up rightly."""
+    single: bool
+    """Whether what the model was given is one example."""
+
+    def share(self, passes: int) -> Share | None:
+        """What it is the mean over, if that mean is divided by the number of passes."""
+        if self.scale is None or self.scale.share is None or self.scale.share.count <= 0:
+            return None
+        share, divisor = self.scale.share, self.scale.divisor
+        by = divisor / share.count if self.scale.reduction == "sum" else divisor
+        return share if abs(by - passes) < 1e-6 * passes else None
+
+
+@dataclass(eq=False)
+class Groups:
+    """The passes of one optimizer, by the steps that used them."""
+
+    trainer: Trainer
+    group: list[Micro] = field(default_factory=list[Micro])
+    """Since its last step."""
+    groups: list[tuple[Micro, ...]] = field(default_factory=list[tuple[Micro, ...]])
+    weighed: Weighed = field(default_factory=Weighed)
+    looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """How its gradients looked after the last event that may change them, by id."""
+    clips: set[int] = field(default_factory=set[int])
+    """After how many passes of this group gradients were clipped."""
+    often: list[bool] = field(default_factory=list[bool])
+    """For each group whether that was after each of its passes, all on what was added up."""
+    clipped_at: Place | None = None
+    is_changed: bool = False
+    """Whether the program changed gradients by itself."""
+    zeroed_at: Place | None = None
+    dropped_at: set[Place | None] = field(default_factory=set[Place | None])
+    """Where groups were reset before their step."""
+    stepped_at: Place | None = None
+
+    def look(self, engine: Engine) -> None:
+        """Note how its gradients look."""
+        held = [p for p in self.trainer.params if p.grad is not None]
+        self.looks = {id(p): engine.token(p.grad) for p in held}
+
+    def drop(self) -> None:
+        """The passes so far are for no step."""
+        self.group = []
+        self.clips.clear()
+
+    def step(self) -> None:
+        """It has used them."""
+        if self.group:
+            self.groups.append(tuple(self.group))
+            self.weighed.step(len(self.group))
+            kept = not any(m.first for m in self.group[1:])
+            self.often.append(kept and self.clips.issuperset(range(1, len(self.group) + 1)))
+        self.drop()
+
+    @property
+    def passes(self) -> list[Micro]:
+        """All of them."""
+        return [m for group in self.groups for m in group]
+
+    @property
+    def place(self) -> Place | None:
+        """Where they begin."""
+        return self.groups[0][0].place
+
+    @property
+    def is_accumulation(self) -> bool:
+        """Whether passes come from one line, each with its own forward pass: two losses, or one
+        loss for each head, are none."""
+        first = self.groups[0][0] if len(self.groups) > 1 and not self.is_changed else None
+        several = sum([len(group) > 1 for group in self.groups]) >= 2
+        return first is not None and several and all(
+            m.alone and m.site == first.site and m.touched == first.touched for m in self.passes
+        )  # fmt: skip
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it is one, and how its losses were scaled cannot be told."""
+        unread = any(m.scale is None for m in self.passes)
+        return self.is_accumulation and not all(self.often) and unread
+
+    def divisors(self, *, used: bool) -> list[tuple[int, float]]:
+        """Size and divisor of each group, -1 where the divisor differs within one; of what the step
+        has `used`: the passes since the gradients were empty."""
+        rows: list[tuple[int, float]] = []
+        for group in self.groups:
+            starts = [i for i, m in enumerate(group) if m.first]
+            some = group[starts[-1] :] if starts and used else group
+            found = {round(m.scale.divisor, 6) for m in some if m.scale is not None}
+            rows.append((len(some), found.pop() if len(found) == 1 else -1.0))
+        return rows
+
+
+@final
+class Accumulated:
+    """An accumulation, in numbers: k passes for each step, whose losses are divided by d."""
+
+    def __init__(self, row: Groups) -> None:
+        self.row = row
+        self.place = row.place
+        used = row.divisors(used=True)
+        self.sizes = [k for k, _ in used]
+        self.k = Counter(self.sizes).most_common(1)[0][0]
+        self.divisors = {d for _, d in used}
+        self.d = next(iter(self.divisors)) if len(self.divisors) == 1 else -1.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+    # --- which of the mistakes it is; at most one
+
+    @cached_property
+    def kind(self) -> str:
+        """The first one that it is."""
+        kinds: dict[str, Callable[[], object]] = {
+            "clipped often": lambda: all(self.row.often),
+            "dropped": lambda: all(m.first for m in self.row.passes),
+            "mean of means": lambda: self.counts and self.first_size > 1 and len(self.offs) > 1,
+            "": lambda: -1.0 in self.divisors,
+            "left over": lambda: all(near(d, k) for k, d in self.row.divisors(used=True)),
+            " ": lambda: len(self.divisors) > 1 or self.k < 2,
+            "early": lambda: near(self.d, self.k) and self.is_early,
+            "uneven": lambda: near(self.d, self.k),
+            "divisor": lambda: not (self.is_of_sums or self.is_sequence),
+        }
+        return next((name for name, is_it in kinds.items() if is_it()), "")
+
+    @property
+    def first_size(self) -> int:
+        """Of its first group."""
+        return len(self.row.groups[0])
+
+    @property
+    def offs(self) -> list[float]:
+        """How far gradients are from those of the mean over all elements."""
+        return self.row.weighed.off
+
+    @cached_property
+    def counts(self) -> list[float]:
+        """How many elements each loss of the first group is a mean over; empty if that is not known
+        of all, or if each is one over all elements."""
+        shares = [m.share(len(group)) for group in self.row.groups for m in group]
+        known = [s for s in shares if s is not None]
+        partial = len(known) == len(shares) and any(s.count < s.elements for s in known)
+        return [s.count for s in known[: self.first_size]] if partial else []
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the first of three steps or more had one backward pass, and the next ones all."""
+        sizes = self.sizes
+        return len(sizes) >= 3 and sizes[0] == 1 and all(k == self.k for k in sizes[1:3])
+
+    @property
+    def is_own_mean(self) -> bool:
+        """Whether each loss is a sum that is divided by the number of its own examples."""
+        scales = [m.scale for m in self.row.passes]
+        return all(s is not None and s.reduction == "sum" and self.d in s.counts for s in scales)
+
+    @property
+    def is_of_sums(self) -> bool:
+        """Whether losses are sums: over their elements, or over the steps of a sequence."""
+        scale = self.row.passes[0].scale
+        mean = self.is_own_mean or (scale is not None and scale.reduction == "mean")
+        terms = {m.scale.terms for m in self.row.passes if m.scale is not None}
+        return not mean or (min(terms) > 1 and any(self.d in (1.0, n) for n in terms))
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the passes for a step are pieces of one sequence (truncated backpropagation)."""
+        return all(m.chained for group in self.row.groups for m in group[1:])
+
+    # --- what is said of it
+
+    @property
+    def largest(self) -> int:
+        """Passes of a step that is more than usual, or of one that is less."""
+        return next((k for k in self.sizes if k > self.k), min(self.sizes))
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether some step has more passes than usual."""
+        return self.largest > self.k
+
+    @property
+    def listed(self) -> str:
+        """Passes of each step."""
+        return ", ".join(map(str, self.sizes))
+
+    @property
+    def by(self) -> float:
+        """What losses are divided by, but for their own examples."""
+        return 1.0 if self.is_own_mean else self.d
+
+    @property
+    def is_surely_wrong(self) -> bool:
+        """Whether a divisor that was written has nothing to do with the number of passes."""
+        scale, d = self.row.passes[0].scale, self.by
+        divided = scale is not None and scale.by_division
+        return divided and d >= 2 and near(d, round(d)) and round(d) % self.k != 0
+
+    @cached_property
+    def divided(self) -> Edit | None:
+        """The right division."""
+        if near(self.by, 1):
+            return edits.divide_loss(self.place, self.k)
+        return edits.change_divisor(self.place, self.by, self.k)
+
+    @property
+    def usual_drop(self) -> tuple[int, float]:
+        """Size and divisor of most groups that are reset within."""
+        return Counter(self.row.divisors(used=False)).most_common(1)[0][0]
+
+    @cached_property
+    def left_over(self) -> list[int]:
+        """How many passes each reset between whole groups has dropped; none if the reset could be
+        meant for the batch itself."""
+        if self.k < 2 or len(set(self.sizes)) > 1 or len(self.row.dropped_at) != 1:
+            return []
+        starts = [[i for i, m in enumerate(group) if m.first] for group in self.row.groups]
+        dropped = [b - a for some in starts for a, b in pairwise(some)]
+        outside = _is_outside(self.reset_at, self.place)
+        return dropped if outside and all(n < self.k for n in dropped) else []
+
+    @property
+    def reset_at(self) -> Place | None:
+        """Where they were dropped."""
+        return next(iter(self.row.dropped_at))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each pass is of one example."""
+        return all(m.single for m in self.row.passes)
+
+
+def near(a: float, b: float) -> bool:
+    """Whether they are one number."""
+    return abs(a - b) < 1e-6
+
+
+def _is_outside(reset: Place | None, passes: Place | None) -> bool:
+    """Whether the loop around the reset is one around the loop of the passes."""
+    if reset is None or passes is None:
+        return False
+    if reset.file != passes.file or reset.function != passes.function:
+        return False
+    outer, inner = _loops(reset), _loops(passes)
+    return bool(outer) and len(outer) < len(inner) and inner[: len(outer)] == outer
+
+
+def _loops(at: Place) -> Sequence[int]:
+    """Lines of the loops around a line, the outermost first."""
+    kinds = (ast.For, ast.While, ast.AsyncFor)
+    loops = [n for n in ast.walk(tree_of_file(at.file)) if isinstance(n, kinds)]
+    return sorted([n.lineno for n in loops if n.lineno < at.line <= (n.end_lineno or 0)])

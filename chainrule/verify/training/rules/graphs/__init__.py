@@ -1,0 +1,1 @@
+"""Graphs of steps that are over: kept, and counted again."""
