@@ -53,7 +53,7 @@ REGISTERS = 8
 @dataclass(slots=True)
 class Lanes:
     """The vector that is computed: `var` is `base`, base + 1, ...; `mask` says which count.
-    `is_whole`: the loop goes to the counter's extent."""
+    `is_whole`: the loop goes to the counter's extent, and the first of them counts."""
 
     var: Var
     width: int

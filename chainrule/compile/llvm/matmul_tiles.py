@@ -75,8 +75,8 @@ def _columns_of_unknown_number(e: Emitter, s: Product, width: int) -> None:
     with e.counting(left, few * width, _takes(e, s, few * width)) as i, e.fresh():
         base = b.add(whole, i, flags=("nsw",))
         panel = [_lanes(e, s, width, base, v) for v in range(few)]
-        for lanes in panel:
-            lanes.mask = below(b, end, lanes.base, width)
+        for v, lanes in enumerate(panel):
+            lanes.mask, lanes.is_whole = below(b, end, lanes.base, width), v == 0
         _panel(e, s, panel)
 
 
