@@ -398,6 +398,8 @@ def test_weights_of_another_shape_are_refused():
         with pytest.raises(
             cr.ShapeError, match=r"elements, so weight has shape \(3,\), not \(1,\)"
         ):
+            f(leaf(), cr.ones(1))
+        with pytest.raises(cr.DtypeError, match=r"of shape \(3,\), not the tuple \(3,\)"):
             f(leaf(), (3,))
 
 

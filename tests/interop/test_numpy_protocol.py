@@ -218,6 +218,9 @@ CASES = [
     case(np.fft.fftshift, lambda x: np.fft.fftshift(x), M),
     case(np.fft.ifftshift, lambda x: np.fft.ifftshift(x, axes=1), M),
     # ufuncs that are more than a row of the op table, and methods
+    case(np.logaddexp, lambda a, b: np.logaddexp(a, b), M, M[::-1]),
+    case(np.cbrt, lambda a: np.cbrt(a), POSITIVE),
+    case(np.ldexp, lambda a: np.ldexp(a, 3), M),
     case(np.matmul, lambda a, b: np.matmul(a, b), T, N),
     case(np.vecdot, lambda a, b: np.vecdot(a, b), Z, Z * 1j + 2),
     *[case(f, lambda a, b, f=f: f(a, b), *args) for f, *args in NEWER_ARGUMENTS],
