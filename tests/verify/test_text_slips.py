@@ -38,8 +38,7 @@ RIGHT = [
     "sd = a.state_dict()\nfor k in sd:\n    sd[k] *= 0.9\n    sd[k] += 0.1 * b[k]",
     "sd = a.state_dict()\nfor k in sd:\n    sd[k] = sd[k].mul_(0.9).add_(b[k])",
     "sd = a.state_dict()\nsd['x'] = y\nkeep = {k: v for k, v in sd.items()}",
-    "class A:\n    def state_dict(self):\n        return self.values\n"
-    "A().state_dict()['x'] = 1",
+    "class A:\n    def state_dict(self):\n        return self.values\nA().state_dict()['x'] = 1",
     "for a, b in zip(xs, ys):\n    a = b.clone()\n    keep(a)",
     "for a, b in zip(xs, ys):\n    a = b.strip()",
     "for x, y in loader:\n    t += 1\n    m = b * m + g\n    w -= lr * m / (1 - b ** t)",

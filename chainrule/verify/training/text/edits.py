@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeGuard, cast
 
 from chainrule.engine.source_text import file_lines
@@ -50,8 +51,19 @@ def known_name(value: Any) -> Known:
 def name_of(value: Any) -> str:
     """What the user's running line can call an object: a variable, or an attribute of `self`."""
     frame = user_frame()
-    if frame is None:
-        return ""
+    return "" if frame is None else _name_in(frame, value)
+
+
+def names_of(value: Any) -> set[str]:
+    """The same for all lines that have led to the running one."""
+    frame, found = user_frame(), set[str]()
+    while frame is not None:
+        found.add(_name_in(frame, value))
+        frame = frame.f_back
+    return found - {""}
+
+
+def _name_in(frame: FrameType, value: Any) -> str:
     own: dict[str, Any] = getattr(frame.f_locals.get("self"), "__dict__", {})
     named = {**frame.f_globals, **{f"self.{k}": v for k, v in own.items()}, **frame.f_locals}
     return next((name for name, held in named.items() if held is value), "")
