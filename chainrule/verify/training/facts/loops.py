@@ -112,13 +112,20 @@ def _is_shuffled(loop: ast.For, frame: FrameType) -> bool:
     """Whether it goes over a loader that shuffles, or over parts of a permutation that was drawn:
     parts of that (`perm.split(n)`), or ranges of it (`perm[i : i + n]`)."""
     over = list(ast.walk(loop.iter))
-    if any(last_word(n.func) in _DRAWN for n in over if isinstance(n, ast.Call)):
+    if any(_draws(n) for n in over if isinstance(n, ast.Call)):
         return True
     own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
     parts = [n.value for n in ast.walk(loop) if isinstance(n, ast.Subscript) and _names(n) & own]
     named = [n for n in (*over, *parts) if isinstance(n, ast.Name)]
     values = {**frame.f_globals, **frame.f_locals}
     return any(_is_drawn(values.get(n.id)) for n in named)
+
+
+def _draws(call: ast.Call) -> bool:
+    told = [k.value for k in call.keywords if k.arg == "shuffle"]
+    return last_word(call.func) in _DRAWN or any(
+        isinstance(x, ast.Constant) and x.value is True for x in told
+    )
 
 
 def _names(part: ast.Subscript) -> set[str]:
