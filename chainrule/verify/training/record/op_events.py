@@ -101,6 +101,13 @@ class Called(NamedTuple):
     y: Any
 
 
+class Written(NamedTuple):
+    """A value without a graph was changed in place, outside of optimizers."""
+
+    address: int
+    """Where it lies."""
+
+
 class Activated(NamedTuple):
     """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
     with a graph, and not within a backward pass."""
