@@ -17,6 +17,7 @@ from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meet
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.terms import SCALING
+from chainrule.verify.training.text import edits
 from chainrule.verify.user_frames import placed
 
 _TURNED = {"t", "T", "mT", "transpose", "permute"}
@@ -107,7 +108,9 @@ def own_likeness(links: Links) -> Iterator[Spot]:
             says = f"each of the {shape[0]} rows is compared with itself as well: the diagonal of "
             says += "the product is the largest, and never the right one"
             advice = "take it out before the softmax: fill_diagonal_(float('-inf')) or masked_fill"
-            yield from spots_at("self_compared", entry, says, advice)
+            edit = edits.use_behind(placed(made.at), '{name}.fill_diagonal_(float("-inf"))')
+            for spot in spots_at("self_compared", made, says, advice):
+                yield spot._replace(edit=edit)
 
 
 def repeated_rows(links: Links) -> Iterator[Spot]:

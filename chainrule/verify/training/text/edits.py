@@ -95,6 +95,16 @@ def insert_behind(place: Place | None, statement: str) -> Edit | None:
     return None if found is None else found[0].behind(found[1], statement)
 
 
+def use_behind(place: Place | None, statement: str) -> Edit | None:
+    """The line with a statement behind it about the `{name}` that it gives a value."""
+    found = _statement_at(place)
+    match found:
+        case (_, ast.Assign(targets=[ast.Name(id=name)])):
+            return insert_behind(place, statement.format(name=name))
+        case _:
+            return None
+
+
 def move_behind(first: Place | None, second: Place | None) -> Edit | None:
     """The first line moved behind the second one, into whose block it comes; it may stand further
     down."""
