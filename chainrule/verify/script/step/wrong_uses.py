@@ -15,6 +15,7 @@ from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
 from chainrule.verify.script.step.record.tape import Entry, Slot
+from chainrule.verify.script.step.returns import reversed_returns
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.terms import SCALING
 from chainrule.verify.training.text import edits
@@ -277,5 +278,5 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
     *AXES, late_masks, future_seen, other_spread, own_likeness, repeated_rows, falling_entropy,
-    sums_of_all, stuck_at_zero, trained_targets,
+    sums_of_all, stuck_at_zero, trained_targets, reversed_returns,
 )  # fmt: skip
