@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.verify.script.step.adapted import same_data
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
@@ -278,5 +279,5 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
     *AXES, late_masks, future_seen, other_spread, own_likeness, repeated_rows, falling_entropy,
-    sums_of_all, stuck_at_zero, trained_targets, reversed_returns,
+    sums_of_all, stuck_at_zero, trained_targets, reversed_returns, same_data,
 )  # fmt: skip
