@@ -141,6 +141,8 @@ def _padding(given: Array, weights: Array) -> _Inverted | None:
     every = (weights > 0).reshape(batch, -1, length).max(1)
     some = (every.sum(1) > 0) & (every.sum(1) < length)
     kept: Mask = every[some]
+    if not len(kept):
+        return None
     given = given[some].reshape(len(kept), length, -1)
     if len(np.unique(kept.sum(1))) < 2 or not (_is_end(kept) or _is_end(kept[:, ::-1])):
         return None
