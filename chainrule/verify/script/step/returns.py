@@ -23,7 +23,7 @@ from chainrule.verify.script.step.record.tape import Entry, Slot, things_in
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import users_trees
-from chainrule.verify.where import placed, user_frame
+from chainrule.verify.user_frames import placed, user_frame
 
 _LEAST = 4
 """So many choices at least; more where weights were shifted and scaled, which are two unknowns."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.verify.script.step.adapted import same_data
+from chainrule.verify.script.step.adaptation import same_data
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data

@@ -18,7 +18,7 @@ from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, back, fo
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import function_at, tree_of_file
-from chainrule.verify.where import placed, user_frame
+from chainrule.verify.user_frames import placed, user_frame
 
 _FRAMES = 4
 """Running functions that are looked at."""
