@@ -11,6 +11,11 @@ from chainrule.verify.script.text_slips import ROWS
 WRONG = {
     "for p, g in zip(ps, gs):\n    p = p - lr * g": "lost_updates",
     "for a, b in zip(new, old):\n    a = b.detach().clone()": "lost_updates",
+    "def f(a, b):\n    new, old = a.state_dict(), b.state_dict()\n    own = a.state_dict()\n"
+    "    for k in old:\n        own[k] = 0.9 * own[k] + 0.1 * old[k]": "lost_updates",
+    "sd = net.state_dict()\nfor k, v in sd.items():\n    if v.ndim:\n"
+    "        sd[k] = v / 2": "lost_updates",
+    "net.state_dict()['out.weight'] = other['out.weight']": "lost_updates",
     "for p, m in zip(ps, ms):\n    t += 1\n    h = m / (1 - b ** t)\n"
     "    p -= lr * h": "wrong_update",
     "for k, g in gs.items():\n    self.t += 1\n    m[k] = b * m[k] + g\n"
@@ -24,6 +29,16 @@ WRONG = {
 RIGHT = [
     "for p, g in zip(ps, gs):\n    p = p - lr * g\n    out.append(p)",
     "for p, g in zip(ps, gs):\n    p -= lr * g",
+    "sd = a.state_dict()\nfor k in sd:\n    sd[k] = sd[k] / 2\na.load_state_dict(sd)",
+    "def f(a):\n    sd = a.state_dict()\n    sd['x'] = sd['y']\n    return sd",
+    "sd = a.state_dict()\nsd['x'] = 1 * sd['x']\nfor k, p in a.named_parameters():\n"
+    "    p.data.copy_(sd[k])",
+    "sd = a.state_dict()\nfor k in sd:\n    sd[k] = sd[k].cpu()\nsave(sd, 'a.pt')",
+    "sd = a.state_dict()\nfor k in sd:\n    sd[k].copy_(0.9 * sd[k] + 0.1 * b[k])",
+    "sd = a.state_dict()\nfor k in sd:\n    sd[k] *= 0.9\n    sd[k] += 0.1 * b[k]",
+    "sd = a.state_dict()\nfor k in sd:\n    sd[k] = sd[k].mul_(0.9).add_(b[k])",
+    "sd = a.state_dict()\nsd['x'] = y\nkeep = {k: v for k, v in sd.items()}",
+    "class A:\n    def state_dict(self):\n        return self.values\nA().state_dict()['x'] = 1",
     "for a, b in zip(xs, ys):\n    a = b.clone()\n    keep(a)",
     "for a, b in zip(xs, ys):\n    a = b.strip()",
     "for x, y in loader:\n    t += 1\n    m = b * m + g\n    w -= lr * m / (1 - b ** t)",

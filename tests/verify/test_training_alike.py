@@ -20,7 +20,7 @@ def found(loop: Loop) -> list[Any]:
     return [f for f in findings if f.level != "note"]
 
 
-def batches(count: int = 6) -> Iterator[tuple[Any, Any]]:
+def batches(count: int = 8) -> Iterator[tuple[Any, Any]]:
     torch.manual_seed(1)
     for _ in range(count):
         x = torch.randn(16, 5)
@@ -161,3 +161,90 @@ def test_an_average_whose_shares_are_exchanged():
 )
 def test_averages_that_keep_something_and_copies(loop: Loop):
     assert not [f for f in found(loop) if f.name.code == "swapped"]
+
+
+# --- Statistics of averages
+
+
+def normed(kind: type[nn.Module] = nn.BatchNorm1d) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 5), kind(5), nn.Tanh(), nn.Linear(5, 3))
+
+
+def followed(
+    update: Callable[[Any, Any], None], before: Callable[[Any, Any], None] = lambda a, m: None,
+    make: Callable[[], nn.Module] = normed, evaluated: bool = True, begun: bool = False,
+) -> Loop:  # fmt: skip
+    """An average that is evaluated after the third step, and then goes on; before training, too."""
+
+    def loop() -> None:
+        net = make()
+        average = copy.deepcopy(net).requires_grad_(False).train(not evaluated)
+        with torch.no_grad():
+            if begun:
+                average(torch.ones(8, 5))
+        steps = 0
+
+        def follow() -> None:
+            nonlocal steps
+            steps += 1
+            with torch.no_grad():
+                update(average, net)
+                if steps == 3:
+                    before(average, net)
+                    average(torch.randn(8, 5))
+
+        train(net, follow)
+
+    return loop
+
+
+def parameters(average: nn.Module, net: nn.Module) -> None:
+    for p, q in zip(average.parameters(), net.parameters(), strict=True):
+        p.lerp_(q, 0.1)
+
+
+def by_data(average: nn.Module, net: nn.Module) -> None:
+    for p, q in zip(average.parameters(), net.parameters(), strict=True):
+        p.data.mul_(0.5).add_(q.data, alpha=0.5)
+
+
+def states(average: nn.Module, net: nn.Module) -> None:
+    theirs = net.state_dict()
+    for name, p in average.state_dict().items():
+        p.copy_(0.9 * p + 0.1 * theirs[name])
+
+
+def buffers(average: nn.Module, net: nn.Module) -> None:
+    for b, c in zip(average.buffers(), net.buffers(), strict=True):
+        b.copy_(c)
+
+
+def both(average: nn.Module, net: nn.Module) -> None:
+    parameters(average, net)
+    buffers(average, net)
+
+
+@pytest.mark.parametrize("update", [parameters, by_data])
+def test_an_average_with_the_first_statistics(update: Callable[[Any, Any], None]):
+    [finding] = found(followed(update))
+    assert finding.name.code == "left_behind"
+    assert finding.place is not None and finding.place.function == update.__name__
+
+
+RIGHT = {
+    "buffers, too": followed(both),
+    "whole states": followed(states),
+    "buffers before it is evaluated": followed(parameters, buffers),
+    "before training, then buffers as well": followed(both, begun=True),
+    "statistics of its own": followed(parameters, evaluated=False),
+    "no statistics": followed(parameters, make=lambda: normed(nn.LayerNorm)),
+    "none that are kept": followed(
+        parameters, make=lambda: normed(lambda n: nn.BatchNorm1d(n, track_running_stats=False))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_averages_with_statistics_of_their_own(name: str):
+    assert not found(RIGHT[name])

@@ -34,14 +34,57 @@ def per_batch(make, epochs=EPOCHS):
             schedule.step()
 
 
-def per_epoch(make, epochs=EPOCHS):
+def per_epoch(make, epochs=EPOCHS, seen=EPOCHS):
     m = nn.Linear(3, 1)
     o = torch.optim.SGD(m.parameters(), 0.1)
     schedule = make(o)
-    for _epoch in range(epochs):
+    for epoch in range(epochs):
         for _, x in enumerate(LOADER):
             fit(m, o, x)
         schedule.step()
+        if epoch + 1 == seen:
+            return
+
+
+def long_epochs(make):
+    """The first epoch is not over when it is judged."""
+    m = nn.Linear(3, 1)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    schedule = make(o)
+    data = 15 * LOADER
+    for _epoch in range(EPOCHS):
+        for k, x in enumerate(data):
+            fit(m, o, x)
+            if k == 9:
+                return
+        schedule.step()
+
+
+def late_batches(make):
+    m = nn.Linear(3, 1)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    schedule = make(o)
+    data = 15 * LOADER
+    for _epoch in range(EPOCHS):
+        for k, x in enumerate(data):
+            fit(m, o, x)
+            if k > 12:
+                schedule.step()
+            if k == 9:
+                return
+
+
+def stopped_early(make):
+    """Training ends before its schedule does."""
+    m = nn.Linear(3, 1)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    schedule = make(o)
+    for epoch in range(EPOCHS):
+        for x in LOADER:
+            fit(m, o, x)
+            schedule.step()
+        if epoch == 1:
+            break
 
 
 def in_a_function(make):
@@ -70,6 +113,10 @@ WRONG = {
         lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS * BATCHES)),
     "one cycle per epoch": lambda: per_epoch(
         lambda o: s.OneCycleLR(o, 0.1, total_steps=EPOCHS * BATCHES)),
+    "one cycle, an epoch seen": lambda: per_epoch(
+        lambda o: s.OneCycleLR(o, 0.1, epochs=EPOCHS, steps_per_epoch=BATCHES), seen=1),
+    "one cycle, no epoch seen": lambda: long_epochs(
+        lambda o: s.OneCycleLR(o, 0.1, epochs=EPOCHS, steps_per_epoch=15 * BATCHES)),
 }  # fmt: skip
 RIGHT = {
     "cosine over all batches": lambda: per_batch(
@@ -78,6 +125,11 @@ RIGHT = {
         lambda o: s.LinearLR(o, 0.1, 1.0, total_iters=10)),
     "slow powers": lambda: per_batch(lambda o: s.ExponentialLR(o, 0.99)),
     "steps over many batches": lambda: per_batch(lambda o: s.StepLR(o, 12, gamma=0.1)),
+    "a cycle that is stopped early": lambda: stopped_early(
+        lambda o: s.OneCycleLR(o, 0.1, epochs=EPOCHS, steps_per_epoch=BATCHES)),
+    "an epoch is long": lambda: long_epochs(lambda o: s.CosineAnnealingLR(o, EPOCHS)),
+    "a late beginning": lambda: late_batches(
+        lambda o: s.CosineAnnealingLR(o, EPOCHS * 15 * BATCHES)),
     "restarts": lambda: per_batch(lambda o: s.CosineAnnealingWarmRestarts(o, BATCHES)),
     "epochs": lambda: per_epoch(lambda o: s.CosineAnnealingLR(o, T_max=EPOCHS)),
     "steps of epochs": lambda: per_epoch(lambda o: s.StepLR(o, 2, gamma=0.1)),

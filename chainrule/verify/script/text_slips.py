@@ -17,7 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
-from chainrule.verify.trees import blocks, last_word, tree_of_file
+from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
 from chainrule.verify.user_frames import users_files
 
 
@@ -78,6 +78,56 @@ def _is_read(loop: ast.For, s: ast.stmt, name: str) -> bool:
         return True
     reads = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name]
     return any(n.lineno > s.lineno and isinstance(n.ctx, ast.Load) for n in reads)
+
+
+# --- values that are put into the dictionary that a model made, which is not the model
+
+
+def lost_states(tree: ast.AST) -> Iterator[Slip]:
+    """`sd = model.state_dict()`, then `sd[k] = value`, and nobody reads `sd` after that."""
+    if any(isinstance(n, ast.FunctionDef) and n.name == "state_dict" for n in ast.walk(tree)):
+        return  # it may give what it has itself
+    for n in ast.walk(tree):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_state(value):
+                yield from _lost_entries(function_at(tree, n.lineno) or tree, n.targets[0], name)
+            case ast.Assign(targets=[ast.Subscript(value=owner)]) if _is_state(owner):
+                yield _lost_state(n, ast.unparse(owner))
+            case _:
+                pass
+
+
+def _is_state(node: ast.expr) -> bool:
+    return _is_call(node) and last_word(node.func) == "state_dict" and not node.args
+
+
+def _lost_entries(scope: ast.AST, made: ast.expr, name: str) -> Iterator[Slip]:
+    """Entries that get other values in vain: what asks for that name does so only for these."""
+    nodes = list(ast.walk(scope))
+    sets = [n for n in nodes if isinstance(n, ast.Assign) and _is_entry(n, name)]
+    calm: list[ast.AST] = [made, *sets]
+    calm += [n.iter for n in nodes if isinstance(n, ast.For) and any(_holds(n, [s]) for s in sets)]
+    calm += [n.test for n in nodes if isinstance(n, ast.If)]
+    known = {id(n) for whole in calm for n in ast.walk(whole)}
+    if all(id(n) in known for n in nodes if isinstance(n, ast.Name) and n.id == name):
+        yield from (_lost_state(n, name) for n in sets)
+
+
+def _is_entry(node: ast.Assign, name: str) -> bool:
+    """`name[key] = value`, of a value that is not what lies there, changed in place."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner))], value=value):
+            in_place = _is_call(value) and last_word(value.func).endswith("_")
+            return owner == name and not in_place
+        case _:
+            return False
+
+
+def _lost_state(node: ast.Assign, name: str) -> Slip:
+    says = f"`{name}` is a dictionary of its own: another value in it changes nothing of the model"
+    advice = f"copy into what is there, or give `{name}` to load_state_dict behind that"
+    after = f"{ast.unparse(node.targets[0])}.copy_({ast.unparse(node.value)})"
+    return Slip("lost_updates", node.lineno, says, advice, after, "error")
 
 
 # --- a count of steps that counts parameters
@@ -215,7 +265,7 @@ def _turns(node: ast.AST) -> bool:
 
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
-    lost_values, counted_parameters, turned_schedules, kept_signs,
+    lost_values, lost_states, counted_parameters, turned_schedules, kept_signs,
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
+from chainrule.verify.training.rules.sequences.masks import Masks
+from chainrule.verify.training.rules.sequences.states import States
 from chainrule.verify.training.rules.shapes import Shapes
 from chainrule.verify.training.rules.weights.alike_parameters import Alike
 from chainrule.verify.training.rules.weights.averages import Averages
@@ -38,10 +40,10 @@ from chainrule.verify.training.rules.weights.moves import Moves
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
-    Owners, Moves, Alike, Averages,
+    Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
-_TORCH_ONLY = (Recounted, Closures, Assigned)
+_TORCH_ONLY = (Recounted, Closures, Assigned, Masks, States)
 """Those that chainrule's programs cannot make."""
 
 

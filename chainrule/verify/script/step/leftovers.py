@@ -20,8 +20,10 @@ class _Left(NamedTuple):
     """A step with gradients of a pass that was another optimizer's."""
 
     place: Place
-    """Of its own pass."""
+    """Of its reset, if the other pass comes next; else of its own pass."""
     kind: str
+    own: Place
+    """Of its own pass."""
     at: Place
     """Of the other one."""
     times: int
@@ -44,9 +46,9 @@ class Leftovers(Part):
             "not_reset",
             lambda f: f.left(),
             "in {times} steps {kind} takes what the backward pass at {at} has left in its "
-            "parameters: another optimizer had stepped with that by then, and the pass on this "
-            "line does not reach what that one trains",
-            "set the gradients to zero in front of this backward pass",
+            "parameters: another optimizer had stepped with that by then, and its own pass at "
+            "{own} does not reach what that one trains",
+            "set the gradients to zero in front of its own backward pass",
             "error",
             (is_seldom,),
         ),
@@ -61,7 +63,7 @@ class Leftovers(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._found = Counter[tuple[Place, str, Place]]()
+        self._found = Counter[tuple[Place, str, Place, Place]]()
         self.piled: dict[Place, int] = {}
 
     def seen(self) -> Sequence[str]:
@@ -82,7 +84,8 @@ class Leftovers(Part):
             return
         for one in passes[:-1]:
             if one.place is not None and one.place != own.place and self._is_others(e, one, own):
-                self._found[own.place, row.kind, one.place] += 1
+                at = row.reset_at if one is passes[0] else None
+                self._found[at or own.place, row.kind, own.place, one.place] += 1
 
     def _is_others(self, e: events.StepBegins, one: Pass, own: Pass) -> bool:
         """Whether another optimizer has used a pass, whose parameters the own one does not reach,

@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.verify.script.step.adaptation import same_data
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
 from chainrule.verify.script.step.record.tape import Entry, Slot
+from chainrule.verify.script.step.returns import reversed_returns
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.terms import SCALING
+from chainrule.verify.training.text import edits
 from chainrule.verify.user_frames import placed
 
 _TURNED = {"t", "T", "mT", "transpose", "permute"}
@@ -107,7 +110,9 @@ def own_likeness(links: Links) -> Iterator[Spot]:
             says = f"each of the {shape[0]} rows is compared with itself as well: the diagonal of "
             says += "the product is the largest, and never the right one"
             advice = "take it out before the softmax: fill_diagonal_(float('-inf')) or masked_fill"
-            yield from spots_at("self_compared", entry, says, advice)
+            edit = edits.use_behind(placed(made.at), '{name}.fill_diagonal_(float("-inf"))')
+            for spot in spots_at("self_compared", made, says, advice):
+                yield spot._replace(edit=edit)
 
 
 def repeated_rows(links: Links) -> Iterator[Spot]:
@@ -274,5 +279,5 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
     *AXES, late_masks, future_seen, other_spread, own_likeness, repeated_rows, falling_entropy,
-    sums_of_all, stuck_at_zero, trained_targets,
+    sums_of_all, stuck_at_zero, trained_targets, reversed_returns, same_data,
 )  # fmt: skip

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, final
 
+from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
-from chainrule.verify.trees import tree_of_file
+from chainrule.verify.trees import last_word, tree_of_file
 from chainrule.verify.user_frames import Frames, is_library, user_frame
 
 _CALLS = ("range", "len", "enumerate", "zip", "tqdm", "trange", "list", "reversed")
@@ -35,11 +36,25 @@ class Loop:
     line: int
     count: int | None
     """How many turns it makes; None if that is not known before."""
+    last: int = 0
+    """Its last line."""
+    shuffled: bool = False
+    """Whether it goes over batches of samples in an order that was drawn."""
+
+    def has(self, at: Place) -> bool:
+        """Whether a place is in it."""
+        return at.file == self.file and self.line <= at.line <= self.last
 
 
 def loops_here() -> tuple[Loop, ...]:
     """Those of the line that is running."""
     return tuple(_all(user_frame()))
+
+
+def loops_of(file: str) -> list[Loop]:
+    """All loops in a file, as far as its text tells."""
+    found = [n for n in ast.walk(tree_of_file(file)) if isinstance(n, ast.For | ast.While)]
+    return [Loop(file, n.lineno, None, n.end_lineno or 0) for n in found]
 
 
 def _all(frame: FrameType | None) -> Iterator[Loop]:
@@ -62,7 +77,9 @@ def _around(frame: FrameType, file: str) -> Iterator[Loop]:
         and not _is_behind(n, line)
     ]
     for n in sorted(found, key=lambda n: -n.lineno):
-        yield Loop(file, n.lineno, _count(n.iter, frame) if isinstance(n, ast.For) else None)
+        count = _count(n.iter, frame) if isinstance(n, ast.For) else None
+        shuffled = isinstance(n, ast.For) and _is_shuffled(n, frame)
+        yield Loop(file, n.lineno, count, n.end_lineno or 0, shuffled)
 
 
 def _is_behind(loop: ast.For | ast.While, line: int) -> bool:
@@ -94,6 +111,46 @@ def _count(of: ast.expr, frame: FrameType) -> int | None:
         return None
 
 
+_DRAWN = ("randperm", "permutation", "shuffle", "shuffled")
+
+
+def _is_shuffled(loop: ast.For, frame: FrameType) -> bool:
+    """Whether it goes over a loader that shuffles, or over parts of a permutation that was drawn:
+    parts of that (`perm.split(n)`), or ranges of it (`perm[i : i + n]`)."""
+    over = list(ast.walk(loop.iter))
+    if any(_draws(n) for n in over if isinstance(n, ast.Call)):
+        return True
+    own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    parts = [n.value for n in ast.walk(loop) if isinstance(n, ast.Subscript) and _names(n) & own]
+    named = [n for n in (*over, *parts) if isinstance(n, ast.Name)]
+    values = {**frame.f_globals, **frame.f_locals}
+    return any(_is_drawn(values.get(n.id)) for n in named)
+
+
+def _draws(call: ast.Call) -> bool:
+    told = [k.value for k in call.keywords if k.arg == "shuffle"]
+    return last_word(call.func) in _DRAWN or any(
+        isinstance(x, ast.Constant) and x.value is True for x in told
+    )
+
+
+def _names(part: ast.Subscript) -> set[str]:
+    return {n.id for n in ast.walk(part.slice) if isinstance(n, ast.Name)}
+
+
+def _is_drawn(x: Any) -> bool:
+    """A loader that draws samples, or a permutation out of order."""
+    if "RandomSampler" in type(getattr(x, "sampler", None)).__name__:
+        return True
+    whole = "int" in str(getattr(x, "dtype", "")) and len(getattr(x, "shape", ())) == 1
+    if not whole or not 2 < len(x) <= _LONGEST:
+        return False
+    order: list[int] = x.tolist()
+    return order != sorted(order) and sorted(order) == list(range(len(order)))
+
+
+_LONGEST = 1_000_000
+"""Elements of what may be a permutation."""
 _SHARE = 0.5
 """Of the leaves that got a gradient, so many change in a step: a buffer that is filled anew, and
 whose gradient is asked for, is one of few."""

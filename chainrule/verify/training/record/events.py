@@ -260,6 +260,14 @@ class ScalerStepped(AtOptimizer):
 
 
 @dataclass(frozen=True, eq=False)
+class ScheduleBuilt:
+    """A schedule of learning rates is being made."""
+
+    scheduler: Any
+    optimizer: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Scheduled:
     """A schedule of learning rates took a step (not the first one, that building it takes)."""
 

@@ -91,6 +91,23 @@ class Applied(NamedTuple):
     y: Any
 
 
+class Called(NamedTuple):
+    """An op on sequences ran, with a graph: attention, a recurrence, or a table of vectors."""
+
+    engine: Engine
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    y: Any
+
+
+class Written(NamedTuple):
+    """A value without a graph was changed in place, outside of optimizers."""
+
+    address: int
+    """Where it lies."""
+
+
 class Activated(NamedTuple):
     """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
     with a graph, and not within a backward pass."""

@@ -34,6 +34,15 @@ MODAL = ("BatchNorm", "InstanceNorm", "Dropout")
 """Layers that do something else in eval mode, by a part of their classes' names."""
 
 
+ATTENTION = frozenset({"multi_head_attention_forward", "scaled_dot_product_attention", "softmax"})
+"""Ops whose masks, or results, tell which positions attention keeps."""
+RECURRENT = frozenset(
+    {"gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell", "rnn_tanh_cell",
+     "rnn_relu_cell"}
+)  # fmt: skip
+"""Ops whose second argument is the state, or states, that they begin with."""
+SEQUENCES = ATTENTION | RECURRENT | {"embedding"}
+"""Ops on sequences, whose arguments are looked at."""
 SQUASH = frozenset({"softmax", "log_softmax", "sigmoid", "logsigmoid"})
 """Ops that make probabilities of logits, or logarithms of them."""
 LOSSES = frozenset(

@@ -72,9 +72,10 @@ class ScalerTap(Tap):
         return result
 
     def _on_schedule(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
-        if not getattr(schedule, "_is_initial", False):
-            optimizer = getattr(schedule, "optimizer", None)
-            self._main.tell(events.Scheduled(schedule, optimizer, place()))
+        optimizer = getattr(schedule, "optimizer", None)
+        is_new = getattr(schedule, "_is_initial", False)
+        built = events.ScheduleBuilt(schedule, optimizer)
+        self._main.tell(built if is_new else events.Scheduled(schedule, optimizer, place()))
 
 
 def _is_enabled(scaler: Any) -> bool:

@@ -146,6 +146,10 @@ class _Ops(Onlooker):
                 return
             if call.kind.name in _FED and bus.hears(LossInput):
                 tell(self._engine, call, bus.tell)
+            if call.kind.writes and bus.hears(op_events.Written):
+                self._on_change(call)
+            if call.kind.name in op_names.SEQUENCES and bus.hears(op_events.Called):
+                self._on_sequence(call)
             if call.kind.name in ACTIVATIONS and bus.hears(op_events.Activated):
                 self._on_activation(call)
             elif call.kind.name in op_names.COMPARE:
@@ -172,6 +176,16 @@ class _Ops(Onlooker):
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
             self._bus.tell(op_events.Activated(engine, name, call.args[0], call.y))
+
+    def _on_change(self, call: Call) -> None:
+        x = call.args[0] if call.args else None
+        if isinstance(x, Tensor) and not x.requires_grad:
+            self._bus.tell(op_events.Written(x.data_ptr()))
+
+    def _on_sequence(self, call: Call) -> None:
+        if call.args and call.made and call.made[0].requires_grad:
+            name, args = call.kind.name, call.args
+            self._bus.tell(op_events.Called(self._engine, name, args, call.kwargs, call.y))
 
     def _on_comparison(self, call: Call) -> None:
         """Nearly always both have one shape."""

@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.loops import loops_of
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import MODAL
@@ -57,8 +58,23 @@ class _Mode:
         if self.left is None or at is None:
             return None
         same = (at.file, at.function) == (self.left.file, self.left.function)
-        lines = {(p.file, p.line) for f in (at.file, self.left.file) for p in origins.eval_lines(f)}
+        lines = {
+            (p.file, p.line)
+            for f in (at.file, self.left.file)
+            for p in origins.mode_lines(f, "eval")
+        }
         return None if same or lines != {(self.left.file, self.left.line)} else self.left
+
+    @cached_property
+    def begun_at(self) -> Place | None:
+        """The only line that puts anything in the file into train mode, if it is in front of the
+        loops that train: it was to be in one of them."""
+        at = self.place
+        lines = [] if at is None else origins.mode_lines(at.file, "train")
+        if at is None or len(lines) != 1 or not self.before:
+            return None
+        trained = [loop for loop in loops_of(at.file) if loop.has(at)]
+        return None if not trained or any(loop.has(lines[0]) for loop in trained) else lines[0]
 
     @property
     def why(self) -> list[str]:
@@ -92,7 +108,7 @@ class Modes(Part):
             "model.train() before the training step, if it is not on purpose",
             lambda m: "warning" if m.why else "note",
             (_is_alike,),
-            place=lambda m: (m.left_at if m.why else None) or m.place,
+            place=lambda m: (m.begun_at or m.left_at if m.why else None) or m.place,
             edit=lambda m: (
                 edits.insert_before(m.place, f"{m.name}.train()") if m.name and m.why else None
             ),

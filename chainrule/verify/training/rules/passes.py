@@ -92,10 +92,8 @@ class Order(Part):
                 f"{s.trainer.name or 'its optimizer'}.zero_grad() in front of its own backward pass"
             ),
             "error",
-            place=lambda s: s.own,
-            detail=lambda s: (
-                f"it is reset at {at}, before that" if (at := s.trainer.reset_at) else ""
-            ),
+            place=lambda s: s.trainer.reset_at or s.own,
+            detail=lambda s: "this resets it before that" if s.trainer.reset_at else "",
             edit=lambda s: edits.insert_before(
                 s.own, f"{s.trainer.name}.zero_grad()" if s.trainer.name else ""
             ),

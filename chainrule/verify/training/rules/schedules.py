@@ -3,8 +3,9 @@ every batch is one, or in batches, where every epoch is."""
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -13,6 +14,8 @@ from chainrule.verify.training.facts.loops import Loop, loops_here
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
+from chainrule.verify.training.text import edits
+from chainrule.verify.trees import tree_of_file
 
 _GONE = 1e-6
 """A rate that is smaller than this, relative, trains no more."""
@@ -22,6 +25,8 @@ _BEYOND = 8
 """Steps behind its end for which a schedule is asked whether it has come to an end."""
 _LONGEST = 100_000
 """Steps for which one is asked."""
+_EARLY = 8
+"""Steps of an optimizer in one epoch, after which a schedule per batch has begun."""
 _SHARE = 3
 """The last change of a schedule is not in the first of so many parts of the training."""
 
@@ -37,6 +42,20 @@ class _Seen:
     """Of its optimizer, since its last one."""
     each: list[int] = field(default_factory=list[int])
     """For each of its steps: those of its optimizer before it."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A schedule that has taken no step yet."""
+
+    schedule: Any
+    optimizer: Any
+    steps: int = 0
+    """Of its optimizer."""
+    loops: Sequence[Loop] = ()
+    """That these are in."""
+    names: Set[str] = frozenset()
+    """What it is called there."""
 
 
 class _Unit(NamedTuple):
@@ -101,7 +120,7 @@ def _is_long(schedule: Any, epochs: int, batches: int) -> bool:
     """The other way round."""
     every = epochs * batches
     length = _length(schedule, every + 1) if every <= _LONGEST else None
-    return length is not None and batches > 1 and every - 1 <= length[1] <= every
+    return length is not None and min(epochs, batches) > 1 and every - 1 <= length[1] <= every
 
 
 @final
@@ -130,6 +149,7 @@ class Schedules(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._seen: dict[int, _Seen] = {}
+        self._waiting: dict[int, _Waiting] = {}
 
     def seen(self) -> Sequence[str]:
         """How many there were."""
@@ -139,20 +159,32 @@ class Schedules(Part):
     def _stepped(self, e: events.StepEnds) -> None:
         for row in self._seen.values():
             row.steps += getattr(row.schedule, "optimizer", None) is e.optimizer
+        for row in self._waiting.values():
+            row.steps += row.optimizer is e.optimizer
+            if row.steps == _EARLY and not row.loops:
+                row.loops, row.names = loops_here(), edits.names_of(row.schedule)
+
+    @on(events.ScheduleBuilt)
+    def _built(self, e: events.ScheduleBuilt) -> None:
+        self._waiting[id(e.scheduler)] = _Waiting(e.scheduler, e.optimizer)
 
     @on(events.Scheduled)
     def _scheduled(self, e: events.Scheduled) -> None:
         row = self._seen.get(id(e.scheduler))
         if row is None:
-            row = _Seen(e.scheduler, e.place, loops_here())
-            self._seen[id(e.scheduler)] = row
-        else:
+            row = self._seen[id(e.scheduler)] = _Seen(e.scheduler, e.place, loops_here())
+            made = self._waiting.get(id(e.scheduler))
+            row.steps = made.steps if made is not None else 0
+        if row.steps or row.each:
             row.each.append(row.steps)
         row.steps = 0
+        others = self._waiting.items()  # of one optimizer, one may wait for another's end
+        self._waiting = {k: w for k, w in others if w.optimizer is not e.optimizer}
 
     def units(self) -> list[_Unit]:
         """Those whose length is in another unit."""
-        return [u for row in self._seen.values() if (u := _judged(row)) is not None]
+        judged = [_judged(row) for row in self._seen.values()]
+        return [u for u in (*judged, *map(_awaited, self._waiting.values())) if u is not None]
 
 
 def _judged(row: _Seen) -> _Unit | None:
@@ -169,6 +201,27 @@ def _judged(row: _Seen) -> _Unit | None:
         said = _said(row.schedule, epochs * most)
         return _Unit(kind, row.place, False, said, epochs, most)
     return None
+
+
+def _awaited(row: _Waiting) -> _Unit | None:
+    """One that is as long as there are batches, and takes its first step behind the loop over
+    them, which is not over yet."""
+    if len(row.loops) < 2:
+        return None
+    inner, outer = row.loops[:2]
+    at, epochs, batches = _step_line(row.names, outer), outer.count or 0, inner.count or 0
+    if at is None or inner.has(at) or not _is_long(row.schedule, epochs, batches):
+        return None
+    said = _said(row.schedule, epochs * batches)
+    return _Unit(type(row.schedule).__name__, at, False, said, epochs, batches)
+
+
+def _step_line(names: Set[str], loop: Loop) -> Place | None:
+    """The only line of a loop on which what is called so takes a step."""
+    calls = [n for n in ast.walk(tree_of_file(loop.file)) if isinstance(n, ast.Call)]
+    found = [n for n in calls if ast.unparse(n.func) in {f"{name}.step" for name in names}]
+    places = [at for n in found if loop.has(at := Place(loop.file, n.lineno))]
+    return places[0] if len(places) == 1 else None
 
 
 def _said(schedule: Any, most: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeGuard, cast
 
 from chainrule.engine.source_text import file_lines
@@ -50,8 +51,19 @@ def known_name(value: Any) -> Known:
 def name_of(value: Any) -> str:
     """What the user's running line can call an object: a variable, or an attribute of `self`."""
     frame = user_frame()
-    if frame is None:
-        return ""
+    return "" if frame is None else _name_in(frame, value)
+
+
+def names_of(value: Any) -> set[str]:
+    """The same for all lines that have led to the running one."""
+    frame, found = user_frame(), set[str]()
+    while frame is not None:
+        found.add(_name_in(frame, value))
+        frame = frame.f_back
+    return found - {""}
+
+
+def _name_in(frame: FrameType, value: Any) -> str:
     own: dict[str, Any] = getattr(frame.f_locals.get("self"), "__dict__", {})
     named = {**frame.f_globals, **{f"self.{k}": v for k, v in own.items()}, **frame.f_locals}
     return next((name for name, held in named.items() if held is value), "")
@@ -81,6 +93,16 @@ def insert_behind(place: Place | None, statement: str) -> Edit | None:
     """The line with a statement behind it."""
     found = _statement_at(place) if statement else None
     return None if found is None else found[0].behind(found[1], statement)
+
+
+def use_behind(place: Place | None, statement: str) -> Edit | None:
+    """The line with a statement behind it about the `{name}` that it gives a value."""
+    found = _statement_at(place)
+    match found:
+        case (_, ast.Assign(targets=[ast.Name(id=name)])):
+            return insert_behind(place, statement.format(name=name))
+        case _:
+            return None
 
 
 def move_behind(first: Place | None, second: Place | None) -> Edit | None:

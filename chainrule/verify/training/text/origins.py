@@ -86,17 +86,17 @@ def _evens(node: ast.AST, module: str) -> bool:
     return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
 
 
-def eval_lines(file: str) -> list[Place]:
-    """The lines of a file that put something into eval mode: `model.eval()`."""
-    return _lines(file, _evaluates)
+def mode_lines(file: str, mode: str) -> list[Place]:
+    """The lines of a file that put something into a mode: `model.eval()`, `model.train()`."""
 
+    def sets(node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=attr), args=[]):
+                return attr == mode
+            case _:
+                return False
 
-def _evaluates(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(attr="eval"), args=[]):
-            return True
-        case _:
-            return False
+    return _lines(file, sets)
 
 
 def parameter(name: str) -> Place | None:
