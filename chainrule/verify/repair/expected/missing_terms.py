@@ -22,7 +22,7 @@ from chainrule.verify.repair.code.syntax import mentions
 from chainrule.verify.repair.expected.cotangents import DIRECTIONS, forward_of, products
 from chainrule.verify.repair.expected.multiples import flows
 from chainrule.verify.repair.problem import Forward
-from chainrule.verify.repair.values.derived import derived_terms
+from chainrule.verify.repair.values.derivative_terms import derived_terms
 from chainrule.verify.repair.values.expression_pool import Term, named_arrays
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.numbers import Scalar, coefficient, scalars
