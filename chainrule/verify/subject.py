@@ -62,6 +62,9 @@ class Source:
     """What becomes of its tree before it is compiled, changed or not, and is not shown."""
     handing_on: Callable[[ast.AST], list[ast.stmt]] | None = None
     """Statements of its tree that use gradients and compute none: nothing is changed in them."""
+    of_value: bool = False
+    """Of a function that one calls which computes value and gradients: whether this makes the value
+    as well."""
 
     @property
     def forward_text(self) -> str:
@@ -74,6 +77,11 @@ class Source:
         """The forward's code, if that is another function than the backward."""
         other = self.forward is not None and self.forward.function is not self.function
         return self.forward if other else None
+
+    @property
+    def makes_both(self) -> bool:
+        """Whether the function computes the value as well as gradients."""
+        return self.of_value or (self.forward is not None and self.separate_forward is None)
 
 
 class Subject(abc.ABC):

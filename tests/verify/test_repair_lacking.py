@@ -1,4 +1,5 @@
-"""Terms that a backward in a loop lacks: looked up by the value that its first turn lacks."""
+"""Terms that a backward in a loop lacks: looked up by the value that a turn lacks, the first one in
+which it does."""
 
 from __future__ import annotations
 
@@ -61,7 +62,35 @@ def loss_and_grads(W, x):
         dh = dh + du @ W.T
     return h.sum(), (gW, dh)
 """
+MEMORY = """
+import numpy as np
+
+def run(Wf, Wg, x):
+    s, kept = np.zeros((x.shape[0], Wf.shape[0])), []
+    for t in range(x.shape[1]):
+        k = 1 / (1 + np.exp(-x[:, t] @ Wf))
+        g = np.tanh(x[:, t] @ Wg)
+        old = s
+        s = k * old + (1 - k) * g
+        u = np.tanh(s)
+        kept.append((x[:, t], k, g, old, u))
+    return u, kept
+
+def loss_and_grads(Wf, Wg, x):
+    u, kept = run(Wf, Wg, x)
+    gWf, gWg = np.zeros_like(Wf), np.zeros_like(Wg)
+    du, ds_next = u.copy(), np.zeros_like(u)
+    for xt, k, g, old, u in reversed(kept):
+        ds = du * (1 - u ** 2) + ds_next
+        dk = ds * (old - g) * k * (1 - k)
+        dg = ds * (1 - k) * (1 - g ** 2)
+        gWf += xt.T @ dk
+        gWg += xt.T @ dg
+        ds_next, du = ds * k, np.zeros_like(u)
+    return 0.5 * np.sum(kept[-1][-1] ** 2), (gWf, gWg)
+"""
 LACKING = {
+    "memory: what comes from the turn after": (MEMORY, " + ds_next\n"),
     "gru: the path beside the gate": (GRU, " + dh * (1 - z)\n"),
     "residual: the path beside": (RESIDUAL, "dh + du"),
 }
@@ -69,7 +98,8 @@ LACKING = {
 
 def arguments(text: str) -> list[Any]:
     rng = np.random.default_rng(3)
-    shapes = [(3, 4), (4, 4), (3, 4), (4, 4), (5, 6, 3)] if text is GRU else [(4, 4), (5, 4)]
+    shapes = [(4, 4), (5, 4)] if text is RESIDUAL else [(4, 4), (4, 4), (5, 6, 4)]
+    shapes = [(3, 4), (4, 4), (3, 4), (4, 4), (5, 6, 3)] if text is GRU else shapes
     return [0.6 * rng.normal(size=s) for s in shapes]
 
 

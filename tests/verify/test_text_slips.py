@@ -8,6 +8,18 @@ import pytest
 
 from chainrule.verify.script.text_slips import ROWS
 
+MASKED = """
+class Quantize(Function):
+    def forward(ctx, x, lo, hi):
+        r = torch.round(x)
+        q = torch.clamp(r, lo, hi)
+        ctx.save_for_backward(x, {kept})
+        ctx.lo, ctx.hi = lo, hi
+        return q
+    def backward(ctx, g):
+        x, v = ctx.saved_tensors
+        return g * ((v {at_least} ctx.lo) & (v <= ctx.hi)), None, None
+"""
 WRONG = {
     "for p, g in zip(ps, gs):\n    p = p - lr * g": "lost_updates",
     "for a, b in zip(new, old):\n    a = b.detach().clone()": "lost_updates",
@@ -25,8 +37,11 @@ WRONG = {
     "s = lr_scheduler.ReduceLROnPlateau(opt, 'max')\ns.step(val_loss)": "schedule_mode",
     "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
     "    def backward(ctx, g):\n        return g * ctx.a, None": "sign",
+    MASKED.format(kept="q", at_least=">="): "region",
 }  # fmt: skip
 RIGHT = [
+    MASKED.format(kept="r", at_least=">="),
+    MASKED.format(kept="q", at_least=">"),
     "for p, g in zip(ps, gs):\n    p = p - lr * g\n    out.append(p)",
     "for p, g in zip(ps, gs):\n    p -= lr * g",
     "sd = a.state_dict()\nfor k in sd:\n    sd[k] = sd[k] / 2\na.load_state_dict(sd)",

@@ -23,7 +23,7 @@ from chainrule.verify.repair.code.draft import Draft, UnreadableError
 from chainrule.verify.repair.expected.suspects import suspect
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.rule_costs import OF_FORWARD, PLAIN_COST, SURE_COST
+from chainrule.verify.repair.rule_costs import OF_FORWARD, OF_VALUE, PLAIN_COST, SURE_COST
 from chainrule.verify.repair.search import keeping, versions
 from chainrule.verify.repair.values.lab import laboratory
 from chainrule.verify.subject import Source, extent
@@ -140,9 +140,12 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     found = passing(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= SURE_COST for r in found):
         for helper in helpers(posed):
-            found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
-            if any(r.whole and r.cost <= SURE_COST for r in found):
+            of_value = OF_VALUE * helper.of_value
+            enough = PLAIN_COST + of_value if of_value else SURE_COST
+            if any(r.whole and r.cost <= enough for r in found):
                 break
+            made = _in_helper(replace(posed, stop=process_time() + more), helper, codes)
+            found += [replace(r, cost=r.cost + of_value) for r in made]
     return found
 
 

@@ -41,6 +41,8 @@ EXPRESSIONS = 8
 """Expressions that are tried, of those that fit a value."""
 FACTORS = 6
 """Texts for one factor."""
+CHOICES = 24
+"""Choices of factors for several places at once."""
 NUMBERS = 60
 """Numbers of the text that a factor may be made of."""
 BOUNDS = 12
@@ -54,6 +56,8 @@ VISITS = 12
 SECONDS_FOR_FORWARD = 0.4
 """Seconds for moving the expressions of the forward, and of each function that it calls; the others
 are not known."""
+RUNS_OF_FORWARD, MOST_FOR_FORWARD = 400, 1.6
+"""The time of so many runs of a forward is added to it, up to so many seconds in all."""
 SECONDS_FOR_SUSPECTS = 2.0
 """Seconds for looking at expressions where no repair was found."""
 HELPERS = 4
@@ -62,3 +66,5 @@ FUNCTIONS_READ = 8
 """Functions that are read, besides the forward."""
 TERMS_LOOKED_UP = 10_000_000
 """Elements of all terms that are compared with what one value lacks."""
+SLOPES = 240
+"""Derivatives of the forward's statements, and terms of them."""

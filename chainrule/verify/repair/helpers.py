@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeAlias, cast
 
@@ -15,6 +15,7 @@ from chainrule.engine.source_text import definition
 from chainrule.verify.repair.budget import HELPERS
 from chainrule.verify.repair.code.draft import UnreadableError, python_function
 from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.subject import Source, Subject
 
 Space: TypeAlias = dict[str, Any] | type
@@ -30,8 +31,44 @@ def helpers(posed: Problem) -> list[Source]:
     except UnreadableError:
         return []
     source = posed.source
-    found = [_source(source, b, source.replaced) for b in _bound(names, _ran(posed))]
-    return [s for s in found if s is not None][:HELPERS]
+    made = [_source(source, b, source.replaced) for b in _bound(names, _ran(posed))]
+    found = [s for s in made if s is not None]
+    if source.separate_forward is None:  # Who calls others computes what these do not.
+        found = [replace(s, of_value=_makes_value(posed, s)) for s in found]
+        of_value = [s for s in found if s.of_value]
+        found = [*[s for s in found if not s.of_value], *reversed(of_value)]
+    return found[:HELPERS]
+
+
+def _makes_value(posed: Problem, helper: Source) -> bool:
+    """Whether the value depends on what a helper gives first, where one function computes that and
+    its gradients: changed, it is refused."""
+
+    @functools.wraps(helper.function)
+    def other(*args: Any, **settings: Any) -> Any:
+        value: object = helper.function(*args, **settings)
+        if not isinstance(value, tuple) or not value:
+            return _moved(value)
+        held = cast("tuple[object, ...]", value)
+        return (_moved(held[0]), *held[1:])
+
+    return posed.run(helper.replaced(other), posed.targets[0]) is None
+
+
+def _moved(value: Any) -> Any:
+    """Other numbers of the same kinds, in what holds them too."""
+    match value:
+        case bool() | int() | str():
+            return value
+        case tuple() | list():
+            held = [_moved(v) for v in cast("Iterable[Any]", value)]
+            return tuple(held) if isinstance(value, tuple) else held
+        case dict():
+            return {k: _moved(v) for k, v in cast("dict[Any, Any]", value).items()}
+        case _:
+            array = plain(value)
+            floats = array is not None and array.dtype.kind in "fc"
+            return value * 1.01 + 0.01 if floats else value
 
 
 def helpers_of_forward(subject: Subject, xs: Sequence[Any]) -> list[Source]:

@@ -35,7 +35,7 @@ from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 from chainrule.verify.tolerances import EXACT
 
 SMALL = 200
-"""Inputs of at most so many elements in all are worked on as they were captured."""
+"""Inputs, and outputs, of at most so many elements are worked on as they were captured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,11 @@ def _off(evidence: Evidence) -> dict[int, float]:
 
 
 def _shapes(target: Target) -> list[tuple[int, ...]]:
-    return [extent(x) for x in target.xs]
+    return _shapes_of(target.xs)
+
+
+def _shapes_of(xs: Sequence[Any]) -> list[tuple[int, ...]]:
+    return [extent(x) for x in xs]
 
 
 def _size(target: Target) -> float:
@@ -183,11 +187,11 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     small = _small(run, base, _off(evidence)) if resizable else []
     shrunk = [Point("shrunk", j.xs, "size") for j in evidence.jacobians[:1]]
     points = [*small, *shrunk]
-    points.insert(0 if size <= SMALL else len(points), base.point)
+    points.insert(0 if max(size, *[y.size for y in base.ys]) <= SMALL else len(points), base.point)
     for k, point in enumerate(points):
         yield from _at(subject, point, layouts=k == 0)
     yield from _at_settings(run, base.point)
-    resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
+    resized = _resized(run, base, small) if resizable else iter(())
     varied = itertools.islice(variation.varied_points(run, base.point, base.point), VARIED_POINTS)
     if subject.only_here:
         varied = (variation.nearby_point(run, base.point) for _ in range(VARIED_POINTS))
@@ -196,6 +200,20 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     apart = itertools.chain(*made) if sized else ()
     for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)
+
+
+def _resized(run: Run, base: Base, small: Sequence[Point]) -> Iterator[Point]:
+    """Points of other sizes: near the small ones too, for those that are large tell less."""
+    seen = [_shapes_of(p.xs) for p in small]
+    around = [base]
+    for point in small:
+        with contextlib.suppress(UnusableError):
+            around.insert(0, base_at(run, point))
+    for there in around:
+        for point in itertools.islice(sizes.others(run, there), 2):
+            if (shapes := _shapes_of(point.xs)) not in seen:
+                seen.append(shapes)
+                yield point
 
 
 def _at_settings(run: Run, point: Point) -> Iterator[Target]:

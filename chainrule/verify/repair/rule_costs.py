@@ -39,6 +39,10 @@ EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 OF_NUMBERS = 1.2
 """How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
+TOGETHER = 0.2
+"""How unlikely a further place is at which the same was forgotten, of other elements."""
+BY_CHANCE = 0.35
+"""How unlikely it is that a small number is one that only code elsewhere has a name for."""
 WORKED_OUT = 0.9
 """How unlikely it is that a number nobody has written belongs where a name stands."""
 MADE = 0.5
@@ -49,6 +53,8 @@ PLAIN_COST = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
 OF_FORWARD = 0.1
 """How much less likely a repair of the forward is, of two that are right."""
+OF_VALUE = 0.3
+"""The same of a function that computes the value, where another one computes gradients only."""
 SURE_COST = 0.95
 """One that costs more is compared with repairs of the functions that the backward calls."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isclose
 from typing import TypeAlias
 
 from chainrule.verify.repair.budget import DEPTH, VERSIONS_COMPARED, WIDTH
@@ -38,6 +38,7 @@ from chainrule.verify.repair.rules.saved_values import (
 )
 from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.values.lab import laboratory
+from chainrule.verify.tolerances import EXACT
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +283,7 @@ def apply_edit(problem: Problem, at: Target, version: Version, edit: Edit) -> Ve
     errors = problem.errors(function, at)
     if any(errors[i] > GOOD for i in errors if i not in version.wrong):
         return None
-    if errors == version.errors:
-        return None
+    if all(isclose(errors[i], e, rel_tol=EXACT) for i, e in version.errors.items()):
+        return None  # It says the same in other words.
     mended = frozenset([i for i in version.wrong if errors[i] <= GOOD])
     return Version(draft, (*version.steps, Step(edit, mended)), errors)

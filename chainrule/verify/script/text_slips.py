@@ -8,30 +8,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
-from chainrule.verify.finding import Finding, Level
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
+from chainrule.verify.script.idle_masks import idle_masks
+from chainrule.verify.script.slip import Slip
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
 from chainrule.verify.user_frames import users_files
-
-
-class Slip(NamedTuple):
-    """One of them."""
-
-    code: str
-    line: int
-    says: str
-    advice: str
-    after: str = ""
-    """The line as it should be, without its indent."""
-    level: Level = "warning"
-
 
 # --- a loop's own name that gets another value in vain
 
@@ -265,7 +254,7 @@ def _turns(node: ast.AST) -> bool:
 
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
-    lost_values, lost_states, counted_parameters, turned_schedules, kept_signs,
+    lost_values, lost_states, counted_parameters, turned_schedules, kept_signs, idle_masks,
 )  # fmt: skip
 
 

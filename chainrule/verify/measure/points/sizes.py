@@ -22,6 +22,8 @@ _SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 5), (2, 3, 4, 5, 7, 9, 11))
 """In order: factors that are sizes are told apart best where sizes are odd primes."""
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
+_LESS = re.compile(r"[*/]\s*\([^()]* - 1\)|\([^()]* - 1\)\s*[*/]")
+"""A factor of one less: of 3, half of it is 1, and nobody sees that it is missing."""
 _HALVES = re.compile(r"::\s*2\b|//\s*2\b|\bchunk\(")
 
 Renaming = Mapping[int, int]
@@ -30,7 +32,7 @@ Renaming = Mapping[int, int]
 def smaller(run: Run, base: Base) -> Iterator[Point]:
     """Small versions of the point at which the forward works, all lengths different."""
     lengths = free(run, base)
-    for small in _beside(base, lengths):
+    for small in _beside(run, base, lengths):
         if 0 < len(lengths) <= len(small):
             yield from renamed_points(run, base, dict(zip(lengths, small, strict=False)))
     yield from _one_by_one(run, base, lengths, _shorter)
@@ -58,15 +60,18 @@ def multiples(run: Run, base: Base) -> Iterator[Point]:
 
 
 def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
-    for small in _beside(base, lengths):
+    for small in _beside(run, base, lengths):
         renaming = dict(zip(lengths, small, strict=False))
         if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
             yield from renamed_points(run, base, renaming)
 
 
-def _beside(base: Base, lengths: Sequence[int]) -> Iterator[Sequence[int]]:
+def _beside(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Sequence[int]]:
     """Small lengths for these ones, other than those that stay."""
     stay = set(extents(base.xs)) - set(lengths)
+    source = run.subject.source
+    if source is not None and _LESS.search(source.forward_text):
+        stay |= {2, 3}
     for small in _SMALL:
         yield [n for n in small if n not in stay]
 

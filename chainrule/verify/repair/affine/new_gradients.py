@@ -19,6 +19,7 @@ from chainrule.verify.repair.code.parentheses import ADD, MUL, as_operand, opera
 from chainrule.verify.repair.code.syntax import is_sum
 from chainrule.verify.repair.rule_costs import MADE, READ
 from chainrule.verify.repair.target import Expected
+from chainrule.verify.repair.values.derivative_terms import derived_terms
 from chainrule.verify.repair.values.expression_pool import Term, named_arrays, pool, sums_to
 from chainrule.verify.repair.values.lab import Lab, Values
 from chainrule.verify.repair.values.loop_values import LoopValues
@@ -155,6 +156,7 @@ def replacements(
         return
     value = response.values[turn]
     terms = pool(scene, beside.arrays[turn], value.shape)
+    terms = [*terms, *derived_terms(scene, node, response.visits[turn], beside.arrays[turn])]
     nothing, held = not np.any(response.flat), summands_around(scene, node)
     for columns, residual in _systems(lab, response):
         here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)

@@ -51,6 +51,7 @@ _FUNCTIONS = (
     "1 - {e} ** 2",
     "{e} * (1 - {e})",
     "abs({e})",
+    "{e} + {e}.T",
 )
 """What it is a function of."""
 _MASKS = (
@@ -69,7 +70,8 @@ def other_values(lab: Lab, response: Response, beside: LoopValues) -> Iterator[E
     for row in _FUNCTIONS:
         if _answers(lab, response, beside, row):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
-            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
+            code = "missing_term" if row.endswith(".T") else "wrong_value"
+            yield scene.put(node, row.format(e=atom), code, 1.3 + far)
     summed = beside.with_sums(sorted(scene.cotangents), scene.dialect.along)
     yield from _products(lab, response, summed.with_axes)
 

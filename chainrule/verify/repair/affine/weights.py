@@ -7,15 +7,22 @@ Which number of the code it is (a size, its root, a constant) is looked up (`num
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
+
+from chainrule.verify.repair.budget import CHOICES
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.parentheses import ADD, MUL, UNARY, as_operand, called, removal
-from chainrule.verify.repair.rule_costs import EARLY, OF_NUMBERS, WORKED_OUT
+from chainrule.verify.repair.rule_costs import EARLY, OF_NUMBERS, TOGETHER, WORKED_OUT
 from chainrule.verify.repair.values.lab import NEAR, Lab, Values
 from chainrule.verify.repair.values.numbers import Scalar, factors, scalars, spellings, times
 from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import LOOSE, SAME
 
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
@@ -43,6 +50,63 @@ def weights(lab: Lab) -> Iterator[Edit]:
             for w in _IN_LOOPS:  # What is handed on from turn to turn is not affine.
                 if lab.helps(node, lambda v, w=w: v * w):
                     yield from with_weight(lab.scene, node, (w,), _values(lab, node), numbers)
+    yield from _of_parts(lab, numbers)
+
+
+def _of_parts(lab: Lab, numbers: list[Scalar]) -> Iterator[Edit]:
+    """One edit for values of which each gives other elements of a gradient: a factor for each."""
+    for i, residual in lab.residuals.items():
+        left, parts = np.abs(residual) > SAME * np.max(np.abs(residual)), dict[ast.expr, float]()
+        for node in lab.scene.roots:
+            part = _part(lab, node, i)
+            if part is not None and np.any(left[part[0]]):
+                parts[node] = part[1]
+                left = left & ~part[0]
+        if len(parts) > 1 and not np.any(left):
+            each = list(_factors_of_parts(lab, parts, numbers))
+            chosen = sorted(itertools.product(*each), key=lambda c: sum([e.cost for e in c]))
+            yield from [_together(lab.scene, list(c)) for c in chosen[:CHOICES]]
+
+
+def _factors_of_parts(
+    lab: Lab, parts: dict[ast.expr, float], numbers: list[Scalar]
+) -> Iterator[list[Edit]]:
+    """The edits for each part, by what it must be at other sizes as well, if these tell."""
+    there = lab.at_other_sizes
+    effects = [] if there is None else [there.effect(n, lambda v: v + v) for n in parts]
+    known = [e for e in effects if e is not None]
+    tells = there is not None and all(len(r) > len(parts) for r in there.residuals.values())
+    fits = there.fits(known) if there is not None and tells and len(known) == len(parts) else []
+    others = [(1 + more,) for more in fits[0]] if fits else [()] * len(parts)
+    for (node, here), other in zip(parts.items(), others, strict=True):
+        given = numbers if other else [replace(s, value=s.value[:1]) for s in numbers]
+        yield list(with_weight(lab.scene, node, (here, *other), (), given))
+
+
+def _part(lab: Lab, node: ast.expr, i: int) -> tuple[Array, float] | None:
+    """Which elements of a gradient come from a value, if not all of them do, and the weight with
+    which they would be right; None if none is."""
+    effect = lab.scales.get(node, {}).get(i)
+    if effect is None or i not in lab.residuals or lab.target.expected[i].directions is not None:
+        return None
+    rows, residual = np.abs(effect) > SAME * np.max(np.abs(effect)), lab.residuals[i]
+    if np.all(rows):
+        return None
+    more = float(effect[rows] @ residual[rows] / (effect[rows] @ effect[rows]))
+    rest = np.linalg.norm(residual[rows] - more * effect[rows])
+    near = abs(more) > SAME and rest <= LOOSE * np.linalg.norm(residual[rows])
+    return (rows, 1 + more) if near else None
+
+
+def _together(scene: Scene, edits: list[Edit]) -> Edit:
+    """Edits of different places as one."""
+    ordered = sorted(edits, key=lambda e: e.start)
+    text, at = "", ordered[0].start
+    for e in ordered:
+        text += scene.draft.body[at : e.start] + e.text
+        at = e.end
+    cost, says = max(e.cost for e in edits), "; ".join([e.says for e in ordered])
+    return Edit(ordered[0].start, at, text, "factor", cost + TOGETHER * (len(edits) - 1), says)
 
 
 def _weights(there: Lab | None, node: ast.expr, here: float) -> list[Values]:

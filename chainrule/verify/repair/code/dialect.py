@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from chainrule.engine.source_text import definition_text
@@ -16,6 +17,7 @@ from chainrule.verify.repair.code.draft import Draft, UnreadableError, python_fu
 from chainrule.verify.repair.code.parentheses import ATOM, operand
 from chainrule.verify.repair.values.watch import is_torch
 from chainrule.verify.subject import Source
+from chainrule.verify.trees import tree_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,38 @@ def elementwise_calls(text: str) -> list[str]:
     """Functions of each element that some code calls, as it calls them: `np.exp`."""
     found = dict.fromkeys(_CALLED.findall(text))
     return [call for call in found if call.rpartition(".")[2] in ELEMENTWISE]
+
+
+Read: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
+"""Of some code: pairs of a name and a text that has to do with it."""
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+
+
+def said_by_forward(source: Source, known: Collection[str], read: Read) -> dict[str, list[str]]:
+    """By what the backward calls it: texts of the forward, in the backward's names, of which these
+    are `known`. What the forward keeps on an object has the object's name: `ctx.w` for `w`."""
+    texts, held = list(forward_texts(source)), dict[str, str]()
+    if source.makes_both:
+        texts.append(source.text)
+    for text in texts:
+        held |= {k: v for k, v in _kept_names(text) if k not in known}
+    found = dict[str, list[str]]()
+    for text in texts:
+        for name, said in read(text):
+            here, said = (_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in (name, said))
+            found.setdefault(here, []).append(said)
+    return {k: list(dict.fromkeys(v)) for k, v in found.items()}
+
+
+def _kept_names(text: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
+            ):
+                yield k, ast.unparse(target)
+            case _:
+                continue
 
 
 _known: WeakKeyDictionary[Source, tuple[str, ...]] = WeakKeyDictionary()

@@ -225,8 +225,10 @@ def _code_of(
         inner = ast.ClassDef(owner, [], [], [inner], [])
     free = [*[n for n in original.__code__.co_freevars if n != "__class__"], *extra]
     body: list[ast.stmt] = [inner]
-    if owner not in ("<locals>", *free):  # the class by its own name is the user's, not this one
-        body = [ast.Global([owner]), inner]
+    # Its class, or itself where it calls itself, by name is the user's, not this one.
+    own = path[-1] if len(path) == 1 else owner
+    if own.isidentifier() and own not in free:
+        body = [ast.Global([own]), inner]
     arguments = ast.arguments([], [ast.arg(n) for n in free], None, [], [], None, [])
     outer = ast.FunctionDef("__make__", arguments, body, [])
     module = ast.fix_missing_locations(ast.Module([outer], []))

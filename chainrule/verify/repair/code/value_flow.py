@@ -122,11 +122,23 @@ def _before(
             return needed
         if statement not in found:
             found.append(statement)
-        return (needed - given) | _read(statement)
+        return (needed - given) | _read_for(statement, needed)
     for _ in range(2 if isinstance(statement, _LOOPS) else 1):  # What a turn hands to the next one.
         inside = [_behind(block, needed, found, idle) for block in blocks]
         needed = needed.union(*inside)
     return needed
+
+
+def _read_for(statement: ast.stmt, needed: set[str]) -> set[str]:
+    """What a statement reads for what is needed of it: of `a, b = x, y`, for `a` only `x`."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(
+            names
+        ) == len(values):
+            pairs = zip(names, values, strict=True)
+            return {k for n, v in pairs if _dotted(n) in needed for k in _read(v)}
+        case _:
+            return _read(statement)
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.budget import SECONDS_FOR_FORWARD
+from chainrule.verify.repair.budget import MOST_FOR_FORWARD, RUNS_OF_FORWARD, SECONDS_FOR_FORWARD
 from chainrule.verify.repair.code.draft import Draft
 from chainrule.verify.repair.code.syntax import elements, is_stored
 from chainrule.verify.repair.code.value_flow import statements_of_value
@@ -64,11 +64,11 @@ def _measure(problem: Problem, target: Target) -> Forward:
         draft = Draft.of(source.forward)
         watched = Watched(draft)
         subject = (source.forward.computed or source.forward.replaced)(watched.function)
-        subject.forward(target.xs)
+        seconds = _seconds_for(subject, target)
     except (Exception, SystemExit):  # Of a forward that cannot be watched no more is known.
         return Forward(by_shape, {}, inputs)
     scene = Scene(draft, watched, (), ())
-    stop = process_time() + SECONDS_FOR_FORWARD
+    stop = process_time() + seconds
     by_name, measured = dict[str, list[Array]](), Counter[str]()
     stored = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
     idle = [] if source.handing_on is None else source.handing_on(draft.root)
@@ -93,6 +93,14 @@ def _measure(problem: Problem, target: Target) -> Forward:
     return Forward(by_shape, floats, inputs, by_name)
 
 
+def _seconds_for(subject: Subject, target: Target) -> float:
+    """How long a forward is looked at, which runs once for it: one with loops has as many values
+    moved as another."""
+    start = process_time()
+    subject.forward(target.xs)
+    return min(SECONDS_FOR_FORWARD + RUNS_OF_FORWARD * (process_time() - start), MOST_FOR_FORWARD)
+
+
 def _in_helpers(subject: Subject, target: Target) -> Iterator[tuple[Shape, Array]]:
     """The cotangents of what functions of the user's make that the forward calls."""
     for helper in helpers_of_forward(subject, target.xs):
@@ -100,10 +108,10 @@ def _in_helpers(subject: Subject, target: Target) -> Iterator[tuple[Shape, Array
             draft = Draft.of(helper)
             watched = Watched(draft)
             changed = helper.replaced(watched.function)
-            changed.forward(target.xs)
+            stop = _seconds_for(changed, target)
         except (Exception, SystemExit):  # It cannot be watched.
             continue
-        scene, stop = Scene(draft, watched, (), ()), process_time() + SECONDS_FOR_FORWARD
+        scene, stop = Scene(draft, watched, (), ()), stop + process_time()
         made = _makers_of_values(scene, None)
         for node in sorted(made, key=lambda n: n not in scene.roots):
             yield from _moved_by(scene, node, changed, target, stop)

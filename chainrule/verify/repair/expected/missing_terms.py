@@ -2,8 +2,8 @@
 
 A value that is no cotangent of the forward's, and would be one with a term more, lacks that term.
 Cotangents are known by their products with a few directions (`cotangents.py`), and so is what is
-missing. In a loop that is asked of its first turn, where what comes in is right still. Nothing of
-the user's is run for it.
+missing. In a loop that is asked of the first turn in which it is none, where what comes in is right
+still. Nothing of the user's is run for it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from chainrule.verify.repair.code.parentheses import ADD, MUL, as_operand, opera
 from chainrule.verify.repair.code.syntax import mentions
 from chainrule.verify.repair.expected.cotangents import DIRECTIONS, forward_of, products
 from chainrule.verify.repair.expected.multiples import flows
+from chainrule.verify.repair.problem import Forward
+from chainrule.verify.repair.values.derivative_terms import derived_terms
 from chainrule.verify.repair.values.expression_pool import Term, named_arrays
 from chainrule.verify.repair.values.lab import Lab
 from chainrule.verify.repair.values.numbers import Scalar, coefficient, scalars
@@ -38,12 +40,27 @@ def lacking_terms(lab: Lab) -> Iterator[Edit]:
     numbers = scalars(lab.scene, None)
     for node in lab.scene.roots:
         visits = lab.scene.visits(node)
-        value = plain(visits[0][0]) if visits else None
+        if visits and flows(lab, node) and not _is_part(lab.scene, node):
+            yield from _of_value(lab.scene, node, visits, forward, numbers)
+
+
+def _of_value(
+    scene: Scene, node: ast.expr, visits: Sequence[Visit], forward: Forward, numbers: list[Scalar]
+) -> Iterator[Edit]:
+    """Edits that add a term to a value, in the first turn in which it is no cotangent: what only
+    comes from a turn before is not lacking in the first one."""
+    for visit in visits:
+        value = plain(visit[0])
         if value is None or value.dtype.kind != "f" or value.size < DIRECTIONS:
-            continue
-        true = forward.cotangents.get(value.shape, [])
-        if true and flows(lab, node) and not _is_part(lab.scene, node):
-            yield from _added(lab.scene, node, visits[0], np.array(true), numbers)
+            return
+        if not (known := forward.cotangents.get(value.shape, [])):
+            return
+        true, seen = np.array(known), products(value)
+        missing = true - seen
+        sizes = np.linalg.norm(true, axis=1) + np.linalg.norm(seen)
+        if not np.any(np.linalg.norm(missing, axis=1) <= CLOSE * sizes):
+            yield from _added(scene, node, visit, missing, numbers)
+            return
 
 
 def _is_part(scene: Scene, node: ast.expr) -> bool:
@@ -52,17 +69,10 @@ def _is_part(scene: Scene, node: ast.expr) -> bool:
 
 
 def _added(
-    scene: Scene, node: ast.expr, visit: Visit, true: Array, numbers: list[Scalar]
+    scene: Scene, node: ast.expr, visit: Visit, missing: Array, numbers: list[Scalar]
 ) -> Iterator[Edit]:
-    """Edits that add a term to a value, which is that of this visit; `true` are cotangents."""
-    value = plain(visit[0])
-    assert value is not None
-    seen = products(value)
-    missing = true - seen
-    sizes = np.linalg.norm(true, axis=1) + np.linalg.norm(seen)
+    """Edits that add a term to a value; `missing` is what it may lack, of each cotangent."""
     left = np.linalg.norm(missing, axis=1)
-    if np.any(left <= CLOSE * sizes):
-        return  # It is a cotangent.
     found = dict[str, Edit]()
     for term in _terms(scene, node, visit):
         p = products(term.value)
@@ -80,6 +90,7 @@ def _terms(scene: Scene, node: ast.expr, visit: Visit) -> Iterator[Term]:
     """Terms of the shape of a value: a cotangent within reach times up to two factors."""
     shape = extent(visit[0])
     arrays = named_arrays(scene, node, visit)
+    yield from derived_terms(scene, node, visit, arrays)
     flowing = {k for k in arrays if mentions(ast.parse(k, mode="eval")) & scene.flowing}
     factors = [f for k, v in arrays.items() if k not in flowing for f in _forms(k, v)]
     cotangents = [Term(k, arrays[k], 0.0) for k in arrays if k in flowing]

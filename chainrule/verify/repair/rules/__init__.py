@@ -43,10 +43,12 @@ RULES: tuple[Rule, ...] = (
     # Siblings exchanged.
     siblings.other_order,
     siblings.other_products,
+    siblings.as_elsewhere,
     # A value combined with an atom, or with what the forward has.
     combined_values.unread_values,
     combined_values.missing_cotangent,
     forward.as_in_forward,
+    forward.as_differentiated,
     # Axes.
     axes.other_axis,
     axes.missing_reductions,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import TypeAlias
 
 from chainrule.verify.repair.budget import NUMBERS_IN_PLACE
-from chainrule.verify.repair.code.dialect import forward_texts
+from chainrule.verify.repair.code.dialect import forward_texts, said_by_forward
 from chainrule.verify.repair.code.draft import Edit
-from chainrule.verify.repair.rule_costs import RARE, USUAL
+from chainrule.verify.repair.code.parentheses import ADD, MUL, as_operand, operand
+from chainrule.verify.repair.code.slopes import slopes
+from chainrule.verify.repair.code.syntax import undone
+from chainrule.verify.repair.rule_costs import LIKELY, RARE, USUAL
 from chainrule.verify.repair.rules.patterns import SMALL
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
 from chainrule.verify.trees import tree_of
 
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _BY_SIGN = re.compile(r"[<>]=? 0(?![\w.])|\babs\(")
 _POWERS, _NEAR = (2, 3, 4), 0.1
 """What the derivative of a power brings with it, and how near a multiple has to come."""
@@ -25,7 +26,7 @@ _POWERS, _NEAR = (2, 3, 4), 0.1
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
     """What is computed again, as the forward computes what it calls by the same name or names."""
-    made = _by_name(scene, _assignments)
+    made = said_by_forward(scene.draft.source, scene.watched.names, _assignments)
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
@@ -38,6 +39,48 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
             if text != here:
                 cases = bool(_BY_SIGN.search(text)) != bool(_BY_SIGN.search(here))
                 yield scene.put(value, text, "one_sided" if cases else "wrong_value", USUAL)
+
+
+def as_differentiated(scene: Scene) -> Iterator[Edit]:
+    """A term of the chain rule that a statement leaves out, by its names: `dx` of what `x` is made
+    of, where tangents go forward (`x = a * b`, `da * b`), and of what is made of `x`, where
+    cotangents go back (`y = f(x)`, `dy * f'(x)`)."""
+    said = _slopes_by_names(scene)
+    names = {k: undone(k) for k in scene.watched.names}
+    for node in scene.roots:
+        target = _given_name(scene, node)
+        for meant in undone(target):
+            for other in [k for k, of in names.items() if k != target and of]:
+                forward = [t for of in names[other] for t in said.get(f"{meant}\n{of}", [])]
+                back = [t for of in names[other] for t in said.get(f"{of}\n{meant}", [])]
+                for term in dict.fromkeys([*forward, *back]):
+                    yield _plus(scene, node, other, term)
+
+
+def _given_name(scene: Scene, node: ast.expr) -> str:
+    match scene.draft.parents[node]:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
+
+
+def _plus(scene: Scene, node: ast.expr, name: str, slope: str) -> Edit:
+    """The value, with a term more."""
+    sign = "-" if slope.startswith("-") else "+"
+    term = f"{name} * {operand(slope.removeprefix('-'), MUL + 1)}"
+    here = as_operand(scene.draft, node, ADD)
+    return scene.put(node, f"{here} {sign} {term}", "missing_term", LIKELY)
+
+
+def _slopes_by_names(scene: Scene) -> dict[str, list[str]]:
+    """Terms of derivatives, by what they are of and by what."""
+
+    def read(text: str) -> Iterator[tuple[str, str]]:
+        for s in slopes(text):
+            yield from [(f"{s.of}\n{s.by}", term) for term in s.terms]
+
+    return said_by_forward(scene.draft.source, scene.watched.names, read)
 
 
 def number_of_forward(scene: Scene) -> Iterator[Edit]:
@@ -57,35 +100,6 @@ def number_of_forward(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, text, "wrong_value", USUAL)
                     if 0 < here < SMALL:  # Below it a series may be used.
                         yield scene.put(node, text, "precision", RARE)
-            case _:
-                continue
-
-
-_Read: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
-"""Of some code: pairs of a name and a text that has to do with it."""
-
-
-def _by_name(scene: Scene, read: _Read) -> dict[str, list[str]]:
-    """By what the backward calls it: texts of the forward, in the backward's names. What the
-    forward keeps on an object has the object's name: `ctx.w` for `w`."""
-    texts, held = forward_texts(scene.draft.source), dict[str, str]()
-    for text in texts:
-        held |= {k: v for k, v in _kept_names(text) if k not in scene.watched.names}
-    found = dict[str, list[str]]()
-    for text in texts:
-        for name, said in read(text):
-            here, said = (_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in (name, said))
-            found.setdefault(here, []).append(said)
-    return {k: list(dict.fromkeys(v)) for k, v in found.items()}
-
-
-def _kept_names(text: str) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree_of(text)):
-        match node:
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
-            ):
-                yield k, ast.unparse(target)
             case _:
                 continue
 

@@ -6,11 +6,15 @@ import ast
 import itertools
 from collections.abc import Iterator
 
+from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import Edit
 from chainrule.verify.repair.code.parentheses import MUL, called, operand
+from chainrule.verify.repair.code.slopes import is_variable
+from chainrule.verify.repair.code.syntax import is_sum, names_in
 from chainrule.verify.repair.rule_costs import LIKELY, RARE, USUAL
 from chainrule.verify.repair.rules.axes import inside_transposition
 from chainrule.verify.repair.values.scene import Scene
+from chainrule.verify.trees import tree_of
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
 
@@ -91,3 +95,24 @@ def _operands(node: ast.Call) -> list[ast.expr]:
     if len(node.args) == 1 and isinstance(node.func, ast.Attribute):
         return [node.func.value, node.args[0]]
     return node.args if not node.keywords else []
+
+
+def as_elsewhere(scene: Scene) -> Iterator[Edit]:
+    """A sum or product of which a part stands alone here, as it stands in another statement:
+    `beta[t]` for `E[t] + beta[t]`."""
+    around = dict[str, dict[str, ast.BinOp]]()
+    for text in (scene.draft.body, *forward_texts(scene.draft.source)):
+        for node in ast.walk(tree_of(text)):
+            match node:
+                case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                    for part in (left, node.right):
+                        around.setdefault(ast.unparse(part), {})[ast.unparse(node)] = node
+                case _:
+                    continue
+    known = set(scene.watched.names)
+    for node in [n for n in scene.expressions if is_variable(n) and scene.is_array(n)]:
+        here = ast.unparse(scene.draft.parents[node])
+        for text, whole in around.get(ast.unparse(node), {}).items():
+            if text != here and names_in(whole) <= known:
+                code = "missing_term" if is_sum(whole) else "factor"
+                yield scene.put(node, text, code, RARE)

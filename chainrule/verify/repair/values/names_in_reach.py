@@ -26,7 +26,7 @@ def atoms_of(
         yield from _parts(k, v)
     function, known = python_function(draft.source.function), _known_outside(draft)
     for k, v in function.__globals__.items():
-        if isinstance(v, int | float) and (k.isupper() or k in known):
+        if isinstance(v, int | float) and k not in names and (k.isupper() or k in known):
             yield k, v
     for k, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if isinstance(v := cell.cell_contents, int | float):

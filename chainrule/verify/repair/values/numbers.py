@@ -20,6 +20,7 @@ from chainrule.verify.repair.budget import BOUNDS, FACTORS, NUMBERS
 from chainrule.verify.repair.code.dialect import forward_texts
 from chainrule.verify.repair.code.draft import python_function
 from chainrule.verify.repair.code.parentheses import ADD, MUL, operand
+from chainrule.verify.repair.rule_costs import BY_CHANCE
 from chainrule.verify.repair.values.lab import NEAR, Values
 from chainrule.verify.repair.values.scene import Scene
 from chainrule.verify.repair.values.watch import plain
@@ -79,7 +80,8 @@ def _named_numbers(scenes: list[Scene]) -> Iterator[Scalar]:
         values = [n.get(k) for n in every]
         if all(v is not None and v.size == 1 for v in values):
             each = tuple([float(v.reshape(-1)[0].real) for v in values if v is not None])
-            yield Scalar(k, each, 0.15 * ("[" in k))
+            elsewhere = set(each) <= set(PLAIN) and k not in scenes[0].draft.body
+            yield Scalar(k, each, 0.15 * ("[" in k) + BY_CHANCE * elsewhere)
 
 
 def _literals(scenes: list[Scene]) -> Iterator[Scalar]:
@@ -89,7 +91,7 @@ def _literals(scenes: list[Scene]) -> Iterator[Scalar]:
     found = [m for t in texts for m in (*_FRACTION.findall(t), *_factors_of(t))]
     for text in dict.fromkeys(found):
         value = float(text)
-        if value not in (0.0, 0.5, 1.0, 2.0):
+        if value not in (0.0, 1.0, 2.0):
             yield Scalar(text, (value,) * len(scenes), 0.05)
 
 
@@ -197,7 +199,12 @@ def factors(weight: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
     the whole number that it is, which lengths may be by chance."""
     found = list(_single(weight, numbers)) or list(_ratios(weight, numbers))
     best, whole = sorted(found, key=lambda f: f[1])[:FACTORS], f"* {round(weight[0])}"
-    return [*best, *[f for f in found if f[0] == whole and f not in best][:1]]
+    more = [f for f in found if f[0] == whole and f not in best][:1]
+    if _is(
+        weight, weight[:1] * len(weight)
+    ):  # Half of a length less one is a small number by chance.
+        more += [f for f in _ratios(weight, numbers) if f not in best and "- 1)" in f[0]][:2]
+    return [*best, *more]
 
 
 def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
@@ -218,7 +225,7 @@ def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
     for i, j in pairs:
         a, b = numbers[i], numbers[j]
         fits = _is(times(a.value, weight), b.value) and not _is(a.value, b.value)
-        if i >= len(PLAIN) and fits:
+        if (i >= len(PLAIN) or (a.text == "2" and j >= len(PLAIN))) and fits:
             cost = 0.2 if b.text == "2" else 0.8  # 2 / n: the derivative of a mean square
             yield f"* {operand(b.text, MUL + 1)} / {operand(a.text, MUL + 1)}", cost
 

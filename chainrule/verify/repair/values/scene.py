@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import CodeType
 from typing import Any, cast
 
 import numpy as np
@@ -70,8 +71,7 @@ class Scene:
     def _of_value(self) -> list[ast.stmt]:
         """Statements that compute the value, where one function gives it and its gradients."""
         source = self.draft.source
-        both = source.forward is not None and source.separate_forward is None
-        return statements_of_value(self.draft.root, self._idle) if both else []
+        return statements_of_value(self.draft.root, self._idle) if source.makes_both else []
 
     @cached_property
     def _idle(self) -> list[ast.stmt]:
@@ -117,7 +117,7 @@ class Scene:
         found = self.watched.visits.get(i, [])
         return found if len(found) == self.watched.turns[i] else []
 
-    def evaluated(self, node: ast.AST, text: str, visit: Visit | None = None) -> Any:
+    def evaluated(self, node: ast.AST, text: str | CodeType, visit: Visit | None = None) -> Any:
         """What an expression over names within reach of a node is there; None if it fails."""
         scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
         value, scope = visit or (self.value(node), scope)

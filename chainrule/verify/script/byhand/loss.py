@@ -4,7 +4,7 @@ these is meant otherwise."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,18 +12,22 @@ import numpy as np
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.byhand.combination import combination, explained
+from chainrule.verify.script.byhand.slopes import (
+    FITS,
+    Slopes,
+    gradient_fits,
+    is_count,
+    multiple,
+    slopes_of,
+)
 from chainrule.verify.script.byhand.step_text import is_called_loss
 from chainrule.verify.subject import Array
-from chainrule.verify.tolerances import LOOSE
 
 if TYPE_CHECKING:
     from chainrule.verify.script.byhand.step import HandStep
 
 _ALIKE = 1e-3
 """How far loss and gradients may be from the script's own, relative: those may be in float32."""
-_FITS = LOOSE
-"""Relative error up to which a gradient is that of a loss: small numbers that keep a logarithm
-finite may be left out of it."""
 _FALLS = re.compile(r"loss|cost|nll|mse|error|\*\* ?2|square|abs", re.IGNORECASE)
 """What is made small, by its name or as it is computed."""
 _SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
@@ -33,8 +37,6 @@ _CHOOSES = re.compile(r"sign|clip|clamp|maximum|minimum|where|abs|tanh|round|hea
 """What makes another loss of one: a part of the code that is no slip."""
 _LIKELY = 0.3
 """Cosine from which on gradients may be those of a loss, and wrong."""
-_DIRECTIONS, _STEP = 3, 1e-5
-"""Along which it is compared for that, and how far it goes there."""
 _ONE: Final = np.ones(())
 
 
@@ -89,10 +91,13 @@ def likeliest_step_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandSt
     if not rows:
         raise UnlikeError("nothing that is shown depends on its parameters")
     scaled = [other for row in rows if (other := row.scaled()) is not None]
-    plain = [*rows, *[r for r in scaled if r.is_right or _is_count(r.step.scale)]]
+    plain = [*rows, *[r for r in scaled if r.is_right or is_count(r.step.scale)]]
     turned = next((r for r in rows if r.is_turned), None)
     if turned is not None and not any(r.fits for r in plain):
-        return replace(turned.step, scale=-_multiple(turned.slopes))
+        return replace(turned.step, scale=-multiple(turned.slopes))
+    partly = [r for row in rows if (r := row.partly_scaled()) is not None]
+    if partly and not any(r.fits for r in plain):
+        return partly[0].step
     return _likeliest(plain, _surely_or_maybe if once else lambda _: [])
 
 
@@ -156,7 +161,7 @@ def _surely_loss(rows: Sequence[_Row]) -> list[_Row]:
 
 
 def _row(step: HandStep) -> _Row:
-    return _Row(step, tuple(_slopes(step)))
+    return _Row(step, tuple(slopes_of(step)))
 
 
 def _is_clipped(step: HandStep) -> bool:
@@ -171,12 +176,12 @@ class _Row:
     """A step, and how the loss and the gradients of its parameters change."""
 
     step: HandStep
-    slopes: tuple[_Slopes, ...]
+    slopes: tuple[Slopes, ...]
 
     @property
     def fits(self) -> int:
         """How many gradients are those of the loss."""
-        return sum(map(_fits, self.slopes))
+        return sum(map(gradient_fits, self.slopes))
 
     @property
     def is_right(self) -> bool:
@@ -191,7 +196,7 @@ class _Row:
     @property
     def is_turned(self) -> bool:
         """Whether all of them make grow what is to fall, by its name or as it is computed."""
-        by = _multiple(self.slopes)
+        by = multiple(self.slopes)
         if by >= 0 or not _FALLS.search(self.step.loss):
             return False
         return _Row(self.step, tuple([replace(s, true=s.true * by) for s in self.slopes])).is_right
@@ -206,12 +211,22 @@ class _Row:
 
     def scaled(self) -> _Row | None:
         """The same for the multiple of the loss that most of them are of, if that may be meant."""
-        by = _multiple(self.slopes)
+        by = multiple(self.slopes)
         loss = self.step.loss
         if by in (0.0, 1.0) or self.is_turned or not (by == -1 or _is_meant(by, loss)):
             return None
         slopes = [replace(s, true=s.true * by) for s in self.slopes]
         return _Row(replace(self.step, scale=by), tuple(slopes))
+
+    def partly_scaled(self) -> _Row | None:
+        """The same where that is so of most elements only, by a count, of what may be the loss: a
+        correction has to say that it is."""
+        by = multiple(self.slopes)
+        if by in (0.0, 1.0) or not is_count(by) or _SURELY.fullmatch(self.step.loss):
+            return None
+        slopes = tuple([replace(s, true=s.true * by) for s in self.slopes])
+        made = _Row(replace(self.step, scale=by, sure=False), slopes)
+        return None if made.fits else made
 
 
 def _is_meant(by: float, loss: str) -> bool:
@@ -220,64 +235,15 @@ def _is_meant(by: float, loss: str) -> bool:
     return by in (0.5, 1.0, 2.0) or not _NAMED.fullmatch(loss)
 
 
-def _is_count(x: float) -> bool:
-    """Whether it is some halves, or one of so many parts: what a sum and a mean differ by. Another
-    number would fit by chance what is nearly right."""
-    return any(abs(2 * n - round(2 * n)) < _FITS * n for n in (abs(x), 1 / abs(x)))
-
-
-def _multiple(slopes: Sequence[_Slopes]) -> float:
-    """The number by which most gradients differ from the true ones, to some digits; 0 for none.
-    Gradients of one number differ by one always."""
-    whole = [s for s in slopes if s.elements > 1 and np.any(s.true)]
-    ratios = [float(s.true @ s.said / (s.true @ s.true)) for s in whole]
-    near = [
-        [np.all(np.abs(s.said - by * s.true) <= _FITS * s.size) for s in whole] for by in ratios
-    ]
-    by, fits = max(zip(ratios, map(sum, near), strict=True), key=lambda r: r[1], default=(0.0, 0))
-    if not by or 2 * fits < len(whole):
-        return 0.0
-    return round(by * 2) / 2 if abs(by - round(by * 2) / 2) < _FITS else by
-
-
-@dataclass(frozen=True)
-class _Slopes:
-    """Of one parameter, along some directions: of the loss, and by its gradient."""
-
-    true: Array
-    said: Array
-    size: float
-    """Of the gradient."""
-    elements: int
-
-
-def _slopes(step: HandStep, gradients: Sequence[Array | None] | None = None) -> Iterator[_Slopes]:
-    """Of its own gradients, or of others."""
-    values = [x.value for x in step.inputs]
-    rng = np.random.default_rng(3)
-    pulled = step.pull(values, [_ONE]) if gradients is None else gradients
-    for k, (x, g) in enumerate(zip(values, pulled, strict=True)):
-        given = np.zeros(x.shape) if g is None else g
-        ts = [t / np.linalg.norm(t) for t in rng.normal(size=(_DIRECTIONS, *x.shape))]
-        true = list[float]()
-        for t in ts:
-            moved = [[*values[:k], x + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
-            up, down = [float(step.forward(xs)[0]) for xs in moved]
-            true.append((up - down) / (2 * _STEP))
-        said = [float(np.sum(given * t)) for t in ts]
-        size = float(np.linalg.norm(given))
-        yield _Slopes(np.array(true), np.array(said), size, x.size)
-
-
 def accumulation(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] | None:
     """Parameters whose gradients are wrong because the last turn's are in them still: what another
     turn adds to them is right, for one of the numbers that may be the loss."""
     first, second = steps[0].turns(2)
     more = [None if a is None or b is None else b - a for a, b in zip(first, second, strict=True)]
     kept = [k for k, (m, a) in enumerate(zip(more, first, strict=True)) if _differ(m, a)]
-    rows = [_Row(step, tuple(_slopes(step, more))) for step in steps] if kept else []
+    rows = [_Row(step, tuple(slopes_of(step, more))) for step in steps] if kept else []
     for row in [*rows, *[r for r in (row.scaled() for row in rows) if r is not None]]:
-        if all(_fits(row.slopes[k]) for k in kept):
+        if all(gradient_fits(row.slopes[k]) for k in kept):
             return row.step, tuple(kept)
     return None
 
@@ -285,11 +251,7 @@ def accumulation(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] 
 def _differ(a: Array | None, b: Array | None) -> bool:
     if a is None or b is None:
         return False
-    return bool(np.linalg.norm(a - b) > _FITS * max(np.linalg.norm(a), np.linalg.norm(b)))
-
-
-def _fits(s: _Slopes) -> bool:
-    return s.size > 0 and bool(np.all(np.abs(s.true - s.said) <= _FITS * s.size))
+    return bool(np.linalg.norm(a - b) > FITS * max(np.linalg.norm(a), np.linalg.norm(b)))
 
 
 def _intention(row: _Row) -> str:
@@ -300,7 +262,7 @@ def _intention(row: _Row) -> str:
         return ""
     true, said = (np.concatenate([getattr(s, n) for s in slopes]) for n in ("true", "said"))
     by = float(true @ said / (true @ true)) if np.any(true) else 0.0
-    is_multiple = np.all(np.abs(said - by * true) <= _FITS * max(s.size for s in slopes))
+    is_multiple = np.all(np.abs(said - by * true) <= FITS * max(s.size for s in slopes))
     if is_multiple and 0 < by < 1 and text.clips:
         return f"they are {by:.3g} times those of the loss: clipped"
     found = combination(row.step)

@@ -93,6 +93,7 @@ class Masks(Part):
 
     @on(op_events.Called)
     def _called(self, e: op_events.Called) -> None:
+        """Note which sequences are given, and hold each mask of an attention against them."""
         if e.name == "embedding":
             self._given.append(e.args[0])
         if e.name not in ATTENTION or self._looks >= _LOOKS:

@@ -132,6 +132,7 @@ class Averages(Part):
 
     @on(events.StepBegins)
     def _look(self, e: events.StepBegins) -> None:
+        """Note how the models have moved that may follow what this optimizer trains."""
         names, trainer = self.history.names, self.history.of(e)
         if e.closure or not self._models or not are_few(e.params, _ELEMENTS):
             return

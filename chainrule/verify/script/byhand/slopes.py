@@ -1,0 +1,81 @@
+"""How a loss changes with the parameters of a step, beside what its gradients say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from chainrule.verify.subject import Array
+from chainrule.verify.tolerances import LOOSE
+
+if TYPE_CHECKING:
+    from chainrule.verify.script.byhand.step import HandStep
+
+FITS = LOOSE
+"""Relative error up to which a gradient is that of a loss: small numbers that keep a logarithm
+finite may be left out of it."""
+_DIRECTIONS, _STEP = 3, 1e-5
+"""Along which a loss is compared with its gradients, and how far it goes there."""
+_ONE_BY_ONE = 6
+"""Elements of a parameter along each of which it is compared."""
+_ONE: Final = np.ones(())
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Of one parameter, along some directions: of the loss, and by its gradient."""
+
+    true: Array
+    said: Array
+    size: float
+    """Of the gradient."""
+    elements: int
+
+
+def slopes_of(step: HandStep, gradients: Sequence[Array | None] | None = None) -> Iterator[Slopes]:
+    """Of its own gradients, or of others."""
+    values = [x.value for x in step.inputs]
+    rng = np.random.default_rng(3)
+    pulled = step.pull(values, [_ONE]) if gradients is None else gradients
+    for k, (x, g) in enumerate(zip(values, pulled, strict=True)):
+        given = np.zeros(x.shape) if g is None else g
+        ts = [t / np.linalg.norm(t) for t in rng.normal(size=(_DIRECTIONS, *x.shape))]
+        if 1 < x.size <= _ONE_BY_ONE:
+            ts = list(np.eye(x.size).reshape(x.size, *x.shape))
+        true = list[float]()
+        for t in ts:
+            moved = [[*values[:k], x + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
+            up, down = [float(step.forward(xs)[0]) for xs in moved]
+            true.append((up - down) / (2 * _STEP))
+        said = [float(np.sum(given * t)) for t in ts]
+        size = float(np.linalg.norm(given))
+        yield Slopes(np.array(true), np.array(said), size, x.size)
+
+
+def gradient_fits(s: Slopes) -> bool:
+    """Whether a gradient is that of the loss."""
+    return s.size > 0 and bool(np.all(np.abs(s.true - s.said) <= FITS * s.size))
+
+
+def multiple(slopes: Sequence[Slopes]) -> float:
+    """The number by which most gradients, or most elements of small ones, differ from the true
+    ones, to some digits; 0 for none. Gradients of one number differ by one always."""
+    whole = [s for s in slopes if s.elements > 1 and np.any(s.true)]
+    ratios = [float(s.true @ s.said / (s.true @ s.true)) for s in whole]
+    ratios += [float(np.median(s.said / s.true)) for s in whole if np.all(s.true)]
+    near = [
+        [np.mean(np.abs(s.said - by * s.true) <= FITS * s.size) for s in whole] for by in ratios
+    ]
+    by, most = max(zip(ratios, map(sum, near), strict=True), key=lambda r: r[1], default=(0.0, 0))
+    if not by or 2 * most < len(whole):
+        return 0.0
+    return round(by * 2) / 2 if abs(by - round(by * 2) / 2) < FITS else by
+
+
+def is_count(x: float) -> bool:
+    """Whether it is some halves, or one of so many parts: what a sum and a mean differ by. Another
+    number would fit by chance what is nearly right."""
+    return any(abs(2 * n - round(2 * n)) < FITS * n for n in (abs(x), 1 / abs(x)))
