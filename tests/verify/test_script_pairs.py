@@ -141,6 +141,19 @@ NO_PAIRS = {
         "def sizes(n, m):\n    return float(n * m), np.ones(n)\n"
         "for k in range(4):\n    batch(3, 4), sizes(3, 4)\n"
     ),
+    "a loss of what the forward gave": (
+        "class Net:\n    def __init__(self):\n        self.w = rng.normal(size=(4, 3))\n"
+        "        self.v = rng.normal(size=(3, 1))\n"
+        "    def forward(self, x):\n        self.x, self.h = x, np.tanh(x @ self.w)\n"
+        "        return (self.h @ self.v)[:, 0]\n"
+        "    def backward(self, z, y):\n"
+        "        dz = ((1 / (1 + np.exp(-z)) - y) / len(y))[:, None]\n"
+        "        self.dv = self.h.T @ dz\n"
+        "        self.dw = self.x.T @ (dz @ self.v.T * (1 - self.h ** 2))\n"
+        "net = Net()\nfor k in range(4):\n    x = rng.normal(size=(6, 4))\n"
+        "    y = (x[:, 0] > 0) * 1.0\n    net.backward(net.forward(x), y)\n"
+        "    net.w -= 0.1 * net.dw\n    net.v -= 0.1 * net.dv\n"
+    ),
     "a running mean": (
         "w, m = rng.normal(size=3), np.zeros(3)\n"
         "X, y = rng.normal(size=(20, 3)), rng.normal(size=20)\n"
