@@ -154,6 +154,15 @@ NO_PAIRS = {
         "    y = (x[:, 0] > 0) * 1.0\n    net.backward(net.forward(x), y)\n"
         "    net.w -= 0.1 * net.dw\n    net.v -= 0.1 * net.dv\n"
     ),
+    "a step of another size": (
+        "X, y = rng.normal(size=(60, 3)), rng.normal(size=60)\n"
+        "def both(w):\n    e = X @ w - y\n"
+        "    return np.log(1 + e ** 2).sum(), X.T @ (2 * e / (1 + e ** 2))\n"
+        "def fit(w, rate):\n    m = np.zeros(3)\n    for k in range(60):\n"
+        "        v, g = both(w)\n        m = 0.8 * m + g\n        w = w - rate * m / len(X)\n"
+        "        if k % 20 == 19:\n            print(f'{v:.3f}')\n    return w\n"
+        "print(fit(rng.normal(size=3), 0.1))\n"
+    ),
     "a running mean": (
         "w, m = rng.normal(size=3), np.zeros(3)\n"
         "X, y = rng.normal(size=(20, 3)), rng.normal(size=20)\n"

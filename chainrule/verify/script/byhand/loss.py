@@ -151,7 +151,7 @@ def _called_loss(rows: Sequence[_Row]) -> list[_Row]:
 
 def _surely_or_maybe(rows: Sequence[_Row]) -> list[_Row]:
     """What is called a loss; else what grows about where the gradients say: not for sure."""
-    near = [r for r in rows if r.likeness > _LIKELY and r.step.scale == 1]
+    near = [r for r in rows if r.likeness > _LIKELY and r.step.scale == 1 and not r.is_multiple]
     return _surely_loss(rows) or [_Row(replace(r.step, sure=False), r.slopes) for r in near]
 
 
@@ -197,9 +197,17 @@ class _Row:
     def is_turned(self) -> bool:
         """Whether all of them make grow what is to fall, by its name or as it is computed."""
         by = multiple(self.slopes)
-        if by >= 0 or not _FALLS.search(self.step.loss):
-            return False
-        return _Row(self.step, tuple([replace(s, true=s.true * by) for s in self.slopes])).is_right
+        return by < 0 and bool(_FALLS.search(self.step.loss)) and self.times(by).is_right
+
+    @property
+    def is_multiple(self) -> bool:
+        """Whether all of them are of one multiple of it: steps of another size."""
+        by = multiple(self.slopes)
+        return by > 0 and self.times(by).is_right
+
+    def times(self, by: float) -> _Row:
+        """The same beside a multiple of the loss."""
+        return _Row(self.step, tuple([replace(s, true=s.true * by) for s in self.slopes]))
 
     @property
     def likeness(self) -> float:
@@ -215,8 +223,7 @@ class _Row:
         loss = self.step.loss
         if by in (0.0, 1.0) or self.is_turned or not (by == -1 or _is_meant(by, loss)):
             return None
-        slopes = [replace(s, true=s.true * by) for s in self.slopes]
-        return _Row(replace(self.step, scale=by), tuple(slopes))
+        return replace(self.times(by), step=replace(self.step, scale=by))
 
     def partly_scaled(self) -> _Row | None:
         """The same where that is so of most elements only, by a count, of what may be the loss: a
@@ -224,9 +231,9 @@ class _Row:
         by = multiple(self.slopes)
         if by in (0.0, 1.0) or not is_count(by) or _SURELY.fullmatch(self.step.loss):
             return None
-        slopes = tuple([replace(s, true=s.true * by) for s in self.slopes])
-        made = _Row(replace(self.step, scale=by, sure=False), slopes)
-        return None if made.fits else made
+        made = self.times(by)
+        step = replace(self.step, scale=by, sure=False)
+        return None if made.fits else replace(made, step=step)
 
 
 def _is_meant(by: float, loss: str) -> bool:
