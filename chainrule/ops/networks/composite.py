@@ -173,10 +173,10 @@ def _check(what: str, x: Any, **rows: Any) -> None:
     """Parameters of other shapes would broadcast; a size in their place would multiply."""
     shape = _shape(x)
     for name, row in rows.items():
+        kind = type(row).__name__
         if isinstance(row, int | tuple | list):
             raise DtypeError(
-                f"{what}: {name} is an array of shape {shape[-1:]}, not the {type(row).__name__} "
-                f"{row}; it is the last axis that is normalized, so leave PyTorch's "
+                f"{what}: {name} is an array of shape {shape[-1:]}, not the {kind} {row}; it is the last axis that is normalized, so leave PyTorch's "
                 "normalized_shape out"
             )
         if row is not None and _shape(row) != shape[-1:]:
