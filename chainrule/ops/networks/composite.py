@@ -176,8 +176,8 @@ def _check(what: str, x: Any, **rows: Any) -> None:
         kind = type(row).__name__
         if isinstance(row, int | tuple | list):
             raise DtypeError(
-                f"{what}: {name} is an array of shape {shape[-1:]}, not the {kind} {row}; it is the last axis that is normalized, so leave PyTorch's "
-                "normalized_shape out"
+                f"{what}: {name} is an array of shape {shape[-1:]}, not the {kind} {row}; it is "
+                "the last axis that is normalized, so leave PyTorch's normalized_shape out"
             )
         if row is not None and _shape(row) != shape[-1:]:
             raise ShapeError(
