@@ -6,11 +6,11 @@ PLAN = (
     "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
     "checked", "settings", "holding", "flags",
 )  # fmt: skip
-"""How many arguments and rows there are; what the program is given; the place in the table of the
-first result; the addresses of None, of NumPy's class, and of the words for `guarded`; whether
-`enter` compares the arguments with their records; the address of the words for `settle`, or 0;
-whether a run keeps the interpreter's lock; the address of the last result, if it is one that says
-what is wrong with indices, otherwise 0."""
+"""How many arguments and rows there are. What the program is given: table, scratch, sizes, host.
+The place in the table of the first result. The addresses of None, of NumPy's class, and of the
+words for `guarded`. Whether `enter` compares the arguments with their records. The address of the
+words for `settle`, or 0. Whether a run keeps the interpreter's lock. The address of the last result
+if it says what is wrong with indices, otherwise 0."""
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
@@ -31,7 +31,7 @@ SETTINGS = ("count", "asked", "float")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
 Python; the address of Python's class of floats."""
 SETTING = ("holder", "key", "item", "tuple", "truth", "last", "low", "high", "number")
-"""A setting's dictionary and key; of a tuple there the item, otherwise -1; the address of Python's
-class of tuples; whether the number is to be 0 (0) or not (1), or either (-1); the address of the
-word that says which object it was; the range, two float64, in which any number is taken; the
+"""A setting's dictionary and key. Of a tuple there the item, otherwise -1. The address of Python's
+class of tuples. Whether the number is to be 0 (0) or not (1), or either (-1). The address of the
+word that says which object it was. The range, two float64, in which any number is taken. The
 address of the number that the program reads."""

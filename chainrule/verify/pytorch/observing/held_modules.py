@@ -1,7 +1,8 @@
-"""What a Function's arguments hold: modules whose parameters are arguments as well, as of a
-differential equation whose right side is a network (what the Function does with the module, it does
-with them), and lists and dictionaries of tensors, as of running statistics, which every run is to
-find as the call found them.
+"""What a Function's arguments hold.
+
+Modules whose parameters are arguments as well, as of a differential equation whose right side is a
+network: what the Function does with the module, it does with them. And lists and dictionaries of
+tensors, as of running statistics: every run is to find them as the call found them.
 """
 
 from __future__ import annotations

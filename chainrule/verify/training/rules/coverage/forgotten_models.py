@@ -1,10 +1,10 @@
 """Models, and parameters in no model, between trained ones and the loss that no optimizer has.
 
 Most models that get gradients and are in no optimizer are meant to: a loaded network that compares
-images, a critic of whose turn it is not, a random target. What tells the forgotten one is all of
-this together: trained parameters are behind what it is given, always; its values are those that it
-was made with; its gradients are added up over backward passes, or reset one after another with
-those of trained ones; and the text gives its parameters to nobody.
+images, a critic of whose turn it is not, a random target. Four things together tell the
+forgotten one. Trained parameters are behind what it is given, always. Its values are those that it
+was made with. Its gradients are added up over backward passes, or reset together with those of
+trained ones. The text gives its parameters to nobody.
 Parameters in no model are looked for in `forgotten_parameters`.
 """
 
