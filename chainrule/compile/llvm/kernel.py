@@ -26,13 +26,13 @@ from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import Platform, Polls
 from chainrule.compile.llvm.short_rows import row_of
-from chainrule.compile.llvm.value_numbering import AvailableValues
 from chainrule.compile.llvm.whole_powers import whole_exponent, whole_power
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.loops.transposed_copy import is_transposed_copy
+from chainrule.compile.loops.value_numbering import AvailableValues
 from chainrule.compile.target import Target
 
 _CONTRACTED = ("add", "sub", "mul")
