@@ -534,7 +534,9 @@ def test_a_cell_whose_gates_no_longer_fit_its_state_is_no_other_size():
 
 def slow(f: Any, seconds: float) -> Any:
     def slowed(*xs: Any) -> Any:
-        time.sleep(seconds)
+        end = time.process_time() + seconds  # work: what sleeps is waited for longer
+        while time.process_time() < end:
+            pass
         return f(*xs)
 
     return slowed

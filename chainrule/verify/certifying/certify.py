@@ -5,7 +5,6 @@ Whatever fails in here is our failure, not the user's: it becomes a line of the 
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from chainrule.verify.measure.run import PATIENCE
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.repair.digits import digits_lost
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Subject, wanted
 
 _T = TypeVar("_T")
@@ -111,28 +111,28 @@ class _Run:
 
     def _certify(self, at: int, subject: Subject) -> None:
         """Measure a subject, name and correct what is wrong, and note all of it."""
-        start = time.perf_counter()
+        watch = Stopwatch()
         evidence = self.guarded(subject, "measuring", lambda: examine(subject))
         if evidence is None:
             return
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
-        corrected = [self.corrected(evidence, finding, start) for finding in found]
+        corrected = [self.corrected(evidence, finding, watch) for finding in found]
         if not evidence.wrong:
             few = self.guarded(subject, "looking at its digits", lambda: narrow(evidence))
             corrected += [few] if few is not None else []
-        seconds = time.perf_counter() - start
+        seconds = watch.passed
         shown = [self.with_victims(f) for f in corrected]
         judged = bool(evidence.trials and _judged_inputs(evidence))
         self.results.append(_Result(at, subject, tuple(shown), judged))
         self.note(evidence, seconds)
 
-    def corrected(self, evidence: Evidence, finding: Finding, start: float) -> Finding:
+    def corrected(self, evidence: Evidence, finding: Finding, watch: Stopwatch) -> Finding:
         """The finding with changed code, if there is code that can be changed and is right then,
-        and `start` is not so long ago that no more is tried."""
+        and the time is not up for it."""
         if finding.level == "note":
             return finding
         subject, edited = evidence.subject, None
-        if time.perf_counter() - start < PATIENCE:
+        if not watch.is_over(PATIENCE):
             edited = self.guarded(subject, "correcting", lambda: _with_edit(evidence, finding))
         else:
             why = f"{subject.name} has taken more than {PATIENCE:.0f} s so far"

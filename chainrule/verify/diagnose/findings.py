@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from chainrule.verify.evidence import NOTES, Evidence, Jacobians, Trial
 from chainrule.verify.finding import Finding, Heat, Level, Name
 from chainrule.verify.measure.run import is_array
 from chainrule.verify.place import Place
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Subject
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
@@ -56,11 +56,11 @@ def diagnose(evidence: Evidence) -> list[Finding]:
 
     A backward that misbehaves whatever the input gives one finding without an input.
     """
-    stop = perf_counter() + PATIENCE
-    found = _without_repeats([_of_input(evidence, k, stop) for k in _wrong_inputs(evidence)])
+    watch = Stopwatch()
+    found = _without_repeats([_of_input(evidence, k, watch) for k in _wrong_inputs(evidence)])
     general = [b for b in evidence.behaviours if b.input is None and b.code not in _NOTES]
     if general and not found:
-        found = [_finding(evidence, None, None, _guesses(evidence, None, None, stop))]
+        found = [_finding(evidence, None, None, _guesses(evidence, None, None, watch))]
     return [*found, *_notes(evidence)]
 
 
@@ -78,11 +78,11 @@ def _wrong_inputs(evidence: Evidence) -> list[int]:
     return sorted((trials | {k for k in behaviours if k is not None}) - straight)
 
 
-def _of_input(evidence: Evidence, k: int, stop: float) -> Finding:
+def _of_input(evidence: Evidence, k: int, watch: Stopwatch) -> Finding:
     jacobians = [j for j in evidence.jacobians if j.input == k]
     worst = max(jacobians, key=_relative, default=None)
     case = Case(evidence, worst) if worst is not None else None
-    return _finding(evidence, k, case, _guesses(evidence, k, case, stop))
+    return _finding(evidence, k, case, _guesses(evidence, k, case, watch))
 
 
 def _relative(found: Jacobians) -> float:
@@ -90,12 +90,13 @@ def _relative(found: Jacobians) -> float:
     return relative if relative == relative else float("inf")
 
 
-def _guesses(evidence: Evidence, k: int | None, case: Case | None, stop: float) -> list[Guess]:
-    """All that fits, the plainest first, each code once. From `stop` on no rule is asked."""
+def _guesses(evidence: Evidence, k: int | None, case: Case | None, watch: Stopwatch) -> list[Guess]:
+    """All that fits, the plainest first, each code once. When the time is up, no more rules are
+    asked."""
     found = list(_guesses_of_behaviours(evidence, k))
     if case is not None and case.finite:
         for rule in RULES:
-            if perf_counter() > stop:
+            if watch.is_over(PATIENCE):
                 evidence.skipped.append(
                     ("more names", f"it took more than {PATIENCE:.0f} s so far")
                 )

@@ -19,6 +19,7 @@ from chainrule.verify.measure.points.other_points import OtherPoints
 from chainrule.verify.measure.points.values import telling_point
 from chainrule.verify.measure.probes import Probe
 from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, in_one_line
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Array, Subject, extent
 
 LARGE = 500_000
@@ -61,7 +62,7 @@ class _Examination:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.start = perf_counter()
+        self.watch = Stopwatch()
         self.seen: list[tuple[Base, Probe]] = []
 
     def all(self) -> None:
@@ -89,7 +90,7 @@ class _Examination:
         if steady:
             with self._guarded("other points"):
                 usual = base if run.evidence.wrong else self._telling(base)
-                OtherPoints(run, self.seen, self.start).visit(usual, not run.evidence.wrong)
+                OtherPoints(run, self.seen, self.watch).visit(usual, not run.evidence.wrong)
             with self._guarded("the captured dtype"):
                 if not run.evidence.wrong:
                     precision.compare(run, base)

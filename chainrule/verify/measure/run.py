@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from chainrule.engine import dtypes
 from chainrule.verify.evidence import Behaviour, Evidence, Trial
 from chainrule.verify.place import Place
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Array, Subject, wanted
 
 SEED = 20_240_229
@@ -61,7 +61,7 @@ class Run:
         self.evidence = evidence
         self.wanted = wanted(subject)
         self.rng = np.random.default_rng(SEED)
-        self._start, self._patience = perf_counter(), patience
+        self._watch, self._patience = Stopwatch(), patience
 
     def raw(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs as they are; whatever the forward raises becomes `UnusableError`."""
@@ -120,7 +120,7 @@ class Run:
 
     def _count(self) -> None:
         """One more evaluation; `LateError` if there were enough."""
-        if perf_counter() - self._start > self._patience:
+        if self._watch.is_over(self._patience):
             n = self.evidence.evaluations
             raise LateError(f"{n} evaluations took {self._patience:.0f} s, {self.pace:.2g} s each")
         self.evidence.evaluations += 1
@@ -128,7 +128,7 @@ class Run:
     @property
     def pace(self) -> float:
         """Seconds for one evaluation, with all that goes with it, so far."""
-        return (perf_counter() - self._start) / max(self.evidence.evaluations, 1)
+        return self._watch.seconds / max(self.evidence.evaluations, 1)
 
     def note(self, *trials: Trial) -> None:
         """Keep trials."""

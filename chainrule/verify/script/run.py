@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +25,7 @@ from chainrule.verify.script.observers import Makers
 from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.user_frames import here, placed
 
 MOST = 4
@@ -194,7 +194,7 @@ class _Way:
     torch: Makers
     loop: tuple[Makers, Makers]
     window: int = 0
-    since: float = field(default_factory=time.perf_counter)
+    since: Stopwatch = field(default_factory=Stopwatch)
 
     def session(
         self,

@@ -8,7 +8,6 @@ its process.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from chainrule.verify.script.sandbox import fork
 from chainrule.verify.script.sandbox.fork import LostError, in_copy
 from chainrule.verify.script.sandbox.quiet import calm, is_confined, reclaim
 from chainrule.verify.script.trial_runs import Again, Uncompiled
+from chainrule.verify.stopwatch import Stopwatch
 
 LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
@@ -79,7 +79,7 @@ class Session:
         stop: bool = False,
         again: Again | None = None,
         compiled: Uncompiled | None = None,
-        since: float | None = None,
+        since: Stopwatch | None = None,
         window: int = 0,
         waits: Callable[[bool], None] = lambda waits: None,
     ) -> None:
@@ -101,10 +101,10 @@ class Session:
         self._arrival = Arrival("torch", self._torch_arrives)
         self._pid = os.getpid()
         self._over = False
-        self._since = time.perf_counter() if since is None else since
+        self._since = since or Stopwatch()
         self._window = max(steps, window)
         self._waits = waits
-        self._spare = 0.0
+        self._spare: Stopwatch | None = None
 
     @property
     def is_seen(self) -> bool:
@@ -138,7 +138,7 @@ class Session:
         if self._over or os.getpid() != self._pid:
             return
         self._over = True
-        start = time.perf_counter()
+        seconds, watch = self._since.seconds, Stopwatch()
         self._arrival.leave()
         self._waits(False)
         if why:
@@ -151,16 +151,16 @@ class Session:
         try:
             self._find(report)
             if self.clock.compiled and self._compiled is not None:
-                self._guard("compiled steps", lambda: self._look(report, start - self._since))
+                self._guard("compiled steps", lambda: self._look(report, seconds))
             if self.is_seen and self.ledger.planted is None and not is_confined():
                 self._guard("the planted gradient", self._plant)
-            self._guard("corrections", lambda: self._try(report, start - self._since, code))
+            self._guard("corrections", lambda: self._try(report, seconds, code))
         except KeyboardInterrupt:
             self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
             raise
         finally:
             self._guard("memory", reclaim)  # no more copies are made
-            self.seconds = time.perf_counter() - start
+            self.seconds = watch.passed
             self._observers.clear()
             self._guard("the report", lambda: self._deliver(report))
 
@@ -241,11 +241,10 @@ class Session:
 
     def _has_seen_enough(self, step: int) -> bool:
         """Whether a step, of those after the full look, is the last one."""
-        now = time.perf_counter()
-        if not self._spare:
-            self._spare = now + SPARE
+        if self._spare is None:
+            self._spare = Stopwatch()
             self._waits(self._window > step)
-        return step >= self._window or now > self._spare
+        return step >= self._window or self._spare.is_over(SPARE)
 
     def _guard(self, who: str, run: Callable[[], object]) -> bool:
         """Whether `run` ended well; otherwise the ledger says why not."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -30,6 +30,7 @@ from chainrule.verify.script.remedies import remedies
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.script.sandbox.quiet import confine
 from chainrule.verify.script.target import Target
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.user_frames import is_library
 
 CHEAP = 30.0
@@ -45,6 +46,8 @@ ENDING = ("detached", "graph_kept")
 
 Codes = Counter[str]
 """How many findings, but for notes, have each name."""
+_Left = Callable[[], float]
+"""How many seconds are left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +72,27 @@ class Again:
             ledger.skipped.append(Skipped("corrections of the loop", why))
         if why or not any(options.values()):
             return list(findings)
-        before, end = codes(findings), time.monotonic() + max(seconds, LEAST)
+        before, left = codes(findings), partial(Stopwatch().left, max(seconds, LEAST))
         return [
-            self._first_that_helps(options.get(id(f), ()), f, before, end, ledger) for f in findings
+            self._first_that_helps(options.get(id(f), ()), f, before, left, ledger)
+            for f in findings
         ]
 
     def _first_that_helps(
-        self, options: Sequence[Correction], f: Finding, before: Codes, end: float, ledger: Ledger
+        self,
+        options: Sequence[Correction],
+        f: Finding,
+        before: Codes,
+        left: _Left,
+        ledger: Ledger,
     ) -> Finding:
         """The finding with the first of the corrections that helps."""
         own = _edit(f)
         for correction in options:
-            if time.monotonic() > end and correction is not own:
+            if not left() and correction is not own:
                 break
             notes = ledger if correction is own else Ledger()  # a proposal may well not run
-            helps = self._helps(correction, f, before, end, notes)
+            helps = self._helps(correction, f, before, left, notes)
             if helps or correction is own:
                 right = correction.rechecked if helps is None else helps
                 f = replace(f, correction=replace(correction, rechecked=right))
@@ -92,13 +101,17 @@ class Again:
         return f
 
     def _helps(
-        self, correction: Correction, f: Finding, before: Codes, end: float, ledger: Ledger
+        self,
+        correction: Correction,
+        f: Finding,
+        before: Codes,
+        left: _Left,
+        ledger: Ledger,
     ) -> bool | None:
         """Whether the script with changed lines runs, and nobody finds what was found; None if it
         could not run to its end."""
         try:
-            left = max(0.0, end - time.monotonic())
-            code, after, refused = in_copy(lambda: self._run_edited(correction), left)
+            code, after, refused = in_copy(lambda: self._run_edited(correction), left())
         except LostError as error:
             code, after, refused = 1, codes(()), [str(error)]
         if code:

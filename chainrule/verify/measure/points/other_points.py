@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import cached_property
-from time import perf_counter
 
 from chainrule.verify.measure import cotangents, self_comparison
 from chainrule.verify.measure.captured_point import probe_around
@@ -14,6 +13,7 @@ from chainrule.verify.measure.points import intended_sizes, proportions, sizes, 
 from chainrule.verify.measure.points.intended_sizes import is_beyond, settles
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError
+from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.tolerances import SAME
 
 SECONDS = 10.0
@@ -23,8 +23,8 @@ SECONDS = 10.0
 class OtherPoints:
     """What is wrong at other points, beside what was seen at the captured one."""
 
-    def __init__(self, run: Run, seen: list[tuple[Base, Probe]], start: float) -> None:
-        self.run, self.seen, self.start = run, seen, start
+    def __init__(self, run: Run, seen: list[tuple[Base, Probe]], watch: Stopwatch) -> None:
+        self.run, self.seen, self.watch = run, seen, watch
 
     def visit(self, base: Base, right: bool) -> None:
         """Other sizes, then other values: at a small size, if there is one, for they are many.
@@ -60,7 +60,7 @@ class OtherPoints:
         return smallest
 
     def _late(self) -> bool:
-        if perf_counter() - self.start < SECONDS:
+        if not self.watch.is_over(SECONDS):
             return False
         self.run.skip("more points", f"it took more than {SECONDS:.0f} s so far")
         return True

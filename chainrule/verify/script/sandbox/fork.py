@@ -15,7 +15,6 @@ import signal
 import stat
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,11 +23,14 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from chainrule.errors import ChainruleError
 from chainrule.verify.script.sandbox.quiet import calm, confine, copying, is_confined
+from chainrule.verify.stopwatch import Stopwatch
 
 _T = TypeVar("_T")
 
 PATIENCE = 600.0
-"""Seconds after which work that does not end is given up."""
+"""Seconds of work after which what does not end is given up."""
+_LOOK = 0.1
+"""Seconds between two looks at how long a copy has worked."""
 
 
 class LostError(ChainruleError, RuntimeError):
@@ -39,7 +41,7 @@ def in_copy(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
     """What `work()` returns (values that can be pickled), computed in a copy of this process.
 
     Raises:
-        LostError: If it raised, crashed, or took longer than `patience` seconds.
+        LostError: If it raised, crashed, or worked for longer than `patience` seconds.
     """
     if not can_fork():
         with calm():
@@ -102,13 +104,14 @@ def receive(child: int, read: int, patience: float) -> Any:
         LostError: If it sends that it failed, ends without a word, or takes longer.
     """
     chunks: list[bytes] = []
-    end = time.monotonic() + patience
+    work = Stopwatch(child)
     late = False
     try:
         while not late:
-            ready = select.select([read], [], [], max(0.0, end - time.monotonic()))[0]
-            late = not ready
-            chunk = os.read(read, 1 << 20) if ready else b""
+            if not select.select([read], [], [], _LOOK)[0]:
+                late = work.is_over(patience)
+                continue
+            chunk = os.read(read, 1 << 20)
             if not chunk:
                 break
             chunks.append(chunk)
