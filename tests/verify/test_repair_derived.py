@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import chainrule as cr
 from chainrule import verify
-from chainrule.verify.repair.code.slopes import slopes
+from chainrule.verify.repair.code.slopes import OF_FUNCTIONS, slopes
 from tests.sampling import sampled_file
 from tests.verify.by_hand import looked_at
 
@@ -41,6 +42,18 @@ def test_a_derivative_has_the_slope_of_its_statement(statement: str) -> None:
         exec(statement, names)
         assert eval(slope.whole, names) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-7)
         assert sum([eval(t, names) for t in slope.terms]) == pytest.approx(eval(slope.whole, names))
+
+
+@pytest.mark.parametrize("name", OF_FUNCTIONS)
+def test_the_text_of_a_derivative_says_what_the_table_of_ops_says(name: str) -> None:
+    ours = {"arctan": cr.atan, "arcsin": cr.asin}.get(name) or getattr(cr, name)
+    x = cr.tensor([0.3, 0.7], dtype="float64", requires_grad=True)
+    ours(x).sum().backward()
+    grad = x.grad
+    [slope] = slopes(f"y = np.{name}(x)")
+    x = x.detach()
+    y = ours(x).numpy()
+    assert np.allclose(eval(slope.whole, {"np": np, "x": x.numpy(), "y": y}), grad, rtol=1e-14)
 
 
 def test_what_has_a_name_is_not_computed_again() -> None:

@@ -16,18 +16,31 @@ from chainrule.verify.repair.code.parentheses import MUL, POW, UNARY, called, op
 from chainrule.verify.repair.code.syntax import names_in
 from chainrule.verify.trees import tree_of
 
-_SLOPES = {
+OF_FUNCTIONS = {
     "exp": "{y}",
     "log": "1 / {x}",
     "log1p": "1 / (1 + {x})",
+    "log2": "1 / (0.6931471805599453 * {x})",
+    "log10": "1 / (2.302585092994046 * {x})",
+    "expm1": "{f}exp({x})",
     "sqrt": "0.5 / {y}",
     "square": "2 * {x}",
     "tanh": "1 - {y} ** 2",
     "sigmoid": "{y} * (1 - {y})",
     "sin": "{f}cos({x})",
     "cos": "-{f}sin({x})",
+    "tan": "1 + {y} ** 2",
+    "sinh": "{f}cosh({x})",
+    "cosh": "{f}sinh({x})",
+    "arctan": "1 / (1 + {x} ** 2)",
+    "atan": "1 / (1 + {x} ** 2)",
+    "arcsin": "1 / {f}sqrt(1 - {x} ** 2)",
+    "asin": "1 / {f}sqrt(1 - {x} ** 2)",
+    "reciprocal": "-({y} ** 2)",
+    "abs": "{f}sign({x})",
 }
-"""By the name of a function: dy/dx of y = f(x); `{f}` is where the code has the function from."""
+"""By the name of a function: dy/dx of y = f(x), as people write it; the table of ops has it as it
+is best computed. `{f}` is where the code has the function from."""
 _PASSING = ("sum", "mean", "clip", "clamp", "clamp_min", "clamp_max", "float", "contiguous")
 _CONSTANT = ("T", "mT", "shape", "ndim", "size", "pi", "inf", "nan")
 """Attributes that are no variable."""
@@ -100,7 +113,7 @@ def _variables(node: ast.AST) -> Iterator[ast.expr]:
         assert isinstance(node, ast.expr)
         yield node
     elif isinstance(node, ast.Call):
-        of_module = called(node) in _SLOPES and bool(node.args)
+        of_module = called(node) in OF_FUNCTIONS and bool(node.args)
         own = [] if of_module or not isinstance(node.func, ast.Attribute) else [node.func.value]
         yield from chain.from_iterable(map(_variables, [*own, *node.args]))
     else:
@@ -225,10 +238,10 @@ def _of_call(node: ast.Call, x: str) -> list[_Product]:
             pass
     if name in _PASSING and not any(x in ast.unparse(o) for o in others):
         return _terms(inner, x)
-    if name not in _SLOPES or len(others) != 1 or node.keywords:
+    if name not in OF_FUNCTIONS or len(others) != 1 or node.keywords:
         raise _UnknownError
     at = operand(ast.unparse(inner), MUL + 1)
-    row = _SLOPES[name].format(y=ast.unparse(node), x=at, f=f)
+    row = OF_FUNCTIONS[name].format(y=ast.unparse(node), x=at, f=f)
     if row.startswith("1 / "):
         return [t.over(row.removeprefix("1 / ")) for t in _terms(inner, x)]
     return [t.times(row) for t in _terms(inner, x)]
