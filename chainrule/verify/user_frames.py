@@ -10,7 +10,8 @@ import os
 import site as _site
 import sys
 import sysconfig
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -66,9 +67,16 @@ def _is_passed(code: CodeType) -> bool:
 
 
 def _up(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and _is_passed(frame.f_code):
+    while frame is not None and _is_passed(frame.f_code):  # for each op, so without a generator
         frame = frame.f_back
     return frame
+
+
+def with_callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, and those that led to it, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def user_frame() -> FrameType | None:
@@ -117,13 +125,9 @@ def site() -> Frames:
 
 def frames() -> Frames:
     """The stack outside of chainrule, libraries included."""
-    found: list[Line] = []
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and len(found) < _DEEP:
-        if not frame.f_code.co_filename.startswith(_OWN):
-            found.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)
+    stack = with_callers(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    outside = (f for f in stack if not f.f_code.co_filename.startswith(_OWN))
+    return tuple([(f.f_code, f.f_lineno) for f in islice(outside, _DEEP)])
 
 
 def users_line(frames: Frames) -> Place | None:

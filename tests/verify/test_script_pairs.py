@@ -99,6 +99,7 @@ def report_on(folder: Path, text: str) -> Report:
             script.target(str(path)), steps=4, own=script.OWN, torch=script.TORCH, loop=script.LOOP
         )
     assert outcome.code == 0
+    assert not [r for r in outcome.report.ledger.skipped if "verifier" in r.why]  # its own errors
     return outcome.report
 
 
@@ -115,6 +116,44 @@ def test_what_a_script_states_wrongly_is_found_where_it_stands(tmp_path: Path, n
     assert found
     assert all(f.place is not None and function in f.place.function for f in found)
     assert any(f.correction is not None and f.correction.rechecked for f in found)
+
+
+NESTED = """
+def blend(x, w):
+    return np.tanh(x) @ w
+def blend_back(g, x, w):
+    return (g @ w.T) * (1 - np.tanh(x)), np.tanh(x).T @ g
+def curve(x, w, v):
+    return blend(x, w) @ v
+def curve_back(g, x, w, v):
+    dx, dw = blend_back(g @ v.T, x, w)
+    return dx, dw, blend(x, w).T @ g
+class Block:
+    def __init__(self):
+        self.v = rng.normal(size=(4, 2))
+    def forward(self, x):
+        self.x = x
+        return curve(x, w, self.v)
+    def backward(self, dout):
+        dx, _, self.dv = curve_back(dout, self.x, w, self.v)
+        return dx
+w, block = rng.normal(size=(4, 4)), Block()
+for k in range(3):
+    block.backward(np.ones_like(block.forward(rng.normal(size=(6, 4)))))
+"""
+
+
+def test_what_calls_something_wrong_is_no_finding_of_its_own(tmp_path: Path) -> None:
+    report = report_on(tmp_path, NESTED)
+    assert wrongs(report) == ["wrong value used in blend"], str(report)
+    [finding] = [f for f in report.findings if f.level != "note"]
+    assert finding.place is not None and finding.place.function == "blend_back"
+    assert finding.victims == ("curve, curve_back", "Block")
+    why = "blend_back is wrong: look again once that is right"
+    assert {row.subject for row in report.ledger.skipped if row.why == why} == {*finding.victims}
+    right = report_on(tmp_path, NESTED.replace("(1 - np.tanh(x))", "(1 - np.tanh(x) ** 2)"))
+    assert wrongs(right) == []
+    assert {c.subject for c in right.ledger.checked} >= {"Block"}
 
 
 NO_PAIRS = {

@@ -62,18 +62,27 @@ def _counts(ledger: Ledger) -> Iterator[str]:
 
 
 def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
-    """The lines of all findings; a correction that was shown is not shown again."""
+    """The lines of all findings; of those that the same change ends, all is said of the first."""
     shown: set[tuple[str, str, str]] = set()
     for finding in findings:
+        c = finding.correction
+        code = (str(c.place), c.before, c.after) if c is not None else ("", "", "")
         yield []
         yield from _title(finding)
+        if c is not None and c.after and code in shown:
+            yield from _error(finding)
+            yield from _labelled("correction", f"the change above, {c.place}")
+            yield from _tried(finding, c)
+            yield from _victims(finding)
+            continue
+        shown.add(code)
         yield from _why(finding)
-        if finding.correction:
-            c = finding.correction
-            code = str(c.place), c.before, c.after
-            yield from _correction(finding, c, again=bool(c.after) and code in shown)
-            shown.add(code)
+        if c is not None:
+            yield from _labelled("correction", c.formula)
+            yield from _changed(c)
+            yield from _tried(finding, c)
         yield from _others(finding)
+        yield from _victims(finding)
         yield from _table(finding.table)
         if finding.heat and finding.level == "error":
             yield from _pictures(finding.heat)
@@ -95,12 +104,16 @@ def _title(finding: Finding) -> Iterator[Line]:
             yield [(" " * 11 + finding.place.text, "")]
 
 
-def _why(finding: Finding) -> Iterator[Line]:
+def _error(finding: Finding) -> Iterator[Line]:
     if finding.error is not None:
         allowed = (
             f"; rounding explains {finding.tolerance:.1e}" if finding.tolerance is not None else ""
         )
         yield from _labelled("how wrong", f"relative error {finding.error:.3g}{allowed}")
+
+
+def _why(finding: Finding) -> Iterator[Line]:
+    yield from _error(finding)
     yield from _labelled("what it is", finding.name.mistake.means)
     said = "; ".join([s for s in (finding.name.detail, finding.name.because) if s])
     yield from _labelled("how we know", said)
@@ -109,14 +122,9 @@ def _why(finding: Finding) -> Iterator[Line]:
             yield from _labelled("", sentence)
 
 
-def _correction(finding: Finding, correction: Correction, *, again: bool) -> Iterator[Line]:
-    """What to do; the code only where a finding before this one did not show it. Advice about a
-    training loop changes no gradient that could be measured again."""
-    yield from _labelled("correction", correction.formula)
-    if again:
-        yield from _labelled("", f"the change above, {correction.place}")
-    else:
-        yield from _changed(correction)
+def _tried(finding: Finding, correction: Correction) -> Iterator[Line]:
+    """What came of the change. Advice about a training loop changes no gradient that could be
+    measured again."""
     if correction.rechecked:
         yield [(" " * (LABEL + 2), ""), (trial_outcome(finding), "green")]
     else:
@@ -135,6 +143,9 @@ def _others(finding: Finding) -> Iterator[Line]:
     for name in finding.names[1:]:
         said = "; ".join([s for s in (name.detail, name.because, name.apart) if s])
         yield from _labelled("or", f"{name.mistake.title}: {said}")
+
+
+def _victims(finding: Finding) -> Iterator[Line]:
     if finding.victims:
         yield from _labelled("victims", "wrong because of it: " + ", ".join(finding.victims))
 

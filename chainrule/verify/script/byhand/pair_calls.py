@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, final
 
 import numpy as np
@@ -35,6 +35,7 @@ from chainrule.verify.script.byhand.script_state import is_tensor
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.subject import Array, Subject, values, wanted
 from chainrule.verify.trees import tree_of_file
+from chainrule.verify.user_frames import with_callers
 
 _PATIENCE = 60.0
 """Seconds after which the look at a pair is given up."""
@@ -62,6 +63,46 @@ class _File:
 
     stated: Sequence[Stated]
     calls: dict[int, _Call | None] = field(default_factory=dict[int, _Call | None])
+    callers: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    """Those whose call was running at the first call of each."""
+
+    def inner_first(self) -> list[Stated]:
+        """What is looked at: what others call goes before these."""
+        called = [s for s in self.stated if _call_of(s, self.calls) is not None]
+        return sorted(called[:_MOST], key=lambda s: -len(self.callers_of(s)))
+
+    def callers_of(self, stated: Stated) -> frozenset[int]:
+        """Lines of functions that call it."""
+        every = [self.callers.get(line, frozenset[int]()) for line in stated.lines]
+        return frozenset[int]().union(*every) - {*stated.lines}
+
+
+@dataclass
+class _Found:
+    """What was found in one file."""
+
+    wrong: list[tuple[Stated, list[Finding]]] = field(
+        default_factory=list[tuple[Stated, list[Finding]]]
+    )
+    right: set[str] = field(default_factory=set[str])
+    """Backwards that are right for some forward."""
+    victims: dict[Stated, list[str]] = field(default_factory=dict[Stated, list[str]])
+    """Whose gradients are wrong because those of a part are."""
+
+    def culprit(self, file: _File, stated: Stated) -> Stated | None:
+        """What it calls, and is wrong."""
+        bad = [s for s, found in self.wrong if any(f.level != "note" for f in found)]
+        return next((s for s in bad if file.callers_of(s).intersection(stated.lines)), None)
+
+    def findings(self) -> Iterator[Finding]:
+        """All of them, with what is wrong because of them."""
+        for stated, found in self.wrong:
+            names = tuple(self.victims.get(stated, ()))
+            for f in found:
+                if f.level != "note":
+                    yield replace(f, victims=(*f.victims, *names))
+                elif stated.backward not in self.right:
+                    yield f
 
 
 @final
@@ -71,6 +112,7 @@ class StatedPairs(Observer):
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._files: dict[str, _File] = {}
+        self._lines: dict[CodeType, int] = {}
 
     def start(self) -> None:
         """Wait for calls."""
@@ -88,36 +130,43 @@ class StatedPairs(Observer):
             file = self._files[name] = _File(stated_in(tree_of_file(name)))
         if line in file.calls or os.getpid() != self._pid:
             return
+        self._lines[code] = line
+        above = [self._lines.get(f.f_code, 0) for f in with_callers(frame.f_back)]
+        file.callers[line] = frozenset(above) - {0}
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         file.calls[line] = None
         with suppress(Exception):  # what cannot be copied cannot be looked at
             file.calls[line] = _kept(frame.f_globals, {n: frame.f_locals[n] for n in names})
 
     def findings(self, ledger: Ledger) -> list[Finding]:
-        """What is wrong with what they state."""
-        found: list[tuple[Stated, Finding]] = []
-        right = set[str]()
-        looked = 0
-        for file in self._files.values():
-            for stated in file.stated:
-                call = _call_of(stated, file.calls)
-                if call is None or looked == _MOST:
-                    continue
-                looked += 1
-                back = file.calls.get(stated.lines[1])
-                try:
-                    answer = in_copy(lambda s=stated, c=call, b=back: _look(s, c, b), _PATIENCE)
-                except LostError as error:
-                    if stated.named:
-                        ledger.skipped.append(Skipped(_title(stated), str(error)))
-                    continue
-                if answer is not None:
-                    found += [(stated, f) for f in answer[0]]
-                    right |= {stated.backward} if answer[1].checked and not answer[0] else set()
-                    ledger.add(answer[1])
-                elif stated.owner and _is_of(stated, call):
-                    ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
-        return [f for s, f in found if f.level != "note" or s.backward not in right]
+        """What is wrong with what they state; of what calls what is wrong, nothing is said."""
+        return [f for file in self._files.values() for f in _found_in(file, ledger).findings()]
+
+
+def _found_in(file: _File, ledger: Ledger) -> _Found:
+    found = _Found()
+    for stated in file.inner_first():
+        culprit = found.culprit(file, stated)
+        if culprit is not None:
+            why = f"{culprit.owner or culprit.backward} is wrong: look again once that is right"
+            ledger.skipped.append(Skipped(_title(stated), why))
+            found.victims.setdefault(culprit, []).append(_title(stated))
+            continue
+        call, back = _call_of(stated, file.calls), file.calls.get(stated.lines[1])
+        assert call is not None
+        try:
+            answer = in_copy(lambda s=stated, c=call, b=back: _look(s, c, b), _PATIENCE)
+        except LostError as error:
+            if stated.named:
+                ledger.skipped.append(Skipped(_title(stated), str(error)))
+            continue
+        if answer is not None:
+            found.wrong.append((stated, answer[0]))
+            found.right |= {stated.backward} if answer[1].checked and not answer[0] else set()
+            ledger.add(answer[1])
+        elif stated.owner and _is_of(stated, call):
+            ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
+    return found
 
 
 def _kept(scope: Mapping[str, Any], arguments: dict[str, Any]) -> _Call | None:
@@ -141,7 +190,7 @@ def _is_of(stated: Stated, call: _Call) -> bool:
 
 
 def _title(stated: Stated) -> str:
-    return stated.owner or f"{stated.forward}, {stated.backward}"
+    return stated.owner or ", ".join(dict.fromkeys((stated.forward, stated.backward)))
 
 
 def _look(stated: Stated, call: _Call, back: _Call | None) -> tuple[list[Finding], Ledger] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeGuard
 
 from torch import Tensor
@@ -18,7 +19,7 @@ from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot, back, fo
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import function_at, tree_of_file
-from chainrule.verify.user_frames import placed, user_frame
+from chainrule.verify.user_frames import placed, user_frame, with_callers
 
 _FRAMES = 4
 """Running functions that are looked at."""
@@ -52,10 +53,7 @@ def _data(entries: Sequence[Entry]) -> set[int]:
 
 def _spots() -> Iterator[Spot]:
     """The statement that was to have other data, in a function that is running."""
-    frame = user_frame()
-    for _ in range(_FRAMES):
-        if frame is None:
-            return
+    for frame in islice(with_callers(user_frame()), _FRAMES):
         code, values = frame.f_code, {**frame.f_globals, **frame.f_locals}
         scope = _scope(tree_of_file(code.co_filename), frame.f_lineno)
         for made, known, unread in _unread(scope):
@@ -70,7 +68,6 @@ def _spots() -> Iterator[Spot]:
                 edit = edits.change_line(place, lambda s, p=pairs: _exchange(s, p))
                 yield Spot("wrong_value", place, says, f"compute it of {others}", edit)
                 return
-        frame = frame.f_back
 
 
 def _are_alike(a: Any, b: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from types import FrameType
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from chainrule.verify.script.step.record.tape import Entry, Slot, things_in
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.text import edits
 from chainrule.verify.trees import users_trees
-from chainrule.verify.user_frames import placed, user_frame
+from chainrule.verify.user_frames import placed, user_frame, with_callers
 
 _LEAST = 4
 """So many choices at least; more where weights were shifted and scaled, which are two unknowns."""
@@ -97,16 +97,12 @@ def _number(x: Any) -> float | None:
 
 def _rewards(lengths: set[int]) -> Iterator[Array]:
     """Rows of numbers that the user's running functions have, several of them not 0."""
-    frame: FrameType | None = user_frame()
-    for _ in range(_FRAMES):
-        if frame is None:
-            return
+    for frame in islice(with_callers(user_frame()), _FRAMES):
         own: dict[str, Any] = getattr(frame.f_locals.get("self"), "__dict__", {})
         for x in [*frame.f_locals.values(), *own.values()]:
             row = _row_of(x, lengths)
             if row is not None and np.count_nonzero(row) > 1:
                 yield row
-        frame = frame.f_back
 
 
 def _row_of(x: Any, lengths: set[int]) -> Array | None:

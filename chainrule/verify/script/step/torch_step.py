@@ -208,7 +208,8 @@ class TorchRecorder(Recorder[TorchTape]):
         zero = self._flat_findings("0", step)
         cuts = cut_findings(step)
         none = self._flat_findings("none", step)
-        shared = [s for row in self._tape.aliases.items() if (s := shared_spot(*row)) is not None]
+        aliases = {} if self.tape is None else self._tape.aliases  # no step, no tape
+        shared = [s for row in aliases.items() if (s := shared_spot(*row)) is not None]
         spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
         lost = map(spot_finding, self._overwritten)
         return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]

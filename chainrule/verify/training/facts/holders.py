@@ -16,7 +16,7 @@ from chainrule.engine.tensors import Tensor
 from chainrule.verify.installed_compiler import loop_code
 from chainrule.verify.place import Place
 from chainrule.verify.trees import FunctionNode, function_at, tree_of_file
-from chainrule.verify.user_frames import is_library, user_frame
+from chainrule.verify.user_frames import is_library, user_frame, with_callers
 
 _LEAF = 1 << 63
 _NODES = 2_000
@@ -116,10 +116,7 @@ def holder(over: int) -> tuple[str, Place | None] | None:
 def is_collecting() -> bool:
     """Whether chainrule itself collects the results of steps, for who has asked for all of them."""
     looped = loop_code()
-    frame = user_frame() if looped else None
-    while frame is not None and frame.f_code is not looped:
-        frame = frame.f_back
-    return frame is not None
+    return bool(looped) and any(f.f_code is looped for f in with_callers(user_frame()))
 
 
 def container() -> tuple[str, Place | None] | None:
@@ -165,17 +162,16 @@ class _Variable(NamedTuple):
 
 def _variables() -> Iterator[_Variable]:
     """Variables of the user's frames, and attributes of the objects that they name."""
-    frame = user_frame()
     seen: set[int] = set()
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    if id(value) not in seen and not name.startswith("__"):
-                        seen.add(id(value))
-                        yield _Variable(name, value, frame)
-                        yield from _attributes(name, value, frame)
-        frame = frame.f_back
+    for frame in with_callers(user_frame()):
+        if is_library(frame.f_code.co_filename):
+            continue
+        for scope in (frame.f_locals, frame.f_globals):
+            for name, value in list(scope.items()):
+                if id(value) not in seen and not name.startswith("__"):
+                    seen.add(id(value))
+                    yield _Variable(name, value, frame)
+                    yield from _attributes(name, value, frame)
 
 
 def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[_Variable]:

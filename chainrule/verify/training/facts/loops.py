@@ -11,6 +11,7 @@ import ast
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType
 from typing import Any, final
 
@@ -18,7 +19,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.trees import last_word, tree_of_file
-from chainrule.verify.user_frames import Frames, is_library, user_frame
+from chainrule.verify.user_frames import Frames, is_library, user_frame, with_callers
 
 _CALLS = ("range", "len", "enumerate", "zip", "tqdm", "trange", "list", "reversed")
 _PLAIN = (
@@ -58,13 +59,10 @@ def loops_of(file: str) -> list[Loop]:
 
 
 def _all(frame: FrameType | None) -> Iterator[Loop]:
-    for _ in range(_MOST):
-        if frame is None:
-            return
-        file = frame.f_code.co_filename
+    for f in islice(with_callers(frame), _MOST):
+        file = f.f_code.co_filename
         if not is_library(file):
-            yield from _around(frame, file)
-        frame = frame.f_back
+            yield from _around(f, file)
 
 
 def _around(frame: FrameType, file: str) -> Iterator[Loop]:

@@ -12,7 +12,8 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from types import FrameType
+from itertools import islice
+from types import CodeType, FrameType
 from typing import Any, final
 
 import numpy as np
@@ -32,7 +33,7 @@ from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, c
 from chainrule.verify.training.record.library import native_library
 from chainrule.verify.training.record.loop import LoopTap
 from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
-from chainrule.verify.user_frames import Line, here, place
+from chainrule.verify.user_frames import Line, here, place, with_callers
 
 
 @final
@@ -169,14 +170,12 @@ def tell(engine: Engine, name: str, xs: Sequence[Any], say: Callable[[Any], None
 
 
 def _loss(frame: FrameType | None) -> FrameType | None:
-    for _ in range(_MOST):
-        if frame is None:
-            break
-        code = frame.f_code
-        if code.co_name in LOSSES and code.co_filename.startswith(_FOLDER):
-            return frame
-        frame = frame.f_back
-    return None
+    near = islice(with_callers(frame), _MOST)
+    return next((f for f in near if _is_loss(f.f_code)), None)
+
+
+def _is_loss(code: CodeType) -> bool:
+    return code.co_name in LOSSES and code.co_filename.startswith(_FOLDER)
 
 
 @final

@@ -15,7 +15,7 @@ from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.source import Edit, Source, statement_at
 from chainrule.verify.trees import blocks, tree_of_file
-from chainrule.verify.user_frames import user_frame
+from chainrule.verify.user_frames import user_frame, with_callers
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,7 @@ def name_of(value: Any) -> str:
 
 def names_of(value: Any) -> set[str]:
     """The same for all lines that have led to the running one."""
-    frame, found = user_frame(), set[str]()
-    while frame is not None:
-        found.add(_name_in(frame, value))
-        frame = frame.f_back
-    return found - {""}
+    return {_name_in(frame, value) for frame in with_callers(user_frame())} - {""}
 
 
 def _name_in(frame: FrameType, value: Any) -> str:
