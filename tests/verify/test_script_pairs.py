@@ -82,10 +82,24 @@ for k in range(30):
     theta = theta - 0.02 * g / (1e-9 + np.sqrt(g ** 2).max())
 print(value)
 """
+RISK = """
+def cox_loss(eta, event):
+    risk = np.cumsum(np.exp(eta))
+    return -np.sum((event > 0) * (eta - np.log(risk))) / event.sum()
+def cox_grad(eta, event):
+    risk = np.cumsum(np.exp(eta))
+    return -(event - np.exp(eta) * np.cumsum({HERE}[::-1])[::-1]) / event.sum()
+X, event = rng.normal(size=(30, 3)), (rng.random(30) < 0.5) * 1.0
+w = np.zeros(3)
+for k in range(20):
+    w = w - 0.1 * X.T @ cox_grad(X @ w, event)
+print(cox_loss(X @ w, event))
+"""
 SCRIPTS = {
     "layer": (LAYERS, "dout.shape[1]", "dout.shape[0]", "backward"),
     "functions": (FUNCTIONS, "(1 - np.tanh(x) ** 2)", "(1 - np.tanh(x))", "blend_back"),
     "loss": (LOSS, "size * np.exp(X @ w + c)", "np.exp(X @ w + c)", "slopes"),
+    "risk": (RISK, "(event / risk)", "(1 / risk)", "cox_grad"),
     "both": (BOTH, "np.exp(-b * x)", "np.exp(b * x)", "objective"),
 }
 """Script, what is right, what is wrong, the function in which it is."""
@@ -116,6 +130,45 @@ def test_what_a_script_states_wrongly_is_found_where_it_stands(tmp_path: Path, n
     assert found
     assert all(f.place is not None and function in f.place.function for f in found)
     assert any(f.correction is not None and f.correction.rechecked for f in found)
+
+
+PARTS = """
+def cost(theta, X, y):
+    W, b = theta[:6].reshape(3, 2), theta[6:]
+    e = X @ W + b - y
+    value = 0.5 * (e ** 2).sum() / len(X) + 0.05 * (W ** 2).sum()
+    dW, db = X.T @ e / len(X) + 0.1 * W, e.sum(0) / len(X)
+    return {HERE}
+def descend(f, theta):
+    value, g = f(theta)
+    for k in range(30):
+        for t in (0.3, 0.1, 0.01):
+            less, h = f(theta - t * g)
+            if less < value:
+                break
+        else:
+            break
+        theta, value, g = theta - t * g, less, h
+    return value
+X, y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+print(descend(lambda t: cost(t, X, y), rng.normal(size=8)))
+"""
+_VALUE = "value, np.concatenate([{}.ravel(), db])"
+
+
+@pytest.mark.parametrize("wrong", ["dW.T", "np.where(np.arange(6).reshape(3, 2) > 1, dW, 2 * dW)"])
+def test_a_gradient_that_is_right_in_part_is_that_of_the_value(tmp_path: Path, wrong: str) -> None:
+    assert wrongs(report_on(tmp_path, PARTS.replace("{HERE}", _VALUE.format("dW")))) == []
+    assert wrongs(report_on(tmp_path, PARTS.replace("{HERE}", _VALUE.format(wrong))))
+
+
+@pytest.mark.parametrize(
+    "meant",
+    ["(dW + 0.3 * W)", "np.clip(dW, -1e-3, 1e-3)"],
+    ids=["a decay", "a bound"],
+)
+def test_what_is_put_upon_a_gradient_is_no_mistake_in_it(tmp_path: Path, meant: str) -> None:
+    assert wrongs(report_on(tmp_path, PARTS.replace("{HERE}", _VALUE.format(meant)))) == []
 
 
 NESTED = """

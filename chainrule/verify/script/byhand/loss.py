@@ -4,6 +4,7 @@ these is meant otherwise."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -101,13 +102,15 @@ def likeliest_step_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandSt
     return _likeliest(plain, _surely_or_maybe if once else lambda _: [])
 
 
-def is_surely_wrong(finding: Finding) -> bool:
+def is_surely_wrong(finding: Finding, *, named: bool = False) -> bool:
     """Whether a gradient is wrong though it may be that of another loss: a change of the code makes
-    it right, and leaves what bounds or chooses as it is."""
+    it right, and leaves what bounds or chooses as it is. Where names tell whose gradient it is
+    (`named`), it may add such a part: the loss has it."""
     change = finding.correction
     if change is None or not (change.rechecked and change.after):
         return False
-    return _CHOOSES.findall(change.before) == _CHOOSES.findall(change.after)
+    before, after = (Counter(_CHOOSES.findall(text)) for text in (change.before, change.after))
+    return before <= after if named else before == after
 
 
 def doubted(found: Sequence[Finding], step: HandStep) -> list[Finding]:

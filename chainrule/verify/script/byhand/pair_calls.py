@@ -1,9 +1,9 @@
 """Watches calls of functions that state a derivative (`pairs.py`), and verifies each pair of them.
 
 They are verified on the arrays of their first call, in a copy of the process, and on others. That
-two functions belong together is a guess. So a finding counts only if something proves it: a
-gradient that is right beside the wrong one, or a change of the code that makes it right; without
-one it is a note. A constant factor that all gradients have in common is the rate's.
+two functions belong together is a guess. So a finding counts only if something proves it
+(`pair_proofs.py`); else it is a note. A constant factor that all gradients have in common is the
+rate's. What calls something that is wrong is not looked at.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from chainrule.errors import ChainruleError
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.objects import subject_of_layer
-from chainrule.verify.arrays.pair import Pair, subject_of_both, subject_of_pair
+from chainrule.verify.arrays.pair import Pair, subject_of_pair
 from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.code_hooks import CALLS
-from chainrule.verify.script.byhand.loss import is_surely_wrong
+from chainrule.verify.script.byhand.pair_proofs import both_gradients, doubted, gives_any, is_proved
 from chainrule.verify.script.byhand.pairs import Stated, stated_in
 from chainrule.verify.script.byhand.script_state import is_tensor
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
-from chainrule.verify.subject import Array, Subject, values, wanted
+from chainrule.verify.subject import Subject, values, wanted
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.user_frames import with_callers
 
@@ -207,13 +207,13 @@ def _look(stated: Stated, call: _Call, back: _Call | None) -> tuple[list[Finding
     found = [f for f in findings if f.level != "note"]
     if any(f.name.code == "not_linear" for f in found) and _is_given_results(subject, back):
         return None
-    if found and not _is_proved(subject, found):
-        notes = _doubted(stated, subject, found)
+    if found and not is_proved(stated, subject, found):
+        notes = doubted(stated, subject, found)
         unknown = Skipped(_title(stated), "it is not known whether one is the other's derivative")
         return (notes, Ledger(skipped=[unknown])) if notes else None
-    if not found and not stated.named and not any(_given(subject).values()):
+    if not found and not stated.named and not any(gives_any(subject).values()):
         return None
-    return [] if found and _have_one_factor(subject) else findings, report.ledger
+    return [] if found and both_gradients(subject).has_one_factor else findings, report.ledger
 
 
 def _subject(stated: Stated, call: _Call) -> Subject | None:
@@ -240,17 +240,6 @@ def _gives_number(pair: Pair) -> bool:
     return [y.size for y in pair.forward(values(pair))] == [1]
 
 
-def _is_proved(subject: Subject, found: Sequence[Finding]) -> bool:
-    """Whether the two belong together: some gradient is right, or a change makes one right."""
-    if any(f.name.code == "wrong_shape" for f in found):
-        return False  # they are gradients of something else
-    if any(map(is_surely_wrong, found)):
-        return True
-    wrong = {f.input for f in found}
-    right = [i for i in wanted(subject) if subject.inputs[i].name not in wrong]
-    return "" not in wrong and any(_given(subject)[i] for i in right)
-
-
 def _is_given_results(subject: Subject, back: _Call | None) -> bool:
     """Whether the script gives the backward what the forward returned, where a cotangent belongs:
     then it is that of a loss, which it knows itself."""
@@ -260,52 +249,3 @@ def _is_given_results(subject: Subject, back: _Call | None) -> bool:
     slots = [name for name, slot in subject.convention.slots if slot.kind == "cotangent"]
     given = [np.asarray(back.arguments[name]) for name in slots if name in back.arguments]
     return any(g.shape == y.shape and np.allclose(g, y) for g in given for y in ys)
-
-
-def _given(subject: Subject) -> dict[int, bool]:
-    """Whether the backward gives each wanted input a gradient other than 0."""
-    xs = values(subject)
-    gs = [np.ones_like(y) for y in subject.forward(xs)]
-    bars = subject.pull(xs, gs)
-    return {i: bars[i] is not None and bool(np.any(bars[i])) for i in wanted(subject)}
-
-
-def _doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[Finding]:
-    """Notes on a gradient that goes along with that of a number, and is another one; none where it
-    is right at what the script computed with."""
-    said, due = _both(subject)
-    along = said.shape == due.shape and float(said @ due) > 0
-    if not along or np.allclose(said, due, rtol=1e-6, atol=1e-9):
-        return []
-    whose = f"{stated.backward} takes what {stated.forward} takes, and is not its derivative"
-    if stated.forward == stated.backward:
-        whose = f"what {stated.forward} returns beside its value is not that value's derivative"
-    says = f"{whose}; if it is to be that of something else, nothing is to be done"
-    return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
-
-
-def _have_one_factor(subject: Subject) -> bool:
-    """Whether all gradients of a number are the same positive multiple of the right ones."""
-    said, due = _both(subject)
-    if said.shape != due.shape or not due.size:
-        return False
-    factor = float(said @ due) / max(float(due @ due), 1e-300)
-    return factor > 0 and bool(np.allclose(said, factor * due, rtol=1e-6, atol=1e-9))
-
-
-def _both(subject: Subject) -> tuple[Array, Array]:
-    """All gradients of a number in one row, as they are stated and as they are; else nothing."""
-    nothing = np.zeros(0)
-    if subject.takes_cotangent:
-        return nothing, nothing
-    xs = values(subject)
-    gs = [np.ones_like(y) for y in subject.forward(xs)]
-    right = subject.derived(xs, gs)
-    if right is None:
-        return nothing, nothing
-    said, due = ([x[i] for i in wanted(subject)] for x in (subject.pull(xs, gs), right))
-    return _flat(said), _flat(due)
-
-
-def _flat(parts: Sequence[Array | None]) -> Array:
-    return np.concatenate([np.ravel(x) for x in parts if x is not None] or [np.zeros(0)])

@@ -44,6 +44,8 @@ class Slot:
     times: int = 0
     """How often it was updated in the last run."""
     gradient: Array | None = None
+    last: Array | None = None
+    """What the last update of it handed over."""
     names: list[str] = field(default_factory=list[str])
     owner: type[Any] | None = None
     """The class of the object of which it is an attribute."""
@@ -81,7 +83,7 @@ class Slots:
     def forget(self) -> None:
         """Gradients are those of the next run."""
         for slot in self._known.values():
-            slot.gradient, slot.times = None, 0
+            slot.gradient, slot.last, slot.times = None, None, 0
 
     def move(self, slot: Slot) -> None:
         """Change a parameter, if it is this one's turn, or change it back."""
@@ -144,6 +146,9 @@ class Slots:
             slot = Slot(x if view is None else base, base, set(), here())
             self._known[key] = slot
         slot.written.add(written)
+        if slot.last is not None and np.array_equal(slot.last, g):
+            return  # the same step, as long as another: a search along it
+        slot.last = g.copy()
         slot.times += 1
         if slot.gradient is None:
             slot.gradient = np.zeros(base.shape)

@@ -159,8 +159,15 @@ def _ends_a_turn(node: ast.AST) -> bool:
     """Whether a statement of a loop's block may end its turn."""
     if isinstance(node, ast.Break | ast.Continue):
         return True
-    within = ast.For | ast.While | ast.FunctionDef | ast.ClassDef
-    return not isinstance(node, within) and any(map(_ends_a_turn, ast.iter_child_nodes(node)))
+    match node:
+        case ast.FunctionDef() | ast.ClassDef():
+            return False
+        case (
+            ast.For() | ast.While()
+        ):  # what stands in it ends its own turns, but not what is behind
+            return any(map(_ends_a_turn, node.orelse))
+        case _:
+            return any(map(_ends_a_turn, ast.iter_child_nodes(node)))
 
 
 def _hands_out(block: list[ast.stmt]) -> bool:

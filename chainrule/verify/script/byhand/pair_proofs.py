@@ -1,0 +1,117 @@
+"""Whether two functions of which one seems to state the other's derivative belong together.
+
+What proves it: a gradient that is right beside the wrong one, elements of one that are right, a
+change of the code that makes one right. What is put upon gradients on purpose disproves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.byhand.loss import is_surely_wrong
+from chainrule.verify.script.byhand.pairs import Stated
+from chainrule.verify.subject import Array, Subject, values, wanted
+
+_ENOUGH = 3
+"""Elements that are right by no chance."""
+
+
+def is_proved(stated: Stated, subject: Subject, found: Sequence[Finding]) -> bool:
+    """Whether the two belong together: some gradient, or a part of one, is right, or a change makes
+    one right."""
+    if any(f.name.code == "wrong_shape" for f in found):
+        return False  # they are gradients of something else
+    both = both_gradients(subject)
+    if both.has_decay and any(f.name.code == "extra_term" for f in found):
+        return False  # which is no part of the value, and need not be
+    if any(is_surely_wrong(f, named=stated.named) for f in found) or both.is_right_in_part:
+        return True
+    wrong = {f.input for f in found}
+    right = [i for i in wanted(subject) if subject.inputs[i].name not in wrong]
+    return "" not in wrong and any(gives_any(subject)[i] for i in right)
+
+
+def gives_any(subject: Subject) -> dict[int, bool]:
+    """Whether the backward gives each wanted input a gradient other than 0."""
+    xs = values(subject)
+    gs = [np.ones_like(y) for y in subject.forward(xs)]
+    bars = subject.pull(xs, gs)
+    return {i: bars[i] is not None and bool(np.any(bars[i])) for i in wanted(subject)}
+
+
+def doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[Finding]:
+    """Notes on a gradient that goes along with that of a number, and is another one; none where it
+    is right at what the script computed with."""
+    both = both_gradients(subject)
+    if both.said @ both.due <= 0 or np.allclose(both.said, both.due, rtol=1e-6, atol=1e-9):
+        return []
+    whose = f"{stated.backward} takes what {stated.forward} takes, and is not its derivative"
+    if stated.forward == stated.backward:
+        whose = f"what {stated.forward} returns beside its value is not that value's derivative"
+    says = f"{whose}; if it is to be that of something else, nothing is to be done"
+    return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
+
+
+@dataclass(frozen=True)
+class Both:
+    """All gradients of a number in one row, as they are stated and as they are, and what they are
+    gradients by; nothing where they are not of a number."""
+
+    said: Array
+    due: Array
+    x: Array
+
+    @property
+    def differs(self) -> Array:
+        """Which elements do."""
+        return ~np.isclose(self.said, self.due, rtol=1e-6, atol=1e-12)
+
+    @property
+    def has_one_factor(self) -> bool:
+        """Whether all gradients are the same positive multiple of the right ones."""
+        factor = _multiple(self.said, self.due)
+        return self.due.size > 0 and factor > 0
+
+    @property
+    def has_decay(self) -> bool:
+        """Whether what is too much is a multiple of what it is a gradient by."""
+        wrong = self.differs
+        return bool(wrong.any()) and _multiple((self.said - self.due)[wrong], self.x[wrong]) > 0
+
+    @property
+    def is_right_in_part(self) -> bool:
+        """Whether some elements are right, by no chance, and what is wrong with the others is
+        nothing that is put upon gradients: a decay, a bound, a share that is kept from learning."""
+        wrong = self.differs
+        right = self.due[~wrong & (self.due != 0)]
+        put_upon = self.has_decay or not wrong.any() or np.ptp(np.abs(self.said[wrong])) == 0
+        return len(np.unique(right)) >= _ENOUGH and not put_upon
+
+
+def _multiple(a: Array, b: Array) -> float:
+    """c, where a = c * b; else 0."""
+    c = float(a @ b) / max(float(b @ b), 1e-300)
+    return c if np.allclose(a, c * b, rtol=1e-6, atol=1e-9) else 0.0
+
+
+def both_gradients(subject: Subject) -> Both:
+    """Those of a subject that gives a number."""
+    nothing = Both(np.zeros(0), np.zeros(0), np.zeros(0))
+    if subject.takes_cotangent:
+        return nothing
+    xs = values(subject)
+    gs = [np.ones_like(y) for y in subject.forward(xs)]
+    right = subject.derived(xs, gs)
+    if right is None:
+        return nothing
+    of = wanted(subject)
+    said, due, x = (_flat([row[i] for i in of]) for row in (subject.pull(xs, gs), right, xs))
+    return Both(said, due, x) if said.shape == due.shape == x.shape else nothing
+
+
+def _flat(parts: Sequence[Array | None]) -> Array:
+    return np.concatenate([np.ravel(x) for x in parts if x is not None] or [np.zeros(0)])
