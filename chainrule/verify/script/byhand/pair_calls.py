@@ -22,7 +22,7 @@ from chainrule.errors import ChainruleError
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.objects import subject_of_layer
-from chainrule.verify.arrays.pair import Pair, subject_of_pair
+from chainrule.verify.arrays.pair import Pair, subject_of_both, subject_of_pair
 from chainrule.verify.certifying.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
@@ -144,6 +144,8 @@ class StatedPairs(Observer):
 
 
 def _found_in(file: _File, ledger: Ledger) -> _Found:
+    """What is found in one file, each of its pairs looked at in a copy of the process; of one that
+    calls a wrong one, the ledger says so."""
     found = _Found()
     for stated in file.inner_first():
         culprit = found.culprit(file, stated)
