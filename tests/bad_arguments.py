@@ -18,21 +18,21 @@ from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
-import samples_shapes
-from ops.sample import apart
 
 import chainrule as cr
 from chainrule import amp, fft, linalg, nn, optim, special
 from chainrule.engine.op import Op
 from chainrule.nn import functional, init
+from tests import samples_shapes
+from tests.ops.sample import apart
 
 SPACES = {"cr": cr, "linalg": linalg, "fft": fft, "special": special, "F": functional}
 SAMPLES = {
-    "ops.samples_arrays": ["SAMPLES"],
-    "ops.samples_elementwise": ["SAMPLES"],
-    "ops.samples_extra": ["SAMPLES"],
-    "ops.samples_network": ["SAMPLES"],
-    "ops.samples_replacing": ["SAMPLES"],
+    "tests.ops.samples_arrays": ["SAMPLES"],
+    "tests.ops.samples_elementwise": ["SAMPLES"],
+    "tests.ops.samples_extra": ["SAMPLES"],
+    "tests.ops.samples_network": ["SAMPLES"],
+    "tests.ops.samples_replacing": ["SAMPLES"],
 }
 
 

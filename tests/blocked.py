@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 OPTIONAL = ("scipy", "llvmlite", "ml_dtypes", "rich", "safetensors", "torch", "sklearn")
 """All that chainrule can use beside NumPy."""
 
@@ -27,12 +27,11 @@ sys.meta_path.insert(0, Blocked())
 
 def run_blocked(code: str, names: Iterable[str], *args: str) -> str:
     """What `code` prints where the packages `names` are missing; `args` are its `sys.argv[1:]`."""
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     done = subprocess.run(
         [sys.executable, "-c", _BLOCK.format(names=set(names)) + code, *args],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from ops.sample import apart
 
 import chainrule as cr
 from chainrule import fft as ff
 from chainrule import linalg as la
 from chainrule.nn import functional as nnf
+from tests.ops.sample import apart
 
 X, M, V, S = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2), apart(salt=3)
 W, SQUARE, BATCH = apart(4, salt=4), apart(3, 3), apart(2, 3, 3)

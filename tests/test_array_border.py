@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.lib.stride_tricks import as_strided
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule import nn, verify
 from chainrule.engine import arrays
 from chainrule.nn import functional
+from tests.ops.test_generated import SAMPLES
 
 # ruff: noqa: E501 (tables: one kind, one line)
 

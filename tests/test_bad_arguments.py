@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bad_arguments import (
+
+import chainrule as cr
+from chainrule import nn
+from chainrule.engine.arguments import fits
+from tests.bad_arguments import (
     SPACES,
     WITHOUT,
     Valid,
@@ -23,10 +27,6 @@ from bad_arguments import (
     public_names,
     wrong_calls,
 )
-
-import chainrule as cr
-from chainrule import nn
-from chainrule.engine.arguments import fits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SHARE = 12

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.samples_elementwise import BY_LAST
 
 import chainrule as cr
 from chainrule import nn, optim
@@ -18,6 +17,7 @@ from chainrule.engine.graph import placeholder
 from chainrule.engine.op import Spec
 from chainrule.nn import functional as F  # noqa: N812
 from chainrule.ops.families import rows
+from tests.ops.samples_elementwise import BY_LAST
 
 BRAIN, HALF, SINGLE, DOUBLE = cr.bfloat16, cr.float16, cr.float32, cr.float64
 EPS = 2.0**-8

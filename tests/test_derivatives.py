@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops import check
 
 import chainrule as cr
 from chainrule.engine.graph import order
 from chainrule.engine.op import Need, Op, Spec
 from chainrule.ops.families import Linear
+from tests.ops import check
 
 X = np.array([0.7, -1.3, 0.4])
 

@@ -13,9 +13,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-import docstring_examples as examples
 import pytest
 
+from tests import docstring_examples as examples
 from tests.sampling import sampled
 
 ROOT = Path(__file__).parents[1]
@@ -146,7 +146,8 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
     for folder in ("chainrule", "tests/ops"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(ROOT / "tests" / "sampling.py", tmp_path / "tests")
+    for file in ("__init__.py", "sampling.py"):
+        shutil.copy(ROOT / "tests" / file, tmp_path / "tests")
     added = [b for b in blocks_of(ROOT / "CONTRIBUTING.md") if b.info.startswith("python in")]
     assert len(added) == 2
     for block in added:

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
-from blocked import OPTIONAL, run_blocked
-from ops.samples_elementwise import BY_LAST, DOMAINS
 
 import chainrule as cr
 from chainrule import optional
@@ -23,6 +21,8 @@ from chainrule.ops.rows import Elementwise, rows
 from chainrule.ops.values.special_functions import OURS, SCIPY_ONLY
 from chainrule.scalar.ieee import NUMERIC
 from chainrule.scalar.rules import beyond, value_of
+from tests.blocked import OPTIONAL, run_blocked
+from tests.ops.samples_elementwise import BY_LAST, DOMAINS
 
 ROOT = Path(cr.__file__).parent
 
@@ -37,14 +37,14 @@ import numpy as np
 import chainrule as cr
 from chainrule.errors import MissingPackageError
 from chainrule.ops.values import special_functions
-from ops import (
+from tests.ops import (
     samples_arrays,
     samples_elementwise,
     samples_extra,
     samples_network,
     samples_replacing,
 )
-from ops.sample import cotangent
+from tests.ops.sample import cotangent
 
 for name in sys.argv[2:]:
     special_functions.OURS.pop(name)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from png import pixels
 
 import chainrule as cr
 from chainrule import Value, show
@@ -21,6 +20,7 @@ from chainrule.page.curve_svg import svg as curve_svg
 from chainrule.page.palette import PALETTE
 from chainrule.verify.finding import Heat
 from chainrule.verify.reporting import as_html
+from tests.png import pixels
 
 ROOT = Path(__file__).parents[1]
 SVG = "{http://www.w3.org/2000/svg}"

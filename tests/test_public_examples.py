@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
-import docstring_examples as examples
 import pytest
 
 import chainrule as cr
 from chainrule.ops import descriptions, row_examples
 from chainrule.ops.rows import Elementwise, rows
+from tests import docstring_examples as examples
 
 SPACES = (
     "chainrule", "amp", "data", "explain", "fft", "linalg", "models.gpt", "models.gpt2",

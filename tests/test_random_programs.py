@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ops import oracle
 
 import chainrule as cr
+from tests.ops import oracle
 
 Step = tuple[str, int, int]
 """An op and the places of the values that it takes."""

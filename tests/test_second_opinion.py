@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 (everybody's name for it)
-from ops import samples_elementwise
-from ops.check import close
-from ops.sample import apart, cotangent
 
 import chainrule as cr
+from tests.ops import samples_elementwise
+from tests.ops.check import close
+from tests.ops.sample import apart, cotangent
 
 
 @dataclass(frozen=True, eq=False)

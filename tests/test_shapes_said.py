@@ -17,9 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import samples_shapes
-from ops.sample import apart
-from shapes import Call, Case, Item, MisfitError, UnreadableError, check, read, statement
 
 import chainrule as cr
 from chainrule import fft, linalg, nn, special
@@ -27,6 +24,9 @@ from chainrule.engine import graph
 from chainrule.engine.graph import apply
 from chainrule.nn import functional
 from chainrule.ops.families import Elementwise
+from tests import samples_shapes
+from tests.ops.sample import apart
+from tests.shapes import Call, Case, Item, MisfitError, UnreadableError, check, read, statement
 
 NAMESPACES = (cr, linalg, fft, special, functional)
 """Where the public functions are."""
@@ -212,7 +212,7 @@ class Watch:
 
 def _samples() -> list[Callable[[], Any]]:
     tables = ("arrays", "elementwise", "extra", "network", "replacing")
-    samples = [s for t in tables for s in importlib.import_module(f"ops.samples_{t}").SAMPLES]
+    samples = [s for t in tables for s in importlib.import_module(f"tests.ops.samples_{t}").SAMPLES]
     return [lambda s=s: s.f(*[cr.tensor(x) for x in s.args]) for s in samples]
 
 
@@ -245,8 +245,8 @@ def test_what_a_function_says_is_so(code: CodeType, calls: dict[CodeType, list[C
 @pytest.mark.filterwarnings("ignore")
 def test_what_functions_say_is_so_of_pytorchs_samples():
     pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
-    table = pytest.importorskip("opdb.test_opdb", reason="the samples are PyTorch's")
-    unlike = importlib.import_module("opdb.translate").Unlike
+    table = pytest.importorskip("tests.opdb.test_opdb", reason="the samples are PyTorch's")
+    unlike = importlib.import_module("tests.opdb.translate").Unlike
     entries = [(row, table.ENTRIES[row.entry]) for row in table.ROWS]
     watch = Watch({*FUNCTIONS, apply.__code__})
     for row, op in entries:

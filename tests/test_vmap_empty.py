@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import Sample, apart
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule import fft, linalg
 from chainrule.tree import flatten
+from tests.ops.sample import Sample, apart
+from tests.ops.test_generated import SAMPLES
 from tests.sampling import sampled
 
 SQUARE = apart(3, 3) + 3 * np.eye(3)

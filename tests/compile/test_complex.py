@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.against_torch import generic
 
 import chainrule as cr
 from chainrule.compile.graph.rules.complex_rows import ROWS
@@ -19,6 +18,7 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_cache import folder as folder
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
+from tests.ops.against_torch import generic
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=3)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.test_direct_convolution import CASES, FORMS, Case, image, same
 
 import chainrule as cr
 from chainrule.compile.graph.rules import direct_convolution
 from chainrule.engine.graph import apply
 from chainrule.ops.windows import convolution_layouts as layouts
+from tests.ops.test_direct_convolution import CASES, FORMS, Case, image, same
 from tests.sampling import sampled
 
 STRIDED = [

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.against_torch import Pair, generic
-from ops.test_fft import PAIRS
 
 import chainrule as cr
 from chainrule import fft
@@ -19,6 +17,8 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_complex import assert_close
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
+from tests.ops.against_torch import Pair, generic
+from tests.ops.test_fft import PAIRS
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=3)

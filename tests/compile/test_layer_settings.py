@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_shapes_said import CALLS
 
 import chainrule as cr
 from chainrule import nn
 from tests.sampling import sampled
+from tests.test_shapes_said import CALLS
 
 RANDOM = (nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 """Each call is another."""

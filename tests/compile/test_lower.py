@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops import check, samples_elementwise
-from ops.sample import Sample, cotangent
 
 import chainrule as cr
 from chainrule import nn
@@ -19,6 +17,8 @@ from chainrule.ops.families import rows
 from chainrule.ops.windows import convolution, pooling
 from tests.compile.test_ops import EAGER, eager_ops
 from tests.compile.test_ops import made as made
+from tests.ops import check, samples_elementwise
+from tests.ops.sample import Sample, cotangent
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=3)

@@ -12,10 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops import check
-from ops.sample import Sample, cotangent
-from ops.samples_elementwise import BY_LAST
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.compile.loops.statements import Host
@@ -25,6 +21,10 @@ from chainrule.ops.families import Elementwise, rows
 from tests.explain.pains import PAINS
 from tests.explain.test_pains import answer
 from tests.explain.test_pains import rows as rows_of_the_page
+from tests.ops import check
+from tests.ops.sample import Sample, cotangent
+from tests.ops.samples_elementwise import BY_LAST
+from tests.ops.test_generated import SAMPLES
 from tests.sampling import sampled
 
 SPECIAL = "a special function that SciPy computes"

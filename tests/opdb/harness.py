@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from ops.sample import Array
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import chainrule as cr
-from opdb.translate import Function, array, leaves, to_ours
+from tests.opdb.translate import Function, array, leaves, to_ours
+from tests.ops.sample import Array
 
 EXACT = 1e-9
 """How far answers may differ, relative to the largest element of the answer."""

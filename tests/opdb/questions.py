@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from ops.check import strided
-from ops.sample import Array
 
 import chainrule as cr
 from chainrule.ops.complex import conj, real
-from opdb.harness import Case, Difference, Row, cases, differ, size
-from opdb.translate import Function, Unlike, array
+from tests.opdb.harness import Case, Difference, Row, cases, differ, size
+from tests.opdb.translate import Function, Unlike, array
+from tests.ops.check import strided
+from tests.ops.sample import Array
 
 
 @dataclass(frozen=True, eq=False)

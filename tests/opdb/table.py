@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from opdb.harness import Row
-from opdb.table_arrays import ARRAYS
-from opdb.table_choosing import CHOOSING
-from opdb.table_elementwise import ELEMENTWISE
-from opdb.table_linalg import LINALG
-from opdb.table_losses import LOSSES
-from opdb.table_nn import NN
-from opdb.table_reductions import REDUCTIONS
+from tests.opdb.harness import Row
+from tests.opdb.table_arrays import ARRAYS
+from tests.opdb.table_choosing import CHOOSING
+from tests.opdb.table_elementwise import ELEMENTWISE
+from tests.opdb.table_linalg import LINALG
+from tests.opdb.table_losses import LOSSES
+from tests.opdb.table_nn import NN
+from tests.opdb.table_reductions import REDUCTIONS
 
 ROWS: list[Row] = [*ELEMENTWISE, *ARRAYS, *CHOOSING, *REDUCTIONS, *LINALG, *LOSSES, *NN]

@@ -10,8 +10,8 @@ import chainrule as cr
 from chainrule.nn import functional
 from chainrule.ops.indexing import scattering
 from chainrule.ops.shapes import arranging as extra
-from opdb.harness import Row
-from opdb.translate import Unlike, words
+from tests.opdb.harness import Row
+from tests.opdb.translate import Unlike, words
 
 
 def _sizes(first: Any, rest: tuple[Any, ...]) -> Any:

@@ -9,8 +9,8 @@ from chainrule import special as sp
 from chainrule.nn import functional
 from chainrule.ops.complex import angle, complex, conj, polar, real
 from chainrule.ops.networks import activations as act
-from opdb.harness import Row
-from opdb.translate import words
+from tests.opdb.harness import Row
+from tests.opdb.translate import words
 
 UNARY: dict[str, Any] = {
     **{

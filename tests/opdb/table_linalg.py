@@ -12,8 +12,8 @@ import torch
 
 import chainrule as cr
 from chainrule.ops.reductions import distances
-from opdb.harness import Row
-from opdb.translate import Unlike, axis_of, words
+from tests.opdb.harness import Row
+from tests.opdb.translate import Unlike, axis_of, words
 
 la = cr.linalg
 

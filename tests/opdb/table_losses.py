@@ -7,8 +7,8 @@ from typing import Any
 import chainrule as cr
 from chainrule.ops.losses import losses, margin_losses
 from chainrule.ops.reductions import distances
-from opdb.harness import Row
-from opdb.translate import Unlike, only
+from tests.opdb.harness import Row
+from tests.opdb.translate import Unlike, only
 
 
 def _options(f: Any, **names: str) -> Any:

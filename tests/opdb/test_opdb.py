@@ -21,10 +21,10 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
 
 import chainrule as cr
-from opdb.harness import FULL, Case, Row, cases
-from opdb.questions import QUESTIONS, ask, run
-from opdb.table import ROWS
-from opdb.third import Verdict, verdict
+from tests.opdb.harness import FULL, Case, Row, cases
+from tests.opdb.questions import QUESTIONS, ask, run
+from tests.opdb.table import ROWS
+from tests.opdb.third import Verdict, verdict
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from ops.sample import Array
 
 import chainrule as cr
 from chainrule.ops.complex import real
-from opdb.harness import size
-from opdb.questions import Asked, ask, inner, smooth, their_jvp
-from opdb.translate import array
+from tests.opdb.harness import size
+from tests.opdb.questions import Asked, ask, inner, smooth, their_jvp
+from tests.opdb.translate import array
+from tests.ops.sample import Array
 
 EPS = float(np.finfo(np.float64).eps)
 

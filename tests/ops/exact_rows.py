@@ -12,7 +12,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from ops import exact as e
+from tests.ops import exact as e
 
 
 def powers(rng: Any, count: int, top: float) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.windows import convolution as conv
 from chainrule.ops.windows import products, windows
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.signal
 
 import chainrule as cr
-from ops.against_torch import generic
+from tests.ops.against_torch import generic
 
 SHAPES = [
     ((7,), (3,)),

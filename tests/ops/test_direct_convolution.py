@@ -23,8 +23,8 @@ from chainrule.ops.windows.convolution_choice import reads_in_place
 from chainrule.ops.windows.row_copies import PaddedRows, WindowRows
 from chainrule.ops.windows.shifted_products import ShiftedProduct, ShiftedSum, tile_width
 from chainrule.ops.windows.windows import Windows
-from ops.against_torch import forward, second_order, value_and_vjp
-from ops.test_convolution import PAIRS
+from tests.ops.against_torch import forward, second_order, value_and_vjp
+from tests.ops.test_convolution import PAIRS
 from tests.sampling import sampled
 
 Array = Any

@@ -13,8 +13,8 @@ from chainrule import fft
 from chainrule.engine.graph import placeholder
 from chainrule.engine.op import Spec
 from chainrule.ops.complex import conj, real
-from ops import check
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops import check
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")

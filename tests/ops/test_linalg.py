@@ -15,8 +15,16 @@ import pytest
 import chainrule as cr
 from chainrule import linalg as la
 from chainrule.ops.complex import conj
-from ops.against_torch import Pair, Samples, forward, generic, second_order, torch, value_and_vjp
-from ops.sample import Array
+from tests.ops.against_torch import (
+    Pair,
+    Samples,
+    forward,
+    generic,
+    second_order,
+    torch,
+    value_and_vjp,
+)
+from tests.ops.sample import Array
 
 tl: Any = torch.linalg
 

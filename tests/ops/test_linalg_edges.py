@@ -17,14 +17,14 @@ from chainrule import linalg as la
 from chainrule.engine.graph import order, placeholder
 from chainrule.engine.op import Op, Spec
 from chainrule.ops.complex import real
-from ops import check
-from ops.against_torch import generic, torch
-from ops.sample import Array
-from ops.test_complex import PAIRS as COMPLEX
-from ops.test_fft import PAIRS as FFT
-from ops.test_linalg import PAIRS as LINALG
-from ops.test_linalg import gradient, hermitian, positive, size
-from ops.test_linalg_equations import PAIRS as EQUATIONS
+from tests.ops import check
+from tests.ops.against_torch import generic, torch
+from tests.ops.sample import Array
+from tests.ops.test_complex import PAIRS as COMPLEX
+from tests.ops.test_fft import PAIRS as FFT
+from tests.ops.test_linalg import PAIRS as LINALG
+from tests.ops.test_linalg import gradient, hermitian, positive, size
+from tests.ops.test_linalg_equations import PAIRS as EQUATIONS
 
 
 def rank(r: int, n: int = 4) -> Array:

@@ -10,10 +10,10 @@ import pytest
 import chainrule as cr
 from chainrule import linalg as la
 from chainrule.ops.complex import real
-from ops import check
-from ops.against_torch import generic
-from ops.sample import Array
-from ops.test_linalg import gradient, hermitian, size
+from tests.ops import check
+from tests.ops.against_torch import generic
+from tests.ops.sample import Array
+from tests.ops.test_linalg import gradient, hermitian, size
 
 
 def rotation(n: int, salt: int = 0) -> Array:

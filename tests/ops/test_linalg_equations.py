@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import linalg as la
-from ops.against_torch import Pair, Samples, forward, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, Samples, forward, second_order, torch, value_and_vjp
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)

@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg as sl
 
 import chainrule as cr
-from ops.against_torch import generic
+from tests.ops.against_torch import generic
 
 la = cr.linalg
 

@@ -10,7 +10,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.networks import normalization as norm
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
 X = generic(3, 4, 5)

@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ConfigError
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
 MODES = ("edge", "wrap", "reflect", "symmetric")

@@ -12,7 +12,7 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops.windows import adaptive_pooling as adaptive
 from chainrule.ops.windows import pooling as pool
 from chainrule.ops.windows.windows import Windows
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
 PLANE, LINE, BLOCK = generic(2, 3, 7, 6), generic(2, 3, 9), generic(1, 2, 8, 6, 7)

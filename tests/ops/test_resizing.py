@@ -9,7 +9,7 @@ import pytest
 
 from chainrule.errors import ConfigError, DtypeError
 from chainrule.ops.windows.resizing import interpolate
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
 LINE, PLANE = generic(2, 3, 5), generic(2, 2, 5, 4)

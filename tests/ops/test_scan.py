@@ -10,8 +10,8 @@ import pytest
 import chainrule as cr
 from chainrule.errors import ShapeError
 from chainrule.ops.reductions import scan
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
-from ops.check import adjoint
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.check import adjoint
 
 X = generic(3, 4, 2)
 ZEROS = X.copy()

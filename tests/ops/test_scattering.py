@@ -12,7 +12,7 @@ from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.ops.indexing import scatter_reductions
 from chainrule.ops.indexing import scattering as sc
 from chainrule.ops.indexing.selection import TakeAdd, TakeAlongAdd
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 X, S = generic(3, 4), generic(2, 5, salt=1)
 AT = np.array([[2, 0, 1, 2], [0, 1, 2, 0]])  # along axis 0, no place twice

@@ -11,7 +11,7 @@ import chainrule as cr
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
 from chainrule.ops.indexing import sets
 from chainrule.ops.indexing import sorting as s
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 X = generic(3, 5, 4)
 TIES = np.array([2.0, 1.0, 2.0, 1.0, 3.0])

@@ -22,9 +22,9 @@ import chainrule.ops.special.incomplete  # its rows are in the table, too
 from chainrule.ops.families import Partial, elementwise, rows
 from chainrule.ops.networks import activations, composite
 from chainrule.ops.special import table as special
-from ops import exact
-from ops.exact_bounds import BOUNDS
-from ops.exact_rows import OTHERS, ROWS, Row
+from tests.ops import exact
+from tests.ops.exact_bounds import BOUNDS
+from tests.ops.exact_rows import OTHERS, ROWS, Row
 
 assert special is not None  # reading the table is what fills `rows`
 

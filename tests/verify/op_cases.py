@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import samples_shapes
-from ops import check
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.engine.graph import Variable, apply, intercept_ops
 from chainrule.engine.op import Op
 from chainrule.ops import complex as cplx
+from tests import samples_shapes
+from tests.ops import check
+from tests.ops.test_generated import SAMPLES
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import apart
 
 from chainrule import verify
 from chainrule.errors import ConfigError, GradientError
@@ -21,6 +20,7 @@ from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.copies import twin
 from chainrule.verify.subject import Subject, values
+from tests.ops.sample import apart
 
 X, W, B = apart(3, 4), apart(4, 5, salt=1), apart(5, salt=2)
 

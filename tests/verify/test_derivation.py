@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import Sample, apart
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.verify.arrays.numpy_standin import follow
 from chainrule.verify.own.call import subject_of_call
 from chainrule.verify.own.derivation import Derivation, derivation
 from chainrule.verify.subject import values
+from tests.ops.sample import Sample, apart
+from tests.ops.test_generated import SAMPLES
 
 X, W = apart(3, 4), apart(4, 5, salt=1)
 G = apart(3, 5, salt=2)

@@ -20,7 +20,7 @@ from chainrule.verify.measure.plant import planted
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array
 from tests.sampling import sampled
-from verify.measured import (
+from tests.verify.measured import (
     RIGHT,
     Pair,
     attention,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import apart
 
 import chainrule as cr
 from chainrule import nn, verify
@@ -23,6 +22,7 @@ from chainrule.verify.own.function import subject_of_function
 from chainrule.verify.own.model import loss_of
 from chainrule.verify.own.module import subject_of_module
 from chainrule.verify.subject import values
+from tests.ops.sample import apart
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=12)

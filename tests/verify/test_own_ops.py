@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import apart
-from ops.samples_elementwise import BY_LAST, DOMAINS
 
 import chainrule as cr
 import chainrule.ops
@@ -26,8 +24,10 @@ from chainrule.verify.diagnose import diagnose
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call, subject_of_op
 from chainrule.verify.subject import Subject
+from tests.ops.sample import apart
+from tests.ops.samples_elementwise import BY_LAST, DOMAINS
 from tests.sampling import sampled
-from verify.op_cases import Case, cases, kind
+from tests.verify.op_cases import Case, cases, kind
 
 
 def _of_last(name: str, x: Any) -> Any:

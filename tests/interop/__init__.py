@@ -1,0 +1,1 @@
+"""Other libraries' arrays and NumPy's protocols."""
