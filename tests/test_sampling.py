@@ -26,11 +26,11 @@ class Item:
         return self.mark if name == "sampled" else None
 
 
-def collected(decorator: Any) -> list[Any]:
+def collected(decorator: Any, file: str = "tests/test_x.py") -> list[Any]:
     """A test of each op in each dtype, under a decorator."""
     return [
         Item(
-            f"tests/test_x.py::test_y[{op}-{dtype}]",
+            f"{file}::test_y[{op}-{dtype}]",
             SimpleNamespace(params={"op": op, "dtype": dtype}),
             decorator.mark if decorator else None,
         )
@@ -38,8 +38,10 @@ def collected(decorator: Any) -> list[Any]:
     ]
 
 
-def kept(decorator: Any, backwards: bool = False) -> list[dict[str, str]]:
-    items = collected(decorator)
+def kept(
+    decorator: Any, backwards: bool = False, file: str = "tests/test_x.py"
+) -> list[dict[str, str]]:
+    items = collected(decorator, file)
     out = {item.nodeid for item in left_out(items[::-1] if backwards else items)}
     return [item.callspec.params for item in items if item.nodeid not in out]
 
@@ -66,6 +68,12 @@ def test_groups_of_cases_and_shares_of_them():
 @pytest.mark.parametrize("decorator", [sampled("op"), sampled(one_in=3)])
 def test_the_order_in_which_tests_are_collected_decides_nothing(decorator: Any):
     assert kept(decorator) == kept(decorator, backwards=True)
+
+
+def test_a_file_that_is_moved_within_its_part_keeps_its_sample():
+    there = kept(sampled(one_in=3), file="tests/ops/test_x.py")
+    assert kept(sampled(one_in=3), file="tests/ops/signal/test_x.py") == there
+    assert kept(sampled(one_in=3), file="tests/nn/test_x.py") != there
 
 
 def test_a_test_that_is_not_decorated_stays():

@@ -24,19 +24,15 @@ GIB = 1 << 30
 def attacked(name: str, first: int, count: int, folder: Path) -> list[dict[str, Any]]:
     """How so many spoiled copies of a target fared."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "tests.attacks.worker",
-        name,
-        str(SEED),
-        str(first),
-        str(count),
-    ]
+    what = [name, str(SEED), str(first), str(count), str(folder / name)]
     done = subprocess.run(
-        [*command, str(folder / name)], env=env, capture_output=True, text=True, encoding="utf-8",
+        [sys.executable, "-m", "tests.attacks.worker", *what],
+        env=env,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
