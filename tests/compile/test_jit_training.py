@@ -13,7 +13,7 @@ from chainrule import nn, optim
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same
-from tests.optimizers import ROWS, takes
+from tests.optim.optimizers import ROWS, takes
 from tests.sampling import sampled, sampled_file
 
 pytestmark = sampled_file(one_in=3)

@@ -1,6 +1,6 @@
 """A layer's setting that is changed after compilation is noticed, whichever layer it is.
 
-The layers and calls are those of tests/test_shapes_said.py: one of each.
+The layers and calls are those of tests/public/test_shapes_said.py: one of each.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from tests.public.test_shapes_said import CALLS
 from tests.sampling import sampled
-from tests.test_shapes_said import CALLS
 
 RANDOM = (nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 """Each call is another."""

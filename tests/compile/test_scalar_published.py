@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import chainrule as cr
+from tests.cli.test_train import shared
 from tests.compile.ccompiler import losses, needs_compiler
 from tests.compile.scalar_programs import GPT, softmax
-from tests.test_train import shared
 
 
 def documents(draw: random.Random) -> tuple[list[list[int]], int]:

@@ -14,9 +14,9 @@ import chainrule as cr
 from chainrule.engine.graph import Variable, apply, intercept_ops
 from chainrule.engine.op import Op
 from chainrule.ops import complex as cplx
-from tests import samples_shapes
 from tests.ops import check
 from tests.ops.test_generated import SAMPLES
+from tests.public import samples_shapes
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import chainrule as cr
 from chainrule import verify
 from chainrule.verify.foreign_kernels import kernels_in
 from chainrule.verify.reporting.report import Report
-from tests.test_docs import ROOT, blocks_of, run
+from tests.project.test_docs import ROOT, blocks_of, run
 
 COMPILER = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed")
