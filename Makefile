@@ -13,7 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # What runs on the oldest versions: the engine, NumPy's protocols, the compiler, training.
 SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/engine/test_random_programs.py \
-	tests/scalar/test_scalar.py tests/cli/test_train.py tests/compile/test_jit.py tests/compile/test_random_programs.py
+	tests/scalar/test_scalar.py tests/cli/test_train.py \
+	tests/compile/trace/test_jit.py tests/compile/test_random_programs.py
 
 .PHONY: train play test lint types unit sweep package minimums fuzz bench docs clean
 

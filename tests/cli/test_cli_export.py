@@ -11,7 +11,7 @@ from chainrule.cli.main import main
 from chainrule.cli.settings import new_settings
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names
-from tests.compile.ccompiler import losses, needs_compiler
+from tests.compile.c.ccompiler import losses, needs_compiler
 
 SMALL = ["--n-embd", "8", "--n-head", "2", "--block-size", "9"]
 SIZES = {"n_embd": 8, "n_head": 2, "block_size": 9}

@@ -1,6 +1,7 @@
 """Special functions of PyTorch's table that have no derivative there: values, eager and compiled.
 
-Their derivatives, and more digits, are compared with mpmath in tests/ops/test_special_exact.py.
+Their derivatives, and more digits, are compared with mpmath in
+tests/ops/special/test_special_exact.py.
 """
 
 from __future__ import annotations
