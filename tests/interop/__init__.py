@@ -1,1 +1,1 @@
-"""Other libraries' arrays and NumPy's protocols."""
+"""Other libraries: their arrays, their spellings, and what PyTorch computes for the same call."""

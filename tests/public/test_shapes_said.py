@@ -254,8 +254,8 @@ def test_what_a_function_says_is_so(code: CodeType, calls: dict[CodeType, list[C
 @pytest.mark.filterwarnings("ignore")
 def test_what_functions_say_is_so_of_pytorchs_samples():
     pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
-    table = pytest.importorskip("tests.ops.opdb.test_opdb", reason="the samples are PyTorch's")
-    unlike = importlib.import_module("tests.ops.opdb.translate").Unlike
+    table = pytest.importorskip("tests.interop.opdb.test_opdb", reason="the samples are PyTorch's")
+    unlike = importlib.import_module("tests.interop.opdb.translate").Unlike
     entries = [(row, table.ENTRIES[row.entry]) for row in table.ROWS]
     watch = Watch({*FUNCTIONS, apply.__code__})
     for row, op in entries:

@@ -9,8 +9,8 @@ from chainrule.linalg import diagonal
 from chainrule.ops.indexing import scatter_reductions, scattering
 from chainrule.ops.indexing.index_arrays import getitem
 from chainrule.ops.shapes import arranging as extra
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, words
 
 
 def _number(f: Any) -> Any:

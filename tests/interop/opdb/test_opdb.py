@@ -21,10 +21,10 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
 
 import chainrule as cr
-from tests.ops.opdb.harness import FULL, Case, Row, cases
-from tests.ops.opdb.questions import QUESTIONS, ask, run
-from tests.ops.opdb.table import ROWS
-from tests.ops.opdb.third import Verdict, verdict
+from tests.interop.opdb.harness import FULL, Case, Row, cases
+from tests.interop.opdb.questions import QUESTIONS, ask, run
+from tests.interop.opdb.table import ROWS
+from tests.interop.opdb.third import Verdict, verdict
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),

@@ -11,8 +11,8 @@ import chainrule as cr
 from chainrule.ops.indexing import sorting
 from chainrule.ops.reductions import scan
 from chainrule.ops.shapes import arranging as extra
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, along, axis_of, reduction, words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, along, axis_of, reduction, words
 
 
 def _dtyped(x: Any, dtype: Any) -> Any:

@@ -15,9 +15,9 @@ import torch
 
 import chainrule as cr
 from chainrule.ops.complex import conj, real
+from tests.interop.opdb.harness import Case, Difference, Row, cases, differ, size
+from tests.interop.opdb.translate import Function, Unlike, array
 from tests.ops.check import strided
-from tests.ops.opdb.harness import Case, Difference, Row, cases, differ, size
-from tests.ops.opdb.translate import Function, Unlike, array
 from tests.ops.sample import Array
 
 

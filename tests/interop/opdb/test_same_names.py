@@ -36,8 +36,8 @@ import chainrule as cr
 from chainrule import nn, optim
 from chainrule.engine.op import Op
 from chainrule.names.spellings import ARGUMENTS
-from tests.ops.opdb.harness import FULL
-from tests.ops.opdb.translate import leaves, to_ours
+from tests.interop.opdb.harness import FULL
+from tests.interop.opdb.translate import leaves, to_ours
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), sampled_file(one_in=9)]
 PAGE = Path(__file__).parents[3] / "docs" / "against_pytorch.md"

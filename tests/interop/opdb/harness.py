@@ -16,7 +16,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import chainrule as cr
-from tests.ops.opdb.translate import Function, array, leaves, to_ours
+from tests.interop.opdb.translate import Function, array, leaves, to_ours
 from tests.ops.sample import Array
 
 EXACT = 1e-9

@@ -7,8 +7,8 @@ from typing import Any
 import chainrule as cr
 from chainrule.ops.losses import losses, margin_losses
 from chainrule.ops.reductions import distances
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, only
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, only
 
 
 def _options(f: Any, **names: str) -> Any:

@@ -9,8 +9,8 @@ from chainrule import special as sp
 from chainrule.nn import functional
 from chainrule.ops.complex import angle, complex, conj, polar, real
 from chainrule.ops.networks import activations as act
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import words
 
 UNARY: dict[str, Any] = {
     **{

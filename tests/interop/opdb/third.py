@@ -15,9 +15,9 @@ import torch
 
 import chainrule as cr
 from chainrule.ops.complex import real
-from tests.ops.opdb.harness import size
-from tests.ops.opdb.questions import Asked, ask, inner, smooth, their_jvp
-from tests.ops.opdb.translate import array
+from tests.interop.opdb.harness import size
+from tests.interop.opdb.questions import Asked, ask, inner, smooth, their_jvp
+from tests.interop.opdb.translate import array
 from tests.ops.sample import Array
 
 EPS = float(np.finfo(np.float64).eps)

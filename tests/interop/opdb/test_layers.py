@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_map
 
 import chainrule as cr
 from chainrule import nn
-from tests.ops.opdb.translate import leaves, to_ours
+from tests.interop.opdb.translate import leaves, to_ours
 from tests.sampling import sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore")

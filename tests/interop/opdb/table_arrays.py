@@ -10,8 +10,8 @@ import chainrule as cr
 from chainrule.nn import functional
 from chainrule.ops.indexing import scattering
 from chainrule.ops.shapes import arranging as extra
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, words
 
 
 def _sizes(first: Any, rest: tuple[Any, ...]) -> Any:

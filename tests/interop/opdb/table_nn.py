@@ -14,8 +14,8 @@ from chainrule.ops.networks import activations, embedding_bags, noise, normaliza
 from chainrule.ops.shapes import rearranging
 from chainrule.ops.windows import convolution, grid_sampling
 from chainrule.ops.windows.resizing import interpolate
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, along, only, words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, along, only, words
 
 
 def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:

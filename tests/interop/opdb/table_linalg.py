@@ -12,8 +12,8 @@ import torch
 
 import chainrule as cr
 from chainrule.ops.reductions import distances
-from tests.ops.opdb.harness import Row
-from tests.ops.opdb.translate import Unlike, axis_of, words
+from tests.interop.opdb.harness import Row
+from tests.interop.opdb.translate import Unlike, axis_of, words
 
 la = cr.linalg
 
