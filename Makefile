@@ -12,8 +12,9 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 # What runs on the oldest versions: the engine, NumPy's protocols, the compiler, training.
-SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \
-	tests/compile/test_jit.py tests/compile/test_random_programs.py tests/test_scalar.py tests/test_train.py
+SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/engine/test_random_programs.py \
+	tests/scalar/test_scalar.py tests/cli/test_train.py \
+	tests/compile/trace/test_jit.py tests/compile/test_random_programs.py
 
 .PHONY: train play test lint types unit sweep package minimums fuzz bench docs clean
 
@@ -41,11 +42,11 @@ sweep: $(VENV)/dev
 	$(PYTEST) -m sweep
 
 package: $(VENV)/dev
-	$(RUN)/python tests/package.py
+	$(RUN)/python tests/project/package.py
 
 minimums: $(MINIMUMS)/made
 	$(MINIMUMS)/bin/python -m pytest -q -n 2 $(SMOKE)
-	$(MINIMUMS)/bin/python -m pytest -q tests/test_docs.py -k readme
+	$(MINIMUMS)/bin/python -m pytest -q tests/project/test_docs.py -k readme
 
 fuzz: $(VENV)/dev
 	$(PYTEST) tests/attacks -m fuzz
@@ -74,10 +75,10 @@ $(VENV)/bench: $(VENV)/dev
 	$(RUN)/$(INSTALL) --group bench
 	touch $@
 
-$(MINIMUMS)/made: pyproject.toml tests/minimums.py
+$(MINIMUMS)/made: pyproject.toml tests/project/minimums.py
 	$(PYTHON) -m venv --clear $(MINIMUMS)
 	$(MINIMUMS)/bin/$(INSTALL) --upgrade "pip>=25.1"
-	$(MINIMUMS)/bin/python tests/minimums.py > $(MINIMUMS)/oldest.txt
+	$(MINIMUMS)/bin/python tests/project/minimums.py > $(MINIMUMS)/oldest.txt
 	$(MINIMUMS)/bin/$(INSTALL) \
 		--requirement $(MINIMUMS)/oldest.txt --editable . --group pytest
 	touch $@

@@ -4,7 +4,8 @@ Under `@sampled("op", "dtype")` a test keeps enough cases that each value of eac
 occurs; under `@sampled(one_in=4)` it keeps every fourth case. `pytestmark = sampled_file(one_in=4)`
 does so with all cases of a file together. All others get the marker `sweep`.
 Cases are taken in the order of a checksum of their names: it is the same in every run, and mixes
-the parameters.
+the parameters. Folders within a part of the tests are no part of the name: a file that is moved to
+one keeps its sample.
 """
 
 from __future__ import annotations
@@ -38,11 +39,18 @@ def left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
             tests.setdefault(item.nodeid.partition(end)[0], []).append(item)
     for cases in tests.values():
         known: set[Any] = set()
-        for n, item in enumerate(sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))):
+        for n, item in enumerate(sorted(cases, key=_checksum)):
             shown = set(_shown(item, n)) - known
             if not shown:
                 yield item
             known |= shown
+
+
+def _checksum(item: pytest.Item) -> int:
+    """Of `tests/ops/test_fft.py::test_x[case]` for `tests/ops/signal/test_fft.py::test_x[case]`."""
+    path, separator, case = item.nodeid.partition("::")
+    folders = path.split("/")
+    return zlib.crc32(f"{'/'.join([*folders[:-1][:2], folders[-1]])}{separator}{case}".encode())
 
 
 def _shown(item: Any, n: int) -> Iterator[Any]:

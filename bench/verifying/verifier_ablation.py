@@ -24,9 +24,9 @@ from typing import Any
 
 from chainrule.verify.repair import search
 from chainrule.verify.repair.failing_rules import name_of, spare_failures
-from tests.verify import repair_cases, repair_cases_torch
 from tests.verify.planted import harness
 from tests.verify.planted.judge import judge
+from tests.verify.repair import repair_cases, repair_cases_torch
 
 FACES = ("numpy", "own", "torch")
 COLUMNS = ("detected", "line", "first", "rechecked", "confirmed")
@@ -77,9 +77,9 @@ def observed(only: frozenset[str] = frozenset(), without: frozenset[str] = froze
 def slips(folder: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """The slips of the repair tests, each with what runs it."""
     from chainrule import verify
-    from tests.verify.repair_cases_home import given
-    from tests.verify.test_repair_home import SLIPS as HOME
-    from tests.verify.test_repair_torch import (
+    from tests.verify.repair.lines.test_repair_home import SLIPS as HOME
+    from tests.verify.repair.repair_cases_home import given
+    from tests.verify.repair.test_repair_torch import (
         _argument,  # pyright: ignore[reportPrivateUsage]
     )
 

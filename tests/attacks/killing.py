@@ -1,6 +1,6 @@
 """A process that trains in children and kills them at moments drawn from a seed.
 
-    python -m attacks.killing SEED KILLS FOLDER
+    python -m tests.attacks.killing SEED KILLS FOLDER
 
 After so many kills it lets a child end. It prints a line of JSON: after which steps it killed, and
 what was found at the end.

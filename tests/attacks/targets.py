@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from attacks import odd_files
-from attacks.mutations import changed, flipped, replaced, resized, tensors, text_of
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
 from chainrule.compile.graph.terms import Program, Terms
@@ -34,6 +32,8 @@ from chainrule.compile.runtime.cache import surroundings
 from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
+from tests.attacks import odd_files
+from tests.attacks.mutations import changed, flipped, replaced, resized, tensors, text_of
 
 Run = Callable[[], int]
 SMALL = ["--n-embd", "4", "--n-head", "2", "--block-size", "6", "--engine", "tensor"]

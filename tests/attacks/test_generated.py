@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="attacks run in forked children")
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TARGETS = ("checkpoints", "cache", "signed", "weights", "data")
 SEED = int(os.environ.get("CHAINRULE_FUZZ_SEED", "0"))
 GIB = 1 << 30
@@ -23,13 +23,16 @@ GIB = 1 << 30
 
 def attacked(name: str, first: int, count: int, folder: Path) -> list[dict[str, Any]]:
     """How so many spoiled copies of a target fared."""
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    env = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "attacks.worker", name, str(SEED), str(first), str(count)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    what = [name, str(SEED), str(first), str(count), str(folder / name)]
     done = subprocess.run(
-        [*command, str(folder / name)], env=env, capture_output=True, text=True, encoding="utf-8",
+        [sys.executable, "-m", "tests.attacks.worker", *what],
+        env=env,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

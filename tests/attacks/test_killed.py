@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from attacks.killing import SMALL, STEPS
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
 from chainrule.files import whole_folders as files
+from tests.attacks.killing import SMALL, STEPS
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ENV = {
     **os.environ,
-    "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}",
+    "PYTHONPATH": str(ROOT),
     "OPENBLAS_NUM_THREADS": "1",
 }
 SEED = int(os.environ.get("CHAINRULE_FUZZ_SEED", "0"))
@@ -39,7 +39,7 @@ def python(*args: str, limit: Callable[[], None] | None = None) -> subprocess.Co
 def check_kills(seed: int, kills: int, folder: Path) -> None:
     """That a run killed so often ends as one that never was."""
     print(f"seed {seed}")
-    done = python("-m", "attacks.killing", str(seed), str(kills), str(folder))
+    done = python("-m", "tests.attacks.killing", str(seed), str(kills), str(folder))
     assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     found = json.loads(done.stdout)
     assert len(found["steps"]) == kills and found["steps"] == sorted(found["steps"]), found

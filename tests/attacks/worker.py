@@ -1,6 +1,6 @@
 """A process that spoils one target after the other, and runs each in a child of its own.
 
-    python -m attacks.worker TARGET SEED FIRST COUNT FOLDER
+    python -m tests.attacks.worker TARGET SEED FIRST COUNT FOLDER
 
 It prints a line of JSON for each: what was done, and how the child ended. A child may take 30
 seconds, and one gibibyte more than this process has; what it takes beyond ends it.
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attacks.targets import TARGETS, Run
+from tests.attacks.targets import TARGETS, Run
 
 GIB = 1 << 30
 SECONDS = 30

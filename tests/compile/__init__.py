@@ -1,0 +1,1 @@
+"""What is compiled, against the same functions as they are."""

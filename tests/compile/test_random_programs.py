@@ -18,7 +18,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.nn import functional as F  # noqa: N812
-from tests.compile.ccompiler import left, needs_compiler
+from tests.compile.c.ccompiler import left, needs_compiler
 from tests.sampling import sampled
 
 STEPS, RESULTS, LARGEST = 14, 6, 6000

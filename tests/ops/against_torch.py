@@ -14,8 +14,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.ops.complex import conj, real
-from ops.check import close, strided
-from ops.sample import Array, apart
+from tests.ops.check import close, strided
+from tests.ops.sample import Array, apart
 
 torch: Any = pytest.importorskip("torch", reason="the second opinion is PyTorch's")
 

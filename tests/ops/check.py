@@ -18,7 +18,7 @@ from chainrule.engine.derive import pullback_nodes
 from chainrule.engine.graph import order, placeholder, variable
 from chainrule.engine.op import Op, Spec
 from chainrule.ops.families import Linear, Multilinear, rows
-from ops.sample import Array, cotangent
+from tests.ops.sample import Array, cotangent
 
 EPS = float(np.finfo(np.float64).eps)
 F = Callable[..., Any]

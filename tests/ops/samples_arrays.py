@@ -9,7 +9,7 @@ import numpy as np
 
 import chainrule as cr
 from chainrule.ops.batching import no_examples
-from ops.sample import Array, Sample, apart
+from tests.ops.sample import Array, Sample, apart
 
 X = apart(2, 3, 4)
 M, V, S = apart(3, 4, salt=1), apart(5, salt=2), apart(salt=3)

@@ -10,7 +10,7 @@ import numpy as np
 import chainrule.special
 from chainrule.ops.families import rows
 from chainrule.ops.rows import NotOffered
-from ops.sample import Sample, apart
+from tests.ops.sample import Sample, apart
 
 assert chainrule.special is not None  # reading the tables is what fills `rows`
 

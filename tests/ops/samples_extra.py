@@ -13,7 +13,7 @@ from chainrule.ops.networks import activations as act
 from chainrule.ops.reductions import distances
 from chainrule.ops.shapes import arranging as extra
 from chainrule.ops.special import table as special
-from ops.sample import Array, Sample, apart
+from tests.ops.sample import Array, Sample, apart
 
 X, M, V = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2)
 N = apart(3, 4, low=-1.7, high=1.9, salt=3)

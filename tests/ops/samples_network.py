@@ -16,7 +16,7 @@ from chainrule.ops.shapes.shaping import astype
 from chainrule.ops.signal import spectrograms
 from chainrule.ops.windows import adaptive_pooling, grid_sampling, pooling, resizing, unpooling
 from chainrule.ops.windows import convolution as conv
-from ops.sample import Sample, apart
+from tests.ops.sample import Sample, apart
 
 X, M = apart(2, 3, 4), apart(3, 4, salt=1)
 ROWS = np.array([[2, 0, 1, 1], [0, 2, 2, 1]])

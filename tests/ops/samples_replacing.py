@@ -11,7 +11,7 @@ from chainrule.ops import closeness
 from chainrule.ops.indexing import counting, index_lists, order_statistics, replacing, sets
 from chainrule.ops.indexing.selection import where
 from chainrule.ops.reductions import finite_differences
-from ops.sample import Sample, apart
+from tests.ops.sample import Sample, apart
 
 X, M, V = apart(2, 3, 4), apart(3, 4, salt=1), apart(5, salt=2)
 PLACES = np.array([2, 0])

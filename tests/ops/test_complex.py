@@ -11,8 +11,8 @@ import pytest
 import chainrule as cr
 from chainrule.engine.graph import placeholder
 from chainrule.ops import complex as cx
-from ops import check
-from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+from tests.ops import check
+from tests.ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 Z = generic(2, 3, complex_=True)
 W = generic(2, 3, salt=2, complex_=True)

@@ -16,8 +16,8 @@ from chainrule.ops.networks import normalization
 from chainrule.ops.reductions import distances, scan
 from chainrule.ops.shapes import arranging as extra
 from chainrule.tree import flatten
-from ops.sample import Sample
-from ops.test_generated import SAMPLES
+from tests.ops.sample import Sample
+from tests.ops.test_generated import SAMPLES
 
 REAL_ONLY = {
     *("max", "min", "maximum", "minimum", "at_least", "at_most", "fmax", "fmin", "clip", "relu"),

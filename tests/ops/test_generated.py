@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-import ops as tests_package
 from chainrule import ops as ops_package
 from chainrule.engine.graph import order
 from chainrule.engine.op import Op
@@ -20,15 +19,16 @@ from chainrule.errors import GradientError
 from chainrule.nn.recurrent.recurrence import Recurrence
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
 from chainrule.ops.fusing import Fused, FusedSeveral
-from ops import check, samples_elementwise
-from ops.sample import Sample, apart, cotangent
+from tests import ops as tests_package
+from tests.ops import check, samples_elementwise
+from tests.ops.sample import Sample, apart, cotangent
 from tests.sampling import sampled
 
 
 def _tables() -> list[Any]:
     """The modules `samples_*` beside this file: a new family of ops brings its own."""
     names = [m.name for m in pkgutil.iter_modules(tests_package.__path__)]
-    return [importlib.import_module(f"ops.{n}") for n in names if n.startswith("samples_")]
+    return [importlib.import_module(f"tests.ops.{n}") for n in names if n.startswith("samples_")]
 
 
 SAMPLES: list[Sample] = [sample for table in _tables() for sample in table.SAMPLES]

@@ -19,8 +19,8 @@ from chainrule.ops.reductions.norms import LogSumExp
 from chainrule.ops.reductions.reduction import Extremum, Sum, spread
 from chainrule.ops.shapes.shaping import Permute
 from chainrule.ops.shapes.slices import Slice, Unslice
-from ops import check, samples_elementwise
-from ops.sample import apart
+from tests.ops import check, samples_elementwise
+from tests.ops.sample import apart
 
 PARTIALS = [
     (n, i)

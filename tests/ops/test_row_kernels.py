@@ -18,7 +18,7 @@ from chainrule.ops.families import pulls_by_kernel
 from chainrule.ops.rows import elementwise, rows
 from chainrule.ops.special import table as special
 from chainrule.ops.values.floating import floating
-from ops.samples_elementwise import DOMAINS
+from tests.ops.samples_elementwise import DOMAINS
 from tests.sampling import sampled
 
 assert special is not None  # reading the table is what fills `rows`

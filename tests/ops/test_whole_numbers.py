@@ -12,8 +12,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.tree import flatten
-from ops.check import same_bits, specs
-from ops.sample import apart
+from tests.ops.check import same_bits, specs
+from tests.ops.sample import apart
 
 X = np.rint(apart(2, 3, 4))
 AXES: list[dict[str, Any]] = [

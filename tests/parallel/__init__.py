@@ -1,0 +1,1 @@
+"""Training by several processes: the same bits as by one, also after faults."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parallel.running import Nursery, nursery
+from tests.parallel.running import Nursery, nursery
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from parallel.running import PATIENCE, ROOT, environment
+from tests.parallel.running import PATIENCE, ROOT, environment
 
 OUTPUT = "output.txt"
 """What a command writes: nobody reads a pipe meanwhile, and a full one would stop its processes."""

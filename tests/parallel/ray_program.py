@@ -19,7 +19,7 @@ def train(config: dict[str, Any]) -> None:
 
     import chainrule as cr
     from chainrule import optim, parallel
-    from parallel.programs import Net, batches, digest, record_step, wait_before_the_end
+    from tests.parallel.programs import Net, batches, digest, record_step, wait_before_the_end
 
     folder = Path(config["folder"])
     with parallel.group(micro_batches=4, timeout=60) as group:

@@ -15,7 +15,7 @@ import pytest
 
 from chainrule.cli import checkpoint
 from chainrule.cli.main import main
-from parallel.running import PATIENCE, ROOT, environment
+from tests.parallel.running import PATIENCE, ROOT, environment
 
 SMALL = ["--steps", "12", "--n-layer", "1", "--n-embd", "16", "--batch", "10", "--eval-every", "6"]
 LONG = ["--steps", "2000", *SMALL[2:], "--save-every", "5", "--engine", "tensor"]

@@ -10,7 +10,7 @@ import pytest
 
 from chainrule.errors import ConfigError
 from chainrule.parallel.membership import Membership, membership
-from parallel.running import Nursery
+from tests.parallel.running import Nursery
 from tests.sampling import sampled
 
 SAYS = {

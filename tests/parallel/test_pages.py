@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chainrule import parallel
-from parallel.running import PATIENCE, ROOT, environment, places
+from tests.parallel.running import PATIENCE, ROOT, environment, places
 
 PAGE = (ROOT / "docs" / "parallel.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "examples" / "parallel_names.py"

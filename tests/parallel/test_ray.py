@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parallel.killing import apart, kill_at_random
-from parallel.running import ROOT, Nursery
+from tests.parallel.killing import apart, kill_at_random
+from tests.parallel.running import ROOT, Nursery
 
 QUICK = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -31,9 +31,8 @@ def test_killed_workers_go_on_to_the_same_bits(
     pytest.importorskip("ray")
     (unbroken,) = workers.run(1, "train", str(steps))
     program = Path(__file__).with_name("ray_program.py")
-    path = f"{ROOT}:{ROOT / 'tests'}"
     command = [sys.executable, str(program), str(steps), str(tmp_path)]
-    with apart(command, tmp_path, **QUICK, PYTHONPATH=path) as running:
+    with apart(command, tmp_path, **QUICK, PYTHONPATH=str(ROOT)) as running:
         delays = kill_at_random(running, tmp_path / "log.txt", kills, seed=11)
         running.finish()
     for rank in range(2):

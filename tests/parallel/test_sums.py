@@ -11,7 +11,7 @@ import pytest
 
 from chainrule.parallel.shards import cut
 from chainrule.parallel.tree import partners
-from parallel.running import Nursery
+from tests.parallel.running import Nursery
 
 SIZES = (1, 2, 4)
 

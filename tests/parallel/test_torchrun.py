@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parallel.killing import apart, kill_at_random
-from parallel.running import PROGRAMS, Nursery
+from tests.parallel.killing import apart, kill_at_random
+from tests.parallel.running import PROGRAMS, Nursery
 
 TORCHRUN = [
     *(sys.executable, "-m", "torch.distributed.run", "--standalone"),

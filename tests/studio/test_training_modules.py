@@ -21,7 +21,7 @@ from chainrule.compile.wasm.target import like_wasm
 from chainrule.studio import play
 from chainrule.studio.modules import MODULES, page_modules
 from chainrule.studio.training_gpt import POSITIONS, gpt_step, shuffled_names, training_data
-from tests.compile.node import NODE, needs_node
+from tests.compile.wasm.node import NODE, needs_node
 
 WEB = Path(play.__file__).parent / "web"
 BASE: dict[str, Any] = {

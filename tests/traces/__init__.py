@@ -1,0 +1,1 @@
+"""Recorded programs: what they hold, how they are checked, saved and drawn."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.check import of_floats
-from ops.sample import Sample, apart
-from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.engine.function import Function
+from tests.ops.check import of_floats
+from tests.ops.sample import Sample, apart
+from tests.ops.test_generated import SAMPLES
 from tests.sampling import sampled
 from tests.traces.programs import check_file, messages
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.sample import apart
 
 import chainrule as cr
 from chainrule.scalar import Value
@@ -17,6 +16,7 @@ from chainrule.traces.certificates.differences import contribution_certificate, 
 from chainrule.traces.certificates.probes import Probes
 from chainrule.traces.record import Recording
 from chainrule.traces.trace import Certificate, Trace
+from tests.ops.sample import apart
 from tests.traces.programs import Net, check_file, messages
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.check import of_floats
-from ops.sample import Sample, apart
-from ops.test_generated import SAMPLES
-from ops.test_linalg import PAIRS
 
 import chainrule as cr
 from chainrule.traces.check import check_trace, sums_differ
 from chainrule.traces.local_derivatives.sparse import Rule, sparse_form
 from chainrule.traces.trace import Matrix, Opaque
+from tests.ops.check import of_floats
+from tests.ops.linalg.test_linalg import PAIRS
+from tests.ops.sample import Sample, apart
+from tests.ops.test_generated import SAMPLES
 from tests.sampling import sampled
 from tests.traces.programs import check_file, check_numbers, check_terms, opaque
 

@@ -1,0 +1,1 @@
+"""The verifier: it finds, names, locates and corrects mistakes, and leaves right code alone."""

@@ -1,0 +1,1 @@
+"""The command: what it trains, writes, plays and refuses."""

@@ -1,0 +1,1 @@
+"""The loop language: its expressions, its checker, the rules that rewrite programs."""

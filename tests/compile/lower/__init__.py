@@ -1,0 +1,1 @@
+"""Kernels: how ops become loops, where numbers lie, what is fused."""

@@ -1,0 +1,1 @@
+"""The native mathematics against mpmath and the eager engine."""

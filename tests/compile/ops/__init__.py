@@ -1,0 +1,1 @@
+"""Ops in compiled programs, family by family, against the eager ones."""

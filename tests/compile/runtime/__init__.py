@@ -1,0 +1,1 @@
+"""What carries compiled programs: cache, libraries, memory, threads, signals, calls."""

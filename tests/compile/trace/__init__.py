@@ -1,0 +1,1 @@
+"""`jit` of functions: what is recorded, what a compiled function reads, control flow."""

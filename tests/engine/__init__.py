@@ -1,0 +1,1 @@
+"""Tensors, their derivatives, dtypes, borders and errors."""

@@ -1,0 +1,1 @@
+"""Other libraries: their arrays, their spellings, and what PyTorch computes for the same call."""

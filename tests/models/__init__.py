@@ -1,0 +1,1 @@
+"""Models and the data that they are trained on."""

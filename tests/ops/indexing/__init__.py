@@ -1,0 +1,1 @@
+"""Scatters, sorting, running sums and extrema."""

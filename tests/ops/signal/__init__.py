@@ -1,0 +1,1 @@
+"""Fourier transforms, convolution of whole arrays, window functions."""

@@ -1,0 +1,1 @@
+"""Smooth and special functions against mpmath."""

@@ -1,0 +1,1 @@
+"""Optimizers, schedules, averages of weights and gradients from parts."""

@@ -1,0 +1,1 @@
+"""What checks the project itself: its pages, imports, sizes, claims and packages."""

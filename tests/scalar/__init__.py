@@ -1,0 +1,1 @@
+"""`Value`: gradients of single numbers."""

@@ -1,0 +1,1 @@
+"""What is seen: graphs, pictures, notebooks, the progress of a loop."""

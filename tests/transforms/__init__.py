@@ -1,0 +1,1 @@
+"""Derivatives inside derivatives, `vmap`, checkpointing."""

@@ -1,0 +1,1 @@
+"""Functions, layers and networks that are written in NumPy."""

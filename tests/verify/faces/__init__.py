@@ -1,0 +1,1 @@
+"""What users call: `verify.check` and its kin, `%%verify` in a notebook."""

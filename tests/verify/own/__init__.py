@@ -1,0 +1,1 @@
+"""Functions, modules and ops of chainrule as subjects."""

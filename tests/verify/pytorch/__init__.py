@@ -1,0 +1,1 @@
+"""Functions, calls and models of PyTorch as subjects."""

@@ -1,0 +1,1 @@
+"""Repairs of backwards by what they are called with: signatures, sizes, trees, settings."""

@@ -1,0 +1,1 @@
+"""The line that is wrong is the line that is named and changed."""

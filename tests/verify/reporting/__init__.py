@@ -1,0 +1,1 @@
+"""Reports: in a terminal, as data, as a page."""

@@ -1,0 +1,1 @@
+"""`chainrule verify script.py`: how scripts are run, and what is wrong in their loops."""

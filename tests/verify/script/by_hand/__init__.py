@@ -1,0 +1,1 @@
+"""Scripts that compute gradients or update parameters by hand."""

@@ -1,0 +1,1 @@
+"""Training loops under observation: mistakes found, right loops left alone."""

@@ -1,0 +1,1 @@
+"""Training loops, right and wrong, and small models for them."""
