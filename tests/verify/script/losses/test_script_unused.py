@@ -79,8 +79,30 @@ fast = [p - 0.1 * g for p, g in zip(model.parameters(), grads)]
 total = total + F.mse_loss(forward(list(model.parameters()), xq), yq)  # HERE""",
     FW,
 )
+C["r_penalty"] = (
+    HEAD
+    + """
+critic = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+opt = torch.optim.Adam(critic.parameters(), lr=0.01)
+for it in range(8):
+    real, fake = torch.randn(16, 2) + 1, torch.randn(16, 2)
+    x = (0.5 * real + 0.5 * fake).requires_grad_(True)
+    g, = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+    loss = critic(fake).mean() - critic(real).mean() + (g.norm(dim=1) - 1).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    print(loss.item())
+"""
+)
 
 
 @pytest.mark.parametrize("name", C)
 def test_the_line_that_is_marked_is_found_and_nothing_else(tmp_path: Path, name: str) -> None:
     only_the_marked_line(tmp_path, C[name])
+
+
+@pytest.mark.parametrize("name", C)
+def test_grad_imported_by_its_name_is_heard_as_well(tmp_path: Path, name: str) -> None:
+    text = C[name].replace("torch.autograd.grad(", "grad(")
+    only_the_marked_line(tmp_path, f"from torch.autograd import grad\n{text}")
