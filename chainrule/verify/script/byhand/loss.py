@@ -17,6 +17,7 @@ from chainrule.verify.script.byhand.slopes import (
     FITS,
     Slopes,
     gradient_fits,
+    is_clipped,
     is_count,
     multiple,
     slopes_of,
@@ -128,11 +129,13 @@ def doubted(found: Sequence[Finding], step: HandStep) -> list[Finding]:
 def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_Row]]) -> HandStep:
     """`fallback`: rows of what must be the loss, though no gradient is one of it."""
     steps = [row.step for row in rows]
-    if any(map(_is_clipped, steps)):
+    if any(map(is_clipped, steps)):
         raise UnlikeError("some of them are clipped: they are as large as is allowed")
     best = max(rows, key=lambda row: row.fits)
     if best.is_right:
         return best.step
+    if (others := _opponents(best, rows)) is not None:
+        raise MeantError(f"each is that of one of {best.step.loss}, {others.step.loss}")
     for row in rows:
         same = not best.fits or row.step.loss == best.step.loss
         if row.step.scale == 1 and same and (why := _intention(row)):
@@ -145,6 +148,15 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
             raise UnlikeError(f"they are not those of {said}, in nothing")
         best = max(called, key=lambda row: row.likeness)
     return best.step
+
+
+def _opponents(best: _Row, rows: Sequence[_Row]) -> _Row | None:
+    """Another loss, of which all those gradients are that go against the best one, as where one
+    network is to find out another."""
+    rest = [k for k, s in enumerate(best.slopes) if not gradient_fits(s)]
+    against = all(float(best.slopes[k].true @ best.slopes[k].said) < 0 for k in rest)
+    right = (r for r in rows if all(gradient_fits(r.slopes[k]) for k in rest))
+    return next(right, None) if best.fits and against else None
 
 
 def _called_loss(rows: Sequence[_Row]) -> list[_Row]:
@@ -165,13 +177,6 @@ def _surely_loss(rows: Sequence[_Row]) -> list[_Row]:
 
 def _row(step: HandStep) -> _Row:
     return _Row(step, tuple(slopes_of(step)))
-
-
-def _is_clipped(step: HandStep) -> bool:
-    """Whether elements of gradients lie at a bound of the script's."""
-    gradients = step.pull([x.value for x in step.inputs], [_ONE])
-    bounds = list(step.text.bounds - {0.0})
-    return any(bool(np.any(np.isin(np.abs(g), bounds))) for g in gradients if g is not None)
 
 
 @dataclass(frozen=True)

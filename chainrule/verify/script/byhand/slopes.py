@@ -45,14 +45,43 @@ def slopes_of(step: HandStep, gradients: Sequence[Array | None] | None = None) -
         ts = [t / np.linalg.norm(t) for t in rng.normal(size=(_DIRECTIONS, *x.shape))]
         if 1 < x.size <= _ONE_BY_ONE:
             ts = list(np.eye(x.size).reshape(x.size, *x.shape))
-        true = list[float]()
-        for t in ts:
-            moved = [[*values[:k], x + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
-            up, down = [float(step.forward(xs)[0]) for xs in moved]
-            true.append((up - down) / (2 * _STEP))
+        true = [slope(step, values, k, t) for t in ts]
         said = [float(np.sum(given * t)) for t in ts]
         size = float(np.linalg.norm(given))
         yield Slopes(np.array(true), np.array(said), size, x.size)
+
+
+def slope(step: HandStep, values: Sequence[Array], k: int, t: Array) -> float:
+    """Of the loss at some values, where the parameter k moves along t."""
+    moved = [[*values[:k], values[k] + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
+    up, down = [float(step.forward(xs)[0]) for xs in moved]
+    return (up - down) / (2 * _STEP)
+
+
+def is_clipped(step: HandStep) -> bool:
+    """Whether elements of gradients lie at a bound: they are as large as the largest one, the loss
+    has a larger slope there, and that of other elements is the gradient."""
+    values = [x.value for x in step.inputs]
+    gradients = [(k, g) for k, g in enumerate(step.pull(values, [_ONE])) if g is not None]
+    bound = max([float(np.abs(g).max(initial=0)) for _, g in gradients], default=0.0)
+    at = [(k, g, i) for k, g in gradients for i in _some(np.abs(g) == bound)]
+    below = [(k, g, i) for k, g in gradients for i in _some(np.abs(g) < bound)]
+    if not bound or len(at) < 2:
+        return False
+
+    def over(k: int, g: Array, i: int) -> float:
+        t = np.zeros(g.shape)
+        t.flat[i] = np.sign(g.flat[i]) or 1.0
+        return slope(step, values, k, t) - abs(float(g.flat[i]))
+
+    allowed = FITS * bound
+    return all(over(*r) > allowed for r in at) and all(abs(over(*r)) < allowed for r in below)
+
+
+def _some(chosen: Array) -> list[int]:
+    """Places of some of the elements that are chosen, from all over."""
+    every = np.flatnonzero(chosen)
+    return [int(i) for i in every[:: -(-len(every) // _ONE_BY_ONE) or 1]]
 
 
 def gradient_fits(s: Slopes) -> bool:

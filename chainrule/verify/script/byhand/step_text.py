@@ -45,8 +45,6 @@ class StepText:
     """The function that it stands in, "" if that is the file."""
     clips: bool
     """Whether anything is clipped in the file."""
-    bounds: frozenset[float]
-    """Numbers at which it is, `c` of `clip(x, -c, c)`."""
     rewritten: Callable[[ast.AST], ast.AST] | None = None
     """What becomes of its tree before it is compiled."""
 
@@ -97,24 +95,11 @@ def step_text(frame: FrameType, values: Mapping[str, Any]) -> StepText | None:
         tuple(sorted(results, key=lambda n: _LOSS.search(n) is None)),
         "" if name == "<module>" else name,
         _clips(lines),
-        _bounds(file),
     )
 
 
 def _clips(lines: list[str]) -> bool:
     return any("clip" in line or "clamp" in line for line in lines)
-
-
-def _bounds(file: str) -> frozenset[float]:
-    found = set[float]()
-    for n in ast.walk(tree_of_file(file)):
-        match n:
-            case ast.Call(func=ast.Attribute(attr=("clip" | "clamp" | "clip_" | "clamp_")), args=a):
-                values = [x.value for x in a if isinstance(x, ast.Constant)]
-                found |= {float(v) for v in values if isinstance(v, int | float)}
-            case _:
-                pass
-    return frozenset(found)
 
 
 def turn_text(
@@ -144,7 +129,6 @@ def turn_text(
         (*_likely_first(_numbers(loop.body)), *after),
         name,
         _clips(lines),
-        _bounds(file),
     )
 
 
