@@ -13,8 +13,10 @@ MOST_THREADS = 256
 """How many threads there may be."""
 CLOCK = "GetTickCount64"
 """The clock where there is no POSIX: milliseconds since the machine was started."""
-LOOKUP = "PyDict_GetItem"
-"""CPython's function that gives what a dictionary has under a key, or a null pointer."""
+LOOKUP, CLEAR = "PyDict_GetItemWithError", "PyErr_Clear"
+"""CPython's functions that give what a dictionary has under a key, or a null pointer, and that
+forget what was raised by a key's comparison meanwhile. `PyDict_GetItem`, which is both, saves what
+was raised before, each time."""
 ERROR = "PyErr_Occurred"
 """CPython's function that gives a null pointer where nothing was raised."""
 APPEND, AS_FLOAT = "PyList_Append", "PyFloat_AsDouble"
@@ -22,7 +24,7 @@ APPEND, AS_FLOAT = "PyList_Append", "PyFloat_AsDouble"
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
     "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
-    APPEND, AS_FLOAT,
+    CLEAR, APPEND, AS_FLOAT,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__

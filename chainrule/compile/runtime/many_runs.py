@@ -61,10 +61,14 @@ class Parts:
 
     def __init__(self, array: Any) -> None:
         """`array` is C-contiguous."""
-        numbers = np.arange(len(array))
-        self._cells = _address(array) + array.strides[0] * numbers
+        self._cells = _places(_address(array), array.strides[0], len(array))
         self._array = array
-        self.addresses = _address(self._cells) - HEADER + self._cells.itemsize * numbers
+        self.addresses = _places(_address(self._cells) - HEADER, self._cells.itemsize, len(array))
+
+
+def _places(start: int, step: int, count: int) -> Any:
+    """So many addresses, `step` apart."""
+    return np.arange(start, start + step * count, step) if step else np.full(count, start)
 
 
 def _address(array: Any) -> int:
