@@ -39,13 +39,13 @@ def fit(
 ) -> bool:
     """Whether all of these `terms`, products and maps of one shape, can be laid out so. `lanes` is
     how many numbers of so many bytes a vector has."""
-    first = next(iter(terms))
-    shape, width = first.shape, lanes(first.dtype.itemsize)
+    shape, dtype = next((t.shape, t.dtype) for t in terms if is_product(t))
+    width = lanes(dtype.itemsize)
     if len(shape) < 3 or not _is_power(shape[-3]) or not 1 < _int(shape[-3]) < width:
         return False
     folded = row_values(terms, uses)
     return all(
-        t.dtype == first.dtype or t.dtype.kind == "b" for t in terms
+        t.dtype == dtype or t.dtype.kind == "b" for t in terms
     ) and all(
         _is_product_of_few(t, shape) if is_product(t) else _reads_rows(t, terms, folded, patterns)
         for t in terms
