@@ -125,9 +125,7 @@ def find(e: Emitter, at: Affine, lanes: Lanes) -> Pattern | None:
         return None
     b, start = e.b, e.affine(Affine(at.const, tuple(alike)))
     for upper, c in uppers:
-        if not isinstance(upper, ir.Constant):
-            start = b.add(start, b.mul(upper, e.extent(c)))
-        elif upper.constant:
+        if not isinstance(upper, ir.Constant) or upper.constant:
             start = b.add(start, b.mul(upper, e.extent(c)))
     return Pattern(start, steps)
 
@@ -141,7 +139,7 @@ def load_pattern(e: Emitter, buffer: Buffer, at: Affine, lanes: Lanes) -> Value 
     b, kind, size = e.b, nums.in_memory(buffer.dtype), buffer.dtype.itemsize
     whole = lanes.mask is None
     numbers = found.numbers()
-    if numbers is not None and 0 <= min(numbers) and max(numbers) < lanes.width:
+    if numbers is not None and min(numbers) >= 0 and max(numbers) < lanes.width:
         wide = _window(max(numbers))
         full = {*numbers} == {*range(wide)}
         if min(numbers) == 0 and full and (whole or _is_periodic(lanes, numbers)):

@@ -26,7 +26,6 @@ from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Expr, Var
 from chainrule.compile.loops.statements import Product
 
-
 ENOUGH = 8
 """Accumulators that keep the multipliers busy: each waits for its sum as long as so many take."""
 

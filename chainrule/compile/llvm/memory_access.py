@@ -17,8 +17,8 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import lane_patterns
+from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.lanes import Lanes, iota
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, counter_bits

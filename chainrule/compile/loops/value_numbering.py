@@ -28,7 +28,6 @@ Term = tuple[Var | Expr, Extent]
 Terms = tuple[Term, ...]
 
 
-
 @final
 class AvailableValues:
     """The values of expressions, and what is in memory.

@@ -1,10 +1,10 @@
 """Attention's heads of few features: heads and positions in the lanes of one vector.
 
-The scores of H heads over T positions, (.., H, T, S), where H is less than a vector has lanes. One
-head after the other, a vector of T neighbours is not full, and each product has loops of a few
-iterations. Here the heads are the innermost axis: a column of all heads' scores, H T numbers, lies
-side by side, so that a vector is full but for the last one of a column. What is folded along a row is as
-ever a vector of numbers of many rows.
+The scores of H heads over T positions, (.., H, T, S), where heads and features, H D, fill a vector
+at most. One head after the other, a vector of T neighbours is not full, and each product has loops
+of a few iterations. Here the heads are the innermost axis: a column of all heads' scores, H T
+numbers, lies side by side, so that a vector is full but for the last one of a column. A fold of
+rows stays what it was, one instruction for many rows.
 
 The loops over such arrays go along rows and heads (`row_kernels.py`). The products that make and
 read them are in `head_products.py`.
@@ -24,10 +24,6 @@ from chainrule.compile.lower.materialize import is_computed, is_product
 from chainrule.compile.lower.matmul_choice import sizes
 from chainrule.compile.lower.op_rules import is_map, reduction
 
-FEATURES = 8
-"""A head has so many features at most: each is an accumulator."""
-
-
 # --- which --------------------------------------------------------------------------------------
 
 
@@ -40,45 +36,47 @@ def fit(
     """Whether all of these `terms`, products and maps of one shape, can be laid out so. `lanes` is
     how many numbers of so many bytes a vector has."""
     shape, dtype = next((t.shape, t.dtype) for t in terms if is_product(t))
-    width = lanes(dtype.itemsize)
-    if len(shape) < 3 or not _is_power(shape[-3]) or not 1 < _int(shape[-3]) < width:
+    heads = shape[-3] if len(shape) > 2 else 1
+    if not isinstance(heads, int) or heads < 2 or not _is_power(heads):
         return False
+    most = lanes(dtype.itemsize) // heads  # features
     folded = row_values(terms, uses)
     return all(
         t.dtype == dtype or t.dtype.kind == "b" for t in terms
     ) and all(
-        _is_product_of_few(t, shape) if is_product(t) else _reads_rows(t, terms, folded, patterns)
+        _is_product_of_few(t, shape, most)
+        if is_product(t)
+        else _reads_rows(t, terms, folded, patterns)
         for t in terms
     ) and all(
-        _is_product_with_few(u, terms, shape)
+        _is_product_with_few(u, terms, shape, most)
         for t in terms
         for u in uses.get(t, ())
         if is_product(u) and u not in terms
     )  # fmt: skip
 
 
-def _is_power(n: Extent) -> bool:
-    return isinstance(n, int) and n > 0 and n & (n - 1) == 0
+def _is_power(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
 
 
-def _int(n: Extent) -> int:
-    assert isinstance(n, int)
-    return n
+def _is_few(n: Extent, most: int) -> bool:
+    return isinstance(n, int) and 1 < n <= most and _is_power(n)
 
 
-def _is_product_of_few(t: Term, shape: Sequence[Extent]) -> bool:
+def _is_product_of_few(t: Term, shape: Sequence[Extent], most: int) -> bool:
     """Whether the sums of a product have few terms, and each matrix has a pair."""
-    k = sizes(t)[2]
     alike = all(x.shape[:-2] == (*shape[:-2],) and x.dtype == t.dtype for x in t.args)
-    return alike and isinstance(k, int) and 1 < k <= FEATURES
+    return alike and _is_few(sizes(t)[2], most)
 
 
-def _is_product_with_few(u: Term, terms: Collection[Term], shape: Sequence[Extent]) -> bool:
+def _is_product_with_few(
+    u: Term, terms: Collection[Term], shape: Sequence[Extent], most: int
+) -> bool:
     """Whether `u` is the product of one of the terms and a matrix of few columns, a pair each."""
     a, b = u.args
     alike = a in terms and b not in terms and all(x.shape[:-2] == (*shape[:-2],) for x in (b, u))
-    few = _is_power(u.shape[-1]) and 1 < _int(u.shape[-1]) <= FEATURES
-    return alike and few and a.dtype == b.dtype == u.dtype
+    return alike and _is_few(u.shape[-1], most) and a.dtype == b.dtype == u.dtype
 
 
 def _reads_rows(

@@ -46,6 +46,4 @@ class Settings:
         values = np.ascontiguousarray(found.T)
         bits = values.view(np.int64)
         alike = (bits == bits[:, :1]).all(axis=1).tolist()
-        return [
-            np.array(x[0]) if same else x for x, same in zip(values, alike, strict=True)
-        ]
+        return [np.array(x[0]) if same else x for x, same in zip(values, alike, strict=True)]
