@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import chainrule as cr
 from chainrule.compile.runtime.cache.surroundings import here
 from chainrule.ops.networks.composite import scaled_dot_product_attention as attention
 from tests.compile.trace.test_jit import numbers
+from tests.compile.wasm.node import needs_node, ran
 
 ROWS = dict.fromkeys(("q", "k", "v"), (None, "T", None))
 SIZES = [1, 3, 7, 8, 9, 16, 17, 40, 130]
@@ -92,6 +95,33 @@ def test_heads_within_a_row_of_features(causal: bool):
         for got, want in zip(g(x, w), f(x, w), strict=True):
             np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=2e-4, atol=2e-5)
     assert by_head(g, 4) >= 4
+
+
+SET_AND_CALL = """
+step.resize({T_about_6: n});
+for (const [name, values] of Object.entries(given)) step.inputs[name].set(values);
+step.call();
+console.log(JSON.stringify(Object.values(step.results).map((x) => [...x])));
+"""
+
+
+@needs_node
+def test_heads_of_few_features_in_short_vectors(tmp_path: Path):
+    """Two heads of two features are a vector of WebAssembly's."""
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        loss = lambda *xs: (attention(*xs, causal=True) ** 2).sum()
+        return cr.value_and_grad(loss, argnums=(0, 1, 2))(q, k, v)
+
+    g = cr.jit(f, dynamic=dict.fromkeys(("q", "k", "v"), (None, "T_about_6", None)))
+    module = g.to_wasm(tmp_path, *heads(9, 2, 2), largest={"T_about_6": 9})
+    for t in (1, 3, 8, 9):
+        args = heads(t, 2, 2)
+        given = {name: x.numpy().ravel().tolist() for name, x in zip("qkv", args, strict=True)}
+        y, dys = f(*args)
+        found = json.loads(ran(module, SET_AND_CALL, n=t, given=given))
+        for got, want in zip(found, [y, *dys], strict=True):
+            np.testing.assert_allclose(got, want.numpy().ravel(), rtol=2e-4, atol=1e-5)
 
 
 @WIDE
