@@ -21,10 +21,12 @@ ERROR = "PyErr_Occurred"
 """CPython's function that gives a null pointer where nothing was raised."""
 APPEND, AS_FLOAT = "PyList_Append", "PyFloat_AsDouble"
 """CPython's functions that add to a list, and that give a number as a float."""
+NEXT, CALL = "PyIter_Next", "PyObject_CallFunctionObjArgs"
+"""CPython's functions that give what an iterator gives next, or a null pointer, and that call."""
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
-    "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
-    CLEAR, APPEND, AS_FLOAT,
+    CALL, "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
+    CLEAR, APPEND, AS_FLOAT, NEXT,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__
