@@ -68,10 +68,12 @@ def known_bits(e: Emitter, x: Expr, lanes: Lanes) -> tuple[Value, list[int]] | N
 @final
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Offsets of lanes: `start`, and for each of `steps` an extent times a number for each lane."""
+    """Offsets of lanes: `start`, and for each of `steps` an extent times a number for each lane.
+    `stays`: it starts at the same place for all vectors of a loop."""
 
     start: Value
     steps: Sequence[tuple[Extent, Sequence[int]]]
+    stays: bool = False
 
     def numbers(self) -> list[int] | None:
         """By lane how far it is from the start; None where that is not known."""
@@ -108,26 +110,29 @@ def find(e: Emitter, at: Affine, lanes: Lanes) -> Pattern | None:
     steps: list[tuple[Extent, Sequence[int]]] = []
     alike: list[tuple[Any, Extent]] = []
     uppers: list[tuple[Value, Extent]] = []
+    stays = True
     for v, c in at.terms:
         if isinstance(v, Expr) and lanes.var in v.free:
-            bits = known_bits(e, v, lanes)
-            if bits is None:
+            bits, of = known_bits(e, v, lanes), counter_bits(v)
+            if bits is None or of is None:
                 return None
             uppers.append((bits[0], c))
             steps.append((c, bits[1]))
+            stays = stays and not of[1]
         elif isinstance(v, Expr) and nums.lanes_of(e.value(v)):
             return None
         else:
             alike.append((v, c))
             if v is lanes.var:
                 steps.append((c, range(lanes.width)))
+                stays = False
     if not uppers:
         return None
     b, start = e.b, e.affine(Affine(at.const, tuple(alike)))
     for upper, c in uppers:
         if not isinstance(upper, ir.Constant) or upper.constant:
             start = b.add(start, b.mul(upper, e.extent(c)))
-    return Pattern(start, steps)
+    return Pattern(start, steps, stays)
 
 
 def load_pattern(e: Emitter, buffer: Buffer, at: Affine, lanes: Lanes) -> Value | None:
@@ -142,7 +147,8 @@ def load_pattern(e: Emitter, buffer: Buffer, at: Affine, lanes: Lanes) -> Value 
     if numbers is not None and min(numbers) >= 0 and max(numbers) < lanes.width:
         wide = _window(max(numbers))
         full = {*numbers} == {*range(wide)}
-        if min(numbers) == 0 and full and (whole or _is_periodic(lanes, numbers)):
+        again = found.stays and _is_periodic(lanes, numbers)
+        if min(numbers) == 0 and full and (whole or again):
             place = b.gep(e.pointers[buffer], [found.start], source_etype=kind)
             got = b.load(place, typ=nums.in_memory(buffer.dtype, wide), align=size)
             return b.shuffle_vector(got, nums.anything(got.type), _order(numbers))
