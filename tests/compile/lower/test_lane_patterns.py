@@ -14,7 +14,7 @@ from chainrule.compile.llvm import lane_patterns, memory_access
 from chainrule.compile.loops.collapse import interleave
 from chainrule.compile.loops.expressions import Affine, Var, counter_bits, lower_bits, upper_bits
 from chainrule.compile.loops.statements import For, Let, Local
-from tests.compile.test_known import F32, E, X, Y, out, plus, run_native, run_plain
+from tests.compile.lower.test_known import F32, E, X, Y, out, plus, run_native, run_plain
 
 Steps = tuple[int, int, int]
 """Where an element is: a number, and what each of the two counters is multiplied by."""
