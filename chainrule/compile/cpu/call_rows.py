@@ -45,6 +45,7 @@ def add_call_rows(module: Any) -> None:
 
 
 def _add_noted(module: Any) -> None:
+    """Add the function that asks what `again` asks, and fills a row."""
     s = FunctionWriter(module, _NOTED, [PTR, PTR])
     (words, args), b = s.args, s.b
     c = _Calls(s, words, b.append_basic_block("no"))
@@ -70,6 +71,8 @@ def _add_noted(module: Any) -> None:
 
 
 def _add_collect_all(module: Any) -> None:
+    """Add the loop over what an iterator gives: each batch is noted and let go, as long as its
+    number is known."""
     s = FunctionWriter(module, "collect_all", [PTR, PTR], PTR)
     (plan, iterator), b = s.args, s.b
     following, again = map(b.append_basic_block, ("following", "again"))
