@@ -22,11 +22,13 @@ BITS = 20
 """Sizes are told as one number, this many bits for each symbol."""
 CALLS = (
     "gate", "kept", "memory", "rows", "filled", "width", "arrays", "settings",
-    "tuple", "float", "int", "bool",
+    "tuple", "float", "int", "bool", "asked", "answer", "known", "sizes", "none", "key", "ended",
 )  # fmt: skip
-"""What `collect` of `call_rows.py` reads: the plan of `again`; the list that keeps arrays; memory
+"""What functions of `call_rows.py` read: the plan of `again`; the list that keeps arrays; memory
 for rows, how many there are and how many are filled, and the words of one; how many arrays and
-settings are in one; the addresses of Python's classes."""
+settings are in one; the addresses of Python's classes. For `collect_all` a function to be asked
+and what it has to answer, the numbers that are known and how many there are, None. It says what
+the number of the last call was, and whether there is no further one."""
 SETTINGS = ("count", "asked", "float")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
 Python; the address of Python's class of floats."""

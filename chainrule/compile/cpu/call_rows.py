@@ -1,13 +1,17 @@
-"""The function that notes the calls of a loop, which Python calls as a built-in one.
+"""Functions that note the calls of a loop, which Python calls as built-in ones.
 
     object collect(object plan, object args)
+    object collect_all(object plan, object iterator)
 
-It asks what `again` asks of the arguments (see `call_gate.py`), and gives the same number. Then it
-notes the call in the next row: the addresses of the arrays that the program reads, the settings of
-optimizers as they are now, the number. The arrays are kept in a list. `plan` is an array of int64:
-the words that `CALLS` names, then a record for each setting (`SETTING`). It gives -1, and notes
-nothing, where `again` does, where there is no row left, or where a setting is no float, int or
-bool, which is for Python to see.
+`collect` asks what `again` asks of the arguments (see `call_gate.py`), and gives the same number.
+Then it notes the call in the next row: the addresses of the arrays that the program reads, the
+settings of optimizers as they are now, the number. The arrays are kept in a list. `plan` is an
+array of int64: the words that `CALLS` names, then a record for each setting (`SETTING`). It gives
+-1, and notes nothing, where `again` does, where there is no row left, or where a setting is no
+float, int or bool, which is for Python to see.
+
+`collect_all` does that with what an iterator gives, up to the first whose number is none of those
+that are known. It gives this one, and notes its number in the plan.
 """
 
 from __future__ import annotations
@@ -19,17 +23,32 @@ from llvmlite import ir
 from chainrule.compile.cpu.call_gate import argument_array, find_key
 from chainrule.compile.cpu.call_plan import CALLS
 from chainrule.compile.cpu.call_settings import NONE, find_setting, has_truth, setting_record
-from chainrule.compile.cpu.function_writer import F64, PTR, FunctionWriter, int64
+from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.object_layout import ARRAY, KIND, LENGTH
-from chainrule.compile.cpu.symbols import APPEND, AS_FLOAT, ERROR
+from chainrule.compile.cpu.symbols import APPEND, AS_FLOAT, CALL, ERROR, NEXT
 from chainrule.compile.llvm.numbers import I64
+
+_NOTED = "noted"
+"""The function that gives the number that `collect` gives; `_RAISED` where something was raised."""
+_RAISED = -2
 
 
 def add_call_rows(module: Any) -> None:
-    """Add the function to a module that has `again`."""
+    """Add the functions to a module that has `again`."""
+    _add_noted(module)
+    _add_collect_all(module)
     s = FunctionWriter(module, "collect", [PTR, PTR], PTR)
-    (plan, args), b = s.args, s.b
-    c = _Calls(s, s.field(plan, ARRAY.data))
+    plan, args = s.args
+    key = s.call(_NOTED, I64, s.field(plan, ARRAY.data), args)
+    s.return_if(s.equal(key, _RAISED), NONE)
+    s.return_(s.call("PyLong_FromLongLong", PTR, key))
+
+
+def _add_noted(module: Any) -> None:
+    """Add the function that asks what `again` asks, and fills a row."""
+    s = FunctionWriter(module, _NOTED, [PTR, PTR])
+    (words, args), b = s.args, s.b
+    c = _Calls(s, words, b.append_basic_block("no"))
     c.go_on_if(s.equal(s.field(args, KIND, I64), c.word("tuple")))
     key = find_key(s, c.word("gate"), args)
     c.go_on_if(b.icmp_signed(">=", key, int64(0)))
@@ -46,18 +65,48 @@ def add_call_rows(module: Any) -> None:
             s.call(APPEND, ir.IntType(32), s.pointer(c.word("kept")), x)
     s.store(key, row, b.add(arrays, settings))
     s.store(b.add(filled, int64(1)), c.words, CALLS.index("filled"))
-    s.return_(s.call("PyLong_FromLongLong", PTR, key))
+    s.return_(key)
     b.position_at_end(c.no)
-    s.return_(s.call("PyLong_FromLongLong", PTR, int64(-1)))
+    s.return_(-1)
+
+
+def _add_collect_all(module: Any) -> None:
+    """Add the loop over what an iterator gives: each batch is noted and let go, as long as its
+    number is known."""
+    s = FunctionWriter(module, "collect_all", [PTR, PTR], PTR)
+    (plan, iterator), b = s.args, s.b
+    following, again = map(b.append_basic_block, ("following", "again"))
+    c = _Calls(s, s.field(plan, ARRAY.data), following)
+    found, place = b.alloca(I64), b.alloca(I64)
+    b.branch(following)
+    b.position_at_end(following)
+    batch = s.call(NEXT, PTR, iterator)
+    with b.if_then(s.equal(batch, NONE), likely=False):
+        s.return_if(b.not_(s.equal(s.call(ERROR, PTR), NONE)), NONE)
+        s.store(1, c.words, CALLS.index("ended"))
+        none = s.pointer(c.word("none"))
+        s.call("Py_IncRef", VOID, none)
+        s.return_(none)
+    key = c.key_of(batch, place)
+    s.store(key, c.words, CALLS.index("key"))
+    s.store(0, found, 0)
+    with s.count_up(c.word("sizes")) as k:
+        same = s.equal(s.load(s.pointer(c.word("known")), k), key)
+        s.store(b.or_(s.load(found, 0), b.zext(same, I64)), found, 0)
+    with b.if_then(s.equal(s.load(found, 0), 0), likely=False):
+        s.return_(batch)
+    b.branch(again)
+    b.position_at_end(again)
+    s.call("Py_DecRef", VOID, batch)
+    b.branch(following)
 
 
 @final
 class _Calls:
     """The words of the plan; `no` is where the function goes when it notes nothing."""
 
-    def __init__(self, s: FunctionWriter, words: Any) -> None:
-        self.s, self.words = s, words
-        self.no = s.b.append_basic_block("no")
+    def __init__(self, s: FunctionWriter, words: Any, no: Any) -> None:
+        self.s, self.words, self.no = s, words, no
 
     def word(self, name: str) -> Any:
         """A word of the plan."""
@@ -68,6 +117,25 @@ class _Calls:
         on = self.s.b.append_basic_block("on")
         self.s.b.cbranch(condition, on, self.no)
         self.s.b.position_at_end(on)
+
+    def key_of(self, batch: Any, key: Any) -> Any:
+        """The number of a call, which is noted; -1 where it is not. `key` is memory for it. Where
+        something is raised the function is left, and the batch let go."""
+        s, b = self.s, self.s.b
+        s.store(-1, key, 0)
+        kind = ir.FunctionType(PTR, [PTR], var_arg=True)
+        call = s.module.globals.get(CALL) or ir.Function(s.module, kind, CALL)
+        answer = b.call(call, [s.pointer(self.word("asked")), NONE])
+        with b.if_then(s.equal(answer, NONE), likely=False):
+            s.call("Py_DecRef", VOID, batch)
+            s.return_(NONE)
+        s.call("Py_DecRef", VOID, answer)
+        with b.if_then(s.equal(answer, self.word("answer"))):
+            s.store(s.call(_NOTED, I64, self.words, batch), key, 0)
+        with b.if_then(s.equal(s.load(key, 0), _RAISED), likely=False):
+            s.call("Py_DecRef", VOID, batch)
+            s.return_(NONE)
+        return s.load(key, 0)
 
     def setting(self, k: Any) -> Any:
         """The bits of setting `k`, a float64."""
@@ -88,5 +156,5 @@ class _Calls:
         self.go_on_if(b.or_(is_float, whole))
         value = s.call(AS_FLOAT, F64, x)
         with b.if_then(b.fcmp_ordered("==", value, ir.Constant(F64, -1.0)), likely=False):
-            s.return_if(b.not_(s.equal(s.call(ERROR, PTR), NONE)), NONE)
+            s.return_if(b.not_(s.equal(s.call(ERROR, PTR), NONE)), _RAISED)
         return value

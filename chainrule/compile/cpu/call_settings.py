@@ -16,7 +16,7 @@ from llvmlite import ir
 from chainrule.compile.cpu.call_plan import SETTING, SETTINGS
 from chainrule.compile.cpu.function_writer import F64, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.object_layout import ITEMS, KIND, LENGTH
-from chainrule.compile.cpu.symbols import HEADER, LOOKUP
+from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.llvm.numbers import I64
 
 _SETTING, _TAKEN = "setting", "taken"
@@ -58,7 +58,7 @@ def _add_setting(module: Any) -> None:
     s = FunctionWriter(module, _SETTING, [PTR], PTR)
     (record,), b = s.args, s.b
     holder, key, item, kind = [s.load(record, i) for i in range(4)]
-    found = s.call(LOOKUP, PTR, s.pointer(holder), s.pointer(key))
+    found = s.look_up(s.pointer(holder), s.pointer(key))
     s.return_if(b.or_(s.equal(found, NONE), b.icmp_signed("<", item, int64(0))), found)
     s.return_unless(s.equal(s.field(found, KIND, I64), kind), NONE)
     s.return_unless(b.icmp_signed("<", item, s.field(found, LENGTH, I64)), NONE)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from chainrule.compile.cpu.function_writer import PTR, FunctionWriter, int64
-from chainrule.compile.cpu.symbols import LOOKUP
 from chainrule.compile.llvm.numbers import I64
 
 OF_DICTS = "guarded"
@@ -51,4 +50,4 @@ def _look_up(s: FunctionWriter, holder: Any, first: Any, count: Any) -> None:
     with s.count_up(count) as k:
         i = b.add(first, b.mul(k, int64(_ENTRY)))
         key, wanted = s.pointer(s.load(words, i)), s.load(words, b.add(i, int64(1)))
-        s.return_unless(s.equal(s.call(LOOKUP, PTR, holder, key), wanted), 0)
+        s.return_unless(s.equal(s.look_up(holder, key), wanted), 0)

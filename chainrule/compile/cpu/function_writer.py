@@ -8,6 +8,7 @@ from typing import Any, final
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.symbols import CLEAR, LOOKUP
 from chainrule.compile.llvm.numbers import I8, I64, declare
 from chainrule.compile.llvm.serial_loops import count_up
 
@@ -71,6 +72,13 @@ class FunctionWriter:
         """Call a function of this module, or of others."""
         f = declare(self.b, name, result, [a.type for a in args])
         return self.b.call(f, args)
+
+    def look_up(self, holder: Any, key: Any) -> Any:
+        """What a dictionary has under a key, or a null pointer."""
+        found = self.call(LOOKUP, PTR, holder, key)
+        with self.b.if_then(self.equal(found, 0), likely=False):
+            self.call(CLEAR, VOID)
+        return found
 
     def return_(self, result: Any) -> None:
         """Return."""

@@ -20,7 +20,7 @@ from typing import Any, final
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.symbols import CLOCK
+from chainrule.compile.cpu.symbols import CALL, CLOCK
 from chainrule.compile.llvm.numbers import I1, I64, declare, intrinsic
 
 POLL = "poll"
@@ -88,7 +88,7 @@ class Run:
         self._acquire(b)
         called = declare(b, "PyLong_FromLongLong", _PTR, [I64])
         given = b.call(called, [_number(number)])
-        name, module = "PyObject_CallFunctionObjArgs", self.module
+        name, module = CALL, self.module
         call = module.globals.get(name) or ir.Function(
             module, ir.FunctionType(_PTR, [_PTR], var_arg=True), name
         )

@@ -13,16 +13,20 @@ MOST_THREADS = 256
 """How many threads there may be."""
 CLOCK = "GetTickCount64"
 """The clock where there is no POSIX: milliseconds since the machine was started."""
-LOOKUP = "PyDict_GetItem"
-"""CPython's function that gives what a dictionary has under a key, or a null pointer."""
+LOOKUP, CLEAR = "PyDict_GetItemWithError", "PyErr_Clear"
+"""CPython's functions that give what a dictionary has under a key, or a null pointer, and that
+forget what was raised by a key's comparison meanwhile. `PyDict_GetItem`, which is both, saves what
+was raised before, each time."""
 ERROR = "PyErr_Occurred"
 """CPython's function that gives a null pointer where nothing was raised."""
 APPEND, AS_FLOAT = "PyList_Append", "PyFloat_AsDouble"
 """CPython's functions that add to a list, and that give a number as a float."""
+NEXT, CALL = "PyIter_Next", "PyObject_CallFunctionObjArgs"
+"""CPython's functions that give what an iterator gives next, or a null pointer, and that call."""
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
-    "PyObject_CallFunctionObjArgs", "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
-    APPEND, AS_FLOAT,
+    CALL, "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
+    CLEAR, APPEND, AS_FLOAT, NEXT,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__

@@ -187,7 +187,8 @@ class Emitter:
         if lanes is not None and lanes.mask is not None and s.local in self.vectors:
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
-        self.begun.pop(s.local, None)
+        if slot is self.locals[s.local]:
+            self.begun.pop(s.local, None)
         self.known.invalidate_local(s.local)
 
     # --- expressions

@@ -26,6 +26,9 @@ from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Expr, Var
 from chainrule.compile.loops.statements import Product
 
+ENOUGH = 8
+"""Accumulators that keep the multipliers busy: each waits for its sum as long as so many take."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
             with e.fresh():
                 _tile(e, s, panel, [ir.Constant(I64, whole + r) for r in range(m % rows)])
         return
-    rows = min(rows, 4) if _repeatable(s) else 1
+    rows = min(rows, max(4, ENOUGH // len(panel))) if _repeatable(s) else 1
     end = e.extent(m)
     with e.counting(end, rows, each * rows) as i:
         last = e.b.sub(end, ir.Constant(I64, 1))

@@ -1,7 +1,8 @@
 """Where numbers are in memory, and how they get from there into lanes and back.
 
-A load or a store along the lanes is one of W neighbours, or of every second of 2 W: one part of W
-pairs. Any other is a gather or a scatter, number by number. Lanes that do not count touch nothing.
+A load or a store along the lanes is one of W neighbours, or goes in a pattern that is known
+(`lane_patterns.py`). Any other is a gather or a scatter, number by number. Lanes that do not count
+touch nothing.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -16,11 +17,11 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm import lane_patterns
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm import strided_pairs
 from chainrule.compile.llvm.lanes import Lanes, iota
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, counter_bits
 from chainrule.compile.loops.statements import Store
 
 if TYPE_CHECKING:
@@ -74,7 +75,16 @@ def offsets(e: Emitter, at: Affine, lanes: Lanes, kind: Any = I64) -> Value:
     total = _lanes_of(e, plain, width, kind)
     for v, c in varying:
         if isinstance(v, Expr):
-            each = _whole(e, v)
+            bits = lane_patterns.known_bits(e, v, lanes)
+            if bits is None:
+                each = nums.cast(
+                    b, _whole(e, v), np.dtype(np.int64), np.dtype(f"i{kind.width // 8}")
+                )
+            else:
+                numbers = ir.Constant(
+                    ir.VectorType(kind, width), [ir.Constant(kind, n) for n in bits[1]]
+                )
+                each = b.add(_lanes_of(e, bits[0], width, kind), numbers)
         else:
             each = b.add(_lanes_of(e, lanes.base, width, kind), iota(width, kind))
         if c != 1:
@@ -97,9 +107,11 @@ def is_vector(e: Emitter, at: Affine, but: Var | None = None) -> bool:
 
 
 def _varies(e: Emitter, v: Var | Expr) -> bool:
-    if e.lanes is None:
-        return False
-    return v is e.lanes.var or (isinstance(v, Expr) and nums.lanes_of(e.value(v)) > 0)
+    if e.lanes is None or isinstance(v, Var):
+        return e.lanes is not None and v is e.lanes.var
+    if e.lanes.var in v.free and counter_bits(v) is not None:
+        return True
+    return nums.lanes_of(e.value(v)) > 0
 
 
 def _whole(e: Emitter, x: Expr) -> Value:
@@ -148,9 +160,12 @@ def load(e: Emitter, x: Expr) -> Value:
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
         return _load_vector(b, element_address(e, buffer, at), buffer.dtype, lanes.width, mask)
-    if along == 2 and not indexed and strided_pairs.pay(e.target, buffer.dtype):
+    if along == 2 and not indexed and lane_patterns.pay(e.target, buffer.dtype):
         place = element_address(e, buffer, at)
-        return strided_pairs.load(b, place, buffer.dtype, lanes.width, mask)
+        return lane_patterns.load_pairs(b, place, buffer.dtype, lanes.width, mask)
+    got = lane_patterns.load_pattern(e, buffer, at, lanes) if indexed and on is None else None
+    if got is not None:
+        return _from_memory(b, got, buffer.dtype, lanes.width)
     return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
 
 
@@ -220,9 +235,9 @@ def store(e: Emitter, s: Store) -> None:
         alone = lanes.mask is None and not s.add
         if along == 1:
             _store_vector(e, s, value, lanes)
-        elif along == 2 and alone and strided_pairs.pay(e.target, dtype):
-            strided_pairs.store(b, element_address(e, s.buffer, s.at), value, dtype)
-        else:
+        elif along == 2 and alone and lane_patterns.pay(e.target, dtype):
+            lane_patterns.store_pairs(b, element_address(e, s.buffer, s.at), value, dtype)
+        elif not lane_patterns.store_pattern(e, s, _to_memory(b, value, dtype), lanes):
             _scatter(e, s, value, lanes)
     e.known.stored(s, value)
 

@@ -11,7 +11,7 @@ from chainrule.compile.graph.sizes import typical
 from chainrule.compile.llvm.lanes import Lanes
 from chainrule.compile.llvm.memory_access import I32, is_vector, offsets
 from chainrule.compile.llvm.numbers import Value
-from chainrule.compile.loops.expressions import Affine, Expr, Var
+from chainrule.compile.loops.expressions import Affine, Expr, Var, counter_bits
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
@@ -43,16 +43,25 @@ def _is_narrow(x: Expr) -> bool:
         return x.dtype.kind == "i" and abs(x.of) < _NARROW
     if _is_widened(x):
         return True
-    if x.kind != "index" or not isinstance(x.of.const, int):
-        return False
-    total = abs(x.of.const)
-    for v, c in x.of.terms:
-        if not isinstance(v, Var) or not isinstance(c, int):
-            return False
-        if not isinstance(v.extent, int) and abs(c) != 1:
-            return False
-        total += abs(c) * typical(v.extent)
-    return total < _NARROW
+    most = _most(x.of) if x.kind == "index" else None
+    return most is not None and most < _NARROW
+
+
+def _most(at: Affine) -> int | None:
+    """What an offset is at most; None if that is not known. A counter of a size that is not known
+    is taken for what it typically is, if it is not multiplied."""
+    if not isinstance(at.const, int):
+        return None
+    total = abs(at.const)
+    for v, c in at.terms:
+        bits = counter_bits(v) if isinstance(v, Expr) else None
+        each = typical(v.extent) if isinstance(v, Var) else _most(bits[0]) if bits else None
+        if not isinstance(c, int) or each is None:
+            return None
+        if isinstance(v, Var) and not isinstance(v.extent, int) and abs(c) != 1:
+            return None
+        total += abs(c) * each
+    return total
 
 
 def _is_widened(x: Expr) -> bool:

@@ -84,7 +84,7 @@ class Row:
         counters = [Affine.of(v.var) for v in vectors]
         renamings = [Renaming(dict.fromkeys(self._vars, c), exprs=exprs) for c in counters]
         plain = Renaming(exprs=exprs)
-        with e.known.within():
+        with e.known.within(), e.known.apart([v.var for v in vectors]):
             for s in self._body:
                 if not isinstance(s, For):
                     e.run([plain.stmt(s)])

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.llvm.lanes import below
+from chainrule.compile.llvm.lanes import below, first_lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
@@ -40,7 +40,8 @@ def transpose(e: Emitter, s: loops.For) -> None:
             e.counting(ir.Constant(I64, step), SIDE) as c,  # the same lines of memory
         ):
             _square(e, store, (i, _plus(e, e.b.add(a, c), start)), (j, b))
-    _rest(e, inner.body, (i, zero, m), (j, cols, n))
+    if not _is_empty(rows, m) or not _last_columns(e, store, (i, m), (j, cols, n)):
+        _rest(e, inner.body, (i, zero, m), (j, cols, n))
     _rest(e, inner.body, (i, rows, m), (j, zero, cols))
 
 
@@ -81,6 +82,19 @@ def _whole_rows(e: Emitter, s: Any, i: Any, j: Any) -> None:
         _square(e, s, (i, a), (j, b), last, below(e.b, end, b, SIDE))
 
 
+def _last_columns(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any, Any]) -> bool:
+    """The columns beyond the last whole square, of a known number, in squares that store as many as
+    there are; whether that was done."""
+    (i, m), (j, start, end) = row, col
+    if not (isinstance(m, ir.Constant) and isinstance(end, ir.Constant)) or _is_empty(start, end):
+        return False
+    last = ir.Constant(I64, end.constant - 1)
+    mask = first_lanes(end.constant - start.constant, SIDE)
+    with e.counting(m, SIDE, e.takes([s]) * SIDE) as a:
+        _square(e, s, (i, a), (j, start), last, mask)
+    return True
+
+
 def _rest(e: Emitter, body: Any, *ranges: tuple[Var, Value, Value]) -> None:
     """What is left at the edges, number by number."""
     if not ranges:
@@ -113,7 +127,7 @@ def _square(
     for n in range(SIDE):
         e.vars[col[0]] = e.derived.plus(col[1], n)
         if last is not None:
-            e.vars[col[0]] = nums.intrinsic(b, "smin", e.vars[col[0]], last)
+            e.vars[col[0]] = _at_most(b, e.vars[col[0]], last)
         lines.append(b.load(e.element_address(source, at), typ=kind, align=x.dtype.itemsize))
     for step in (1, 2, 4):
         lines = _exchange(b, lines, step)
@@ -125,6 +139,12 @@ def _square(
             b.store(line, address, align=x.dtype.itemsize)
         else:
             nums.masked_store(b, line, address, mask, x.dtype.itemsize)
+
+
+def _at_most(b: Any, n: Value, last: Value) -> Value:
+    if isinstance(n, ir.Constant) and isinstance(last, ir.Constant):
+        return min(n, last, key=lambda x: x.constant)
+    return nums.intrinsic(b, "smin", n, last)
 
 
 def _exchange(b: Any, lines: list[Any], step: int) -> list[Any]:

@@ -4,6 +4,12 @@
     for k < m*n lanes: y[k] = f(x[k])
 
 which leaves at most one vector that is not full, instead of one in each row.
+
+Where rows are shorter than a vector, `interleave` does that for any places: what is no run through
+memory has the upper or the lower bits of the counter (see `llvm/lane_patterns.py`).
+
+    for t < T: for h < 4 lanes: y[4*t + h] = x[4*t + h] + u[t]
+    for k < 4*T lanes: y[k] = x[k] + u[k >> 2]
 """
 
 from __future__ import annotations
@@ -12,7 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chainrule.compile.loops.accesses import accesses
-from chainrule.compile.loops.expressions import Affine, Var, within
+from chainrule.compile.loops.expressions import (
+    Affine,
+    Exprs,
+    Var,
+    lower_bits,
+    upper_bits,
+    within,
+)
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Gemm, Product, Stmt, exprs_of, statements
 
@@ -64,3 +77,17 @@ def _together(outer: For, inner: For) -> For:
     return For(
         both, renaming.body(inner.body), inner.mode, None, outer.independent and inner.independent
     )
+
+
+def interleave(e: Exprs, outer: Var, inner: Var, body: Sequence[Stmt], *, independent: bool) -> For:
+    """Both loops as one over lanes; `inner` goes to a power of two."""
+    n = inner.extent
+    assert isinstance(n, int) and n > 1 and n & (n - 1) == 0, f"{n} is no power of two"
+    both = Var(f"{outer.name}_{inner.name}", n * outer.extent)
+    at, k = Affine.of(both), n.bit_length() - 1
+    renaming = Renaming(
+        {outer: upper_bits(e, at, k), inner: lower_bits(e, at, k)},
+        exprs=e,
+        merged={(outer, inner): at},
+    )
+    return For(both, renaming.body(body), "lanes", independent=independent)

@@ -256,6 +256,28 @@ def in_offset(at: Affine) -> list[Expr]:
     return [v for v, _ in at.terms if isinstance(v, Expr)]
 
 
+def upper_bits(e: Exprs, i: Affine, k: int) -> Affine:
+    """i // 2^k."""
+    return Affine.of(e.fn("bitwise_right_shift", e.index(i), e.lit(k, np.int64)))
+
+
+def lower_bits(e: Exprs, i: Affine, k: int) -> Affine:
+    """i % 2^k."""
+    return Affine.of(e.fn("bitwise_and", e.index(i), e.lit((1 << k) - 1, np.int64)))
+
+
+def counter_bits(x: Expr) -> tuple[Affine, bool, int] | None:
+    """i, whether it is its upper bits, and k, if `x` is one of these two; otherwise None."""
+    if x.kind != "fn" or x.of[0] not in ("bitwise_right_shift", "bitwise_and"):
+        return None
+    name, index, by = x.of
+    if index.kind != "index" or by.kind != "lit":
+        return None
+    if name == "bitwise_right_shift":
+        return (index.of, True, by.of) if by.of >= 0 else None
+    return (index.of, False, by.of.bit_length()) if by.of >= 0 and not by.of & (by.of + 1) else None
+
+
 def strides_of(shape: Sequence[Extent]) -> tuple[Extent, ...]:
     """Strides, in elements, of a contiguous array."""
     out: list[Extent] = []

@@ -21,7 +21,8 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Loc
 class Renaming:
     """What stands for what. A counter may become an offset; a buffer may begin further on: `shifts`
     is subtracted from every offset in it. A buffer in `segments` is several others, of which the
-    offset tells which one it is, and where that begins."""
+    offset tells which one it is, and where that begins. An offset in which a pair of `merged`
+    counters counts as one, the second of them within the first, has what stands for both."""
 
     vars: dict[Var, Affine] = field(default_factory=dict[Var, Affine])
     locals: dict[Local, Local] = field(default_factory=dict[Local, Local])
@@ -32,6 +33,8 @@ class Renaming:
     segments: Mapping[Buffer, Callable[[Affine], tuple[Buffer, int]]] = field(
         default_factory=dict[Buffer, Callable[[Affine], tuple[Buffer, int]]]
     )
+
+    merged: Mapping[tuple[Var, Var], Affine] = field(default_factory=dict[tuple[Var, Var], Affine])
 
     def body(self, body: Sequence[loops.Stmt]) -> tuple[loops.Stmt, ...]:
         """Statements."""
@@ -100,6 +103,11 @@ class Renaming:
     def affine(self, at: Affine) -> Affine:
         """An offset."""
         total = Affine(at.const)
+        for (i, j), both in self.merged.items():
+            c = at.coefficient(j)
+            if c != 0 and at.coefficient(i) == c * j.extent:
+                total += both * c
+                at = Affine(at.const, tuple([(v, n) for v, n in at.terms if v not in (i, j)]))
         for v, c in at.terms:
             part = self._counter(v) if isinstance(v, Var) else Affine.of(self.expr(v))
             total += part * c

@@ -10,11 +10,22 @@ from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from typing import Any, final
 
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.accesses import writes_of
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, operands_of
+from chainrule.compile.loops.expressions import (
+    Affine,
+    Buffer,
+    Expr,
+    Local,
+    Var,
+    operands_of,
+    within,
+)
 from chainrule.compile.loops.statements import Into, Stmt, Store, statements
 
 Value = Any
+Term = tuple[Var | Expr, Extent]
+Terms = tuple[Term, ...]
 
 
 @final
@@ -31,6 +42,8 @@ class AvailableValues:
         self._reads: dict[Expr, frozenset[Buffer]] = {}
         self._depend: dict[Buffer | Local, dict[Expr, None]] = {}
         """By what is read, the expressions that were kept since it was changed last."""
+        self._apart: frozenset[Var] = frozenset()
+        """Counters that have no value in common."""
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
@@ -68,9 +81,49 @@ class AvailableValues:
 
     def stored(self, s: Store, value: Value) -> None:
         """`value` is now where `s` puts it."""
-        self.invalidate([s.buffer])
+        if self._apart.isdisjoint([v for v, _ in s.at.terms]):
+            self.invalidate([s.buffer])
+        else:
+            self._invalidate_near(s.buffer, s.at)
         if not s.add:
             self._stored[-1].setdefault(s.buffer, {})[s.at] = value
+
+    @contextmanager
+    def apart(self, counters: Collection[Var]) -> Generator[None]:
+        """Within it, these counters have no value in common: that of one vector of a row is never
+        that of another one. So a store of the one leaves alone what is known of the others."""
+        before, self._apart = self._apart, frozenset(counters)
+        yield
+        self._apart = before
+
+    def _invalidate_near(self, buffer: Buffer, at: Affine) -> None:
+        """Something was written there: what may have been read from there is forgotten."""
+        for frame in self._stored:
+            held = frame.get(buffer, {})
+            for place in [x for x in held if not self._is_apart(x, at)]:
+                del held[place]
+        depend = self._depend.get(buffer, {})
+        for e in [x for x in depend if not self._reads_apart(x, buffer, at)]:
+            del depend[e]
+            for frame in self._frames:
+                frame.pop(e, None)
+
+    def _reads_apart(self, e: Expr, buffer: Buffer, at: Affine) -> bool:
+        loads = [x.of for x in within(e) if x.kind == "load" and x.of[0] is buffer]
+        return all(self._is_apart(place, at) for _, place, _ in loads)
+
+    def _is_apart(self, x: Affine, y: Affine) -> bool:
+        """Whether two places differ by two counters alone that have no value in common."""
+        (mine, others), (theirs, rest) = map(self._parted, (x, y))
+        if x.const != y.const or others != rest or not len(mine) == len(theirs) == 1:
+            return False
+        ((i, c),), ((j, d),) = mine, theirs
+        return i is not j and c == d
+
+    def _parted(self, at: Affine) -> tuple[Terms, frozenset[Term]]:
+        """The terms of an offset with such counters, and the others."""
+        mine = tuple([t for t in at.terms if t[0] in self._apart])
+        return mine, frozenset([t for t in at.terms if t[0] not in self._apart])
 
     def begin(self, s: Stmt) -> None:
         """`s`, which is more than one number, begins. What it changes anywhere is unknown from its

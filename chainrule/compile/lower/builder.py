@@ -32,10 +32,10 @@ class Builder:
 
     def memory(
         self, dtype: Any, shape: tuple[Extent, ...], label: str, role: Any = "scratch",
-        value: Any = None,
+        value: Any = None, run: Extent | None = None,
     ) -> Buffer:  # fmt: skip
         """New memory: scratch memory, if nothing else is said."""
-        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, value, label)
+        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, value, label, run)
         self.buffers.append(b)
         return b
 

@@ -20,6 +20,7 @@ from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import ROOM, Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, source
+from chainrule.compile.lower import head_layout
 from chainrule.compile.lower.materialize import is_computed, is_product
 from chainrule.compile.lower.op_rules import is_map, reduction
 from chainrule.compile.target import Target
@@ -34,11 +35,15 @@ def by_columns(
     uses: Mapping[Term, Sequence[Term]],
     patterns: Collection[Term],
     is_suited: Callable[[Term], bool],
-) -> set[Term]:
-    """Those of the terms `free` that are to be laid out by columns. They get memory, and have no
-    place yet; `placed` have one. `uses` are the readers of each term, `patterns` the constants that
-    have a formula; `is_suited` says of a product whether it may be computed transposed."""
+    lanes: Callable[[int], int],
+) -> tuple[set[Term], set[Term]]:
+    """Those of the terms `free` that are to be laid out by columns, and those of them in which
+    heads are innermost. They get memory, and have no place yet; `placed` have one. `uses` are the
+    readers of each term, `patterns` the constants that have a formula; `is_suited` says of a
+    product whether it may be computed transposed, `lanes` how many numbers of so many bytes a
+    vector has."""
     found: set[Term] = set()
+    heads: set[Term] = set()
     others = set(placed)
     for t in free:
         if is_product(t) and is_suited(t) and t not in found and t not in others:
@@ -46,7 +51,9 @@ def by_columns(
             rows = region.is_read_by_rows(others)
             rows = rows and all(map(is_suited, filter(is_product, region.terms)))
             (found if rows else others).update(region.terms)
-    return found & set(free)
+            if rows and head_layout.fit(region.terms, uses, patterns, lanes):
+                heads |= region.terms
+    return found & set(free), heads & set(free)
 
 
 def is_small(t: Term, target: Target) -> bool:

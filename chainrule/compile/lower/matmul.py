@@ -11,6 +11,7 @@ from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Affine, Expr, Var, within
 from chainrule.compile.loops.statements import Gemm, Let, Matrix, Product, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, View, full_view, index_of
+from chainrule.compile.lower import head_products
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.matmul_choice import panels_pay, sizes
 from chainrule.compile.lower.packing import panels
@@ -26,6 +27,8 @@ def operand(builder: Builder, t: Term, transposed: bool, at: Index) -> Expr:
 def tile(plan: Plan, builder: Builder, g: Group) -> list[Stmt]:
     """The tiled product and what is done with each of its elements."""
     t, op = g.term, g.term.op
+    if head_products.is_by_head(plan, t):
+        return head_products.tile(plan, builder, g, _with_each)
     (a, b), (turn_a, turn_b) = t.args, (op.transpose_a, op.transpose_b)
     axes, at = builder.counters(t.shape)
     row, column, (*_, k) = axes[-2], axes[-1], sizes(t)

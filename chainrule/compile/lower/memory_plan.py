@@ -13,7 +13,7 @@ from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, full_view
-from chainrule.compile.lower import elements, materialize, ordering
+from chainrule.compile.lower import elements, head_layout, materialize, ordering
 from chainrule.compile.lower.column_layouts import by_column, by_columns, column_memory
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
@@ -25,12 +25,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def plan_memory(program: Program, is_small: Callable[[Term], bool]) -> MemoryPlan:
+def plan_memory(
+    program: Program, is_small: Callable[[Term], bool], lanes: Callable[[int], int]
+) -> MemoryPlan:
     """The plan; copies are added to the program where something cannot be read, or written, as it
-    lies. `is_small` says of a product whether it may be laid out by columns."""
+    lies. `is_small` says of a product whether it may be laid out by columns,
+    `lanes` how many numbers of so many bytes a vector has."""
     assembled: set[Term] = set()
     while True:
-        draft = _Draft(program, assembled, is_small)
+        draft = _Draft(program, assembled, is_small, lanes)
         reshapes = draft.impossible_reshapes()
         if reshapes:
             program = materialize.with_copies(program, reshapes)
@@ -47,7 +50,11 @@ class _Draft:
     put together elsewhere and then copied."""
 
     def __init__(
-        self, program: Program, assembled: set[Term], is_small: Callable[[Term], bool]
+        self,
+        program: Program,
+        assembled: set[Term],
+        is_small: Callable[[Term], bool],
+        lanes: Callable[[int], int],
     ) -> None:
         self.program = program
         self.buffers: list[Buffer] = []
@@ -66,11 +73,17 @@ class _Draft:
             if r.updated_input is not None:
                 self.views[r.term] = View(self.views[r.updated_input].buffer, 0, r.strides)
         free = self._free()
-        self.columns = by_columns(free, self.realized - free, uses, self.patterns, is_small)
+        self.columns, self.heads = by_columns(
+            free, self.realized - free, uses, self.patterns, is_small, lanes
+        )
         wish = materialize.layouts(self.terms, self.realized)
         for t in [t for t in self.terms if t in self.columns]:
-            b = self._buffer(t.dtype, column_memory(t.shape), t.name, run=t.shape[-2])
-            self.views[t] = by_column(b)
+            self._column(t)
+        wish |= {
+            t: head_layout.row_strides(t.shape)
+            for t in head_layout.row_values(self.heads, uses) & free
+            if len(t.shape) > 2 and t.shape[-1] == 1
+        }
         for t in reversed(self.terms):
             if t in self.realized and not isinstance(t.op, Pick):
                 self._settle(t, wish.get(t))
@@ -87,6 +100,15 @@ class _Draft:
         for t in self.terms:
             if t.op is None and t.index is None and t not in self.patterns:
                 self.views[t] = self._whole(materialize.constant_buffer(t, len(self.buffers)))
+
+    def _column(self, t: Term) -> None:
+        """Memory for a term that is laid out by columns."""
+        by_head = t in self.heads
+        shape, run = (
+            head_layout.column_memory(t.shape) if by_head else (column_memory(t.shape), t.shape[-2])
+        )
+        b = self._buffer(t.dtype, shape, t.name, run=run)
+        self.views[t] = head_layout.by_head(b, t.shape) if by_head else by_column(b)
 
     def _result(self, r: materialize.Root, number: int) -> Buffer:
         b = self._buffer(r.term.dtype, r.shape, f"result {number}", "result")
@@ -166,6 +188,7 @@ class _Draft:
             reads_at=MappingProxyType({t: tuple(xs) for t, xs in reads_at.items()}),
             delayed_copies=tuple(copies),
             columns=frozenset(self.columns),
+            heads=frozenset(self.heads),
         )
         parts = [view for t, view in copies if t not in self.roots]
         return plan, {given[view.buffer] for view in parts}

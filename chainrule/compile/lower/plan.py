@@ -52,6 +52,8 @@ class MemoryPlan:
     """What cannot be computed in place is copied there when all have read the old value."""
     columns: Set[Term]
     """Terms that are laid out by columns (see `column_layouts`)."""
+    heads: Set[Term]
+    """Those of them in which heads are the innermost axis (see `head_layout`)."""
 
 
 @final

@@ -43,7 +43,7 @@ def plan(program: Program, target: Target, is_call: IsCall | None = None) -> Pla
         without_transposed_products, rematerialize, with_common_prefixes, with_scatters_in_place,
     ):  # fmt: skip
         program = rewritten(program)
-    memory = plan_memory(program, lambda t: is_small(t, target) and not is_call(t))
+    memory = plan_memory(program, lambda t: is_small(t, target) and not is_call(t), target.lanes)
     bodies = {t: p for t in memory.order if (p := _body(t, target, is_call)) is not None}
 
     def kind(t: Term) -> Kind:

@@ -13,11 +13,12 @@ from typing import final
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.accesses import accesses_of
+from chainrule.compile.loops.collapse import interleave
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Var
 from chainrule.compile.loops.functions import identity
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Into, Let, Mode, Stmt
-from chainrule.compile.loops.views import ZERO, Index, runs_along
+from chainrule.compile.loops.views import ZERO, Index, index_of, runs_along
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.plan import Group, Member, Plan
 
@@ -76,13 +77,33 @@ class Rows:
                 mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
                 inner = [For(v, tuple(inner), mode, independent=not folds)]
             out += [*inner, *p.after]
-        rows = self.rows
+        return share_memory(self.plan, self.builder.exprs, self.g, self._along_rows(out))
+
+    def _along_rows(self, out: list[Stmt]) -> list[Stmt]:
+        """Loops over the rows around what is done in each."""
+        rows, exprs = self.rows, self.builder.exprs
+        if (pair := self._row_and_head()) is not None:
+            out = [interleave(exprs, *pair, out, independent=True)]
+            return self.builder.nest([v for v in rows if v not in pair], out, "serial")
         if self.by_columns and self._flat():
             rows = [*rows[:-2], *reversed(rows[-2:])]
         for n, v in enumerate(reversed(rows)):
             mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
             out = [For(v, tuple(out), mode, independent=True)]
-        return share_memory(self.plan, self.builder.exprs, self.g, out)
+        return out
+
+    def _row_and_head(self) -> tuple[Var, Var] | None:
+        """The counters of rows and of heads, where these are innermost in memory."""
+        heads = self.plan.memory.heads
+        for m in self.g.members:
+            own = index_of(m.counters)
+            for x, index in [(m.term, own) if m.reduces is None else (None, ()), *m.requests]:
+                if x in heads and index:
+                    at = [[i for a, i in m.along.items() if own[a] == index[n]] for n in (-2, -3)]
+                    if all(len(found) == 1 for found in at):
+                        (row,), (head,) = at
+                        return self.rows[row], self.rows[head]
+        return None
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
         """The number of the first phase in which all is there that the member reads; made if there

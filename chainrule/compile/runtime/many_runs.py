@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
@@ -14,6 +14,7 @@ from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.entry_point import ONE, builtin
 from chainrule.compile.runtime.scratch import Block
 from chainrule.compile.runtime.steady_looks import looks
+from chainrule.engine.graph import is_recording
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.loaded_program import Loaded
@@ -61,18 +62,23 @@ class Parts:
 
     def __init__(self, array: Any) -> None:
         """`array` is C-contiguous."""
-        numbers = np.arange(len(array))
-        self._cells = _address(array) + array.strides[0] * numbers
+        self._cells = _places(_address(array), array.strides[0], len(array))
         self._array = array
-        self.addresses = _address(self._cells) - HEADER + self._cells.itemsize * numbers
+        self.addresses = _places(_address(self._cells) - HEADER, self._cells.itemsize, len(array))
+
+
+def _places(start: int, step: int, count: int) -> Any:
+    """So many addresses, `step` apart."""
+    return np.arange(start, start + step * count, step) if step else np.full(count, start)
 
 
 def _address(array: Any) -> int:
     return array.__array_interface__["data"][0]
 
 
-_ROWS = 1024
+_ROWS, _SIZES = 1024, 16
 _MEMORY, _FILLED = CALLS.index("memory"), CALLS.index("filled")
+_ANSWER, _KNOWN, _KEY, _ENDED = map(CALLS.index, ("answer", "sizes", "key", "ended"))
 
 
 @final
@@ -80,13 +86,15 @@ class ManyArguments:
     """The arguments of many calls, a row of words for each: addresses of arrays, settings of
     optimizers, and what says the call's sizes.
 
-    `collect(args)` is that of `cpu/call_rows.py`; it gives -1 where that cannot look.
+    `collect(args)` and `collect_all(iterator)` are those of `cpu/call_rows.py`. Where these cannot
+    look, the one gives -1, and the other is None.
     """
 
     def __init__(self, arrays: int, settings: Sequence[HeldNumber], gate: Any) -> None:
         """A row has so many `arrays`; `gate` are the words that `again` looks at, None if there is
         nothing that does."""
         self.collect: Callable[[Any], int] = _never
+        self.collect_all: Callable[[Any], Any] | None = None
         self._arrays, self._kept, self._full = arrays, list[Any](), list[Any]()
         self._rows = np.empty((_ROWS, arrays + len(settings) + 1), np.int64)
         self._gate = gate
@@ -94,11 +102,35 @@ class ManyArguments:
         head |= {"arrays": arrays, "settings": len(settings), "memory": _address(self._rows)}
         head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
         head["gate"] = 0 if gate is None else _address(gate)
+        self._sizes = np.zeros(_SIZES, np.int64)
+        head |= {"asked": id(is_recording), "known": _address(self._sizes), "none": id(None)}
         records = [n.words() for n in settings]
         words = [head.get(name, 0) for name in CALLS]
         self._plan = np.array([*words, *chain(*filter(None, records))], np.int64)
         if gate is not None and None not in records:
             self.collect, self._method = builtin("collect", looks().collect, ONE, self._plan)
+            found = builtin("collect_all", looks().collect_all, ONE, self._plan)
+            self.collect_all, self._other_method = found
+
+    def begin(self, recording: bool) -> None:
+        """`collect_all` begins: calls are noted where ops are recorded, or are not, as said."""
+        self._plan[_ANSWER], self._plan[_ENDED] = id(recording), 0
+
+    def know(self, keys: Iterable[int]) -> None:
+        """From here on `collect_all` goes on after calls with these numbers; a few of them."""
+        few = [*keys][:_SIZES]
+        self._sizes[: len(few)] = few
+        self._plan[_KNOWN] = len(few)
+
+    @property
+    def key(self) -> int:
+        """The number of the call that `collect_all` gave."""
+        return int(self._plan[_KEY])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there was no further call for `collect_all`."""
+        return bool(self._plan[_ENDED])
 
     def add(self, arrays: Sequence[Any], settings: Sequence[Any], number: int) -> None:
         """Note a call of the sizes of that number."""

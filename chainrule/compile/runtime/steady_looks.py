@@ -17,13 +17,14 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 @final
 class Looks:
     """`unchanged` as a function (see `cpu/word_guards.py`), and the addresses of `again` (see
-    `cpu/call_gate.py`) and of `collect` (see `cpu/call_rows.py`)."""
+    `cpu/call_gate.py`), of `collect` and `collect_all` (see `cpu/call_rows.py`)."""
 
     def __init__(self) -> None:
         self._code = placed(kept_object("looks", _compiled))
         self.unchanged = Unchanged(self._code.address("unchanged"))
         self.again = self._code.address("again")
         self.collect = self._code.address("collect")
+        self.collect_all = self._code.address("collect_all")
 
 
 @cache

@@ -104,12 +104,18 @@ class HeldNumber:
     range: Range
     last: Any = None
     read: Callable[[], float] = field(init=False)
+    _words: list[int] | None = None
 
     def __post_init__(self) -> None:
         self.read = self.entry.reader()
 
     def words(self) -> list[int] | None:
         """What `cpu/call_settings.py` reads of it, `SETTING`; None if it cannot be seen there."""
+        if self._words is None:
+            self._words = self._find_words()
+        return self._words
+
+    def _find_words(self) -> list[int] | None:
         e, at = self.entry, _place_of_last()
         if at is None or e.holder.__class__ is not dict:
             return None

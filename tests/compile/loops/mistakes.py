@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.graph.sizes import Size
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
+from chainrule.compile.loops.expressions import (
+    Affine,
+    Buffer,
+    Expr,
+    Exprs,
+    Local,
+    Var,
+    lower_bits,
+    upper_bits,
+)
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
@@ -468,6 +477,22 @@ def clamped(p: Parts, last: int) -> Affine:
 @mistake("goes from 0 to 24, m has 24 elements")
 def index_kept_within_another_array(p: Parts) -> Loops:
     return p.fine([Store(p.m, clamped(p, 24), p.e.lit(1.0, F64))])
+
+
+@mistake("goes from 0 to 24, m has 24 elements")
+def upper_bits_of_a_counter_beyond_an_array(p: Parts) -> Loops:
+    wide = Var("wide", 100)
+    return p.fine(
+        [For(wide, (Store(p.m, upper_bits(p.e, Affine.of(wide), 2), p.e.lit(1.0, F64)),))]
+    )
+
+
+@mistake("goes from 9 to 24, m has 24 elements")
+def lower_bits_of_a_counter_beyond_an_array(p: Parts) -> Loops:
+    wide = Var("wide", 100)
+    return p.fine(
+        [For(wide, (Store(p.m, lower_bits(p.e, Affine.of(wide), 4) + 9, p.e.lit(1.0, F64)),))]
+    )
 
 
 @mistake("goes from 1 to 7, line has 7 elements with {'T': 7}")

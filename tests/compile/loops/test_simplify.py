@@ -265,6 +265,23 @@ def test_what_is_not_exact_stays(what: str):
     assert sorted(ops_of(simplify(p, t))) == sorted(ops_of(p))
 
 
+def test_the_slope_of_an_inverse_root_is_the_root_over_x():
+    """x^-1.5 with x^-0.5: one root for both, and IEEE's values at the ends."""
+    p, t = program(
+        lambda t, x, y, v: t.op(
+            ew.add, [t.op(ew.pow, [x, C(t, -0.5)]), t.op(ew.pow, [x, C(t, -1.5)])]
+        )
+    )
+    assert ops_of(simplify(p, t)).count("pow") == 1
+    p, t = program(lambda t, x, y, v: t.op(ew.pow, [x, C(t, -1.5)]))
+    xs = inputs(0)
+    xs[0].reshape(-1)[: len(EDGES)] = EDGES
+    with np.errstate(all="ignore"):
+        ((want,), _), (got,) = Values(p).run(xs), Native(simplify(p, t))(xs)
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
 def test_the_sum_of_equal_numbers_is_a_multiple():
     p, t = program(lambda t, x, y, v: t.op(Sum((0,), False), [t.op(BroadcastTo((8, 4)), [v])]))
     simple = simplify(p, t)

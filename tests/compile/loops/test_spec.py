@@ -11,7 +11,7 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.check import checker
 from chainrule.compile.loops.check.accesses import check_disjoint
 from chainrule.compile.loops.check.checker import SpecError, check
-from chainrule.compile.loops.expressions import Affine, Buffer, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, lower_bits, upper_bits
 from chainrule.compile.loops.statements import (
     For,
     Loops,
@@ -74,6 +74,16 @@ def test_a_triangle_of_which_each_row_ends_where_it_does():
 def test_an_index_that_is_kept_inside():
     p = Parts()
     check(p.fine([Store(p.m, clamped(p, 23), p.e.lit(1.0, F64))]))
+
+
+def test_bits_of_a_counter_that_are_inside():
+    p = Parts()
+    wide = Var("wide", 96)
+    upper = upper_bits(p.e, Affine.of(wide), 2)
+    check(p.fine([For(wide, (Store(p.m, upper, p.e.lit(1.0, F64)),))]))
+    other = Var("other", 96)
+    lower = lower_bits(p.e, Affine.of(other), 4)
+    check(p.fine([For(other, (Store(p.m, lower + 8, p.e.lit(1.0, F64)),))]))
 
 
 def test_a_loop_without_turns_reads_nothing():

@@ -16,6 +16,7 @@ from chainrule.compile.cpu.program_module import emit
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
+from chainrule.compile.loops.value_numbering import AvailableValues
 from chainrule.compile.runtime import machine_code
 
 F32 = np.dtype(np.float32)
@@ -85,6 +86,31 @@ def test_every_turn_reads_what_is_there(name: str):
     run_plain(WRITES[name], {X: want[0].reshape(-1), Y: want[1].reshape(-1)}, {})
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-5)
+
+
+def test_a_store_of_one_vector_of_a_row_leaves_the_others():
+    """Of a row that is a few vectors: what is known of the others holds, of all else nothing."""
+    first, second, other = Var("row", 16), Var("row", 16), Var("other", 16)
+    places = [Affine(3, ((v, 1), (I, 16))) for v in (first, second)]
+    beside = [Affine(4, ((second, 1), (I, 16))), Affine(3, ((second, 2), (I, 16)))]
+    beside += [Affine(3, ((second, 1),)), Affine(3, ((other, 1), (I, 16)))]
+    known = AvailableValues()
+    with known.within(), known.apart([first, second]):
+        for number, at in enumerate([*places, *beside]):
+            known.keep(E.load(Y, at), number)
+        both = plus(E.load(Y, places[0]), E.load(Y, places[1]))
+        known.keep(both, "both")
+        known.stored(out(places[0], ONE), "new")
+        assert known.find(E.load(Y, places[1])) == 1
+        assert [known.find(E.load(Y, at)) for at in [places[0], *beside]] == [None] * 5
+        assert known.find(both) is None
+        known.stored(out(places[1], ONE), "newer")
+        assert [known.stored_value(Y, at) for at in places] == ["new", "newer"]
+        known.stored(out(Affine(5), ONE), "anywhere")
+        assert [known.stored_value(Y, at) for at in places] == [None, None]
+    known.stored(out(places[0], ONE), "new")
+    known.stored(out(places[1], ONE), "newer")
+    assert known.stored_value(Y, places[0]) is None
 
 
 def run_native(body: Sequence[Any], arrays: Sequence[Any]) -> None:

@@ -14,6 +14,7 @@ import chainrule as cr
 from chainrule import optim
 from chainrule.compile.runtime.call.steady_call import Steady
 from chainrule.compile.runtime.many_runs import ManyArguments
+from chainrule.engine.graph import is_recording
 from chainrule.optim.update_rule import NotNegative
 
 CALLS = 40
@@ -106,6 +107,104 @@ def test_what_are_no_arguments_is_not_noted(what: Any):
     settings, gate = (vars(f._latest)[name] for name in ("_settings", "_gate"))
     calls = ManyArguments(1, settings.numbers, gate.words)
     assert calls.collect(what) == -1 and len(calls) == 0
+
+
+def _noting() -> tuple[ManyArguments, dict[str, Any], Any]:
+    """What notes calls of a step that was called before, the optimizer's settings, the step."""
+    _, f = trained(lambda k, group: None, "calls")
+    settings, gate = (vars(f._latest)[name] for name in ("_settings", "_gate"))
+    calls = ManyArguments(1, settings.numbers, gate.words)
+    calls.begin(is_recording())
+    return calls, settings.numbers[0].entry.holder, f
+
+
+def _of_size(n: int) -> tuple[Any]:
+    return (cr.tensor(np.ones((n, 3))),)
+
+
+def test_calls_are_noted_up_to_one_that_is_for_python():
+    calls, _, _step = _noting()
+    assert calls.collect_all is not None
+    sizes = [2, 3, 2, 5, 3, 2]
+    batches = iter([*map(_of_size, sizes), None, _of_size(2)])
+    keys: list[int] = []
+    for count in (1, 2, 4):  # sizes that are new are noted, and given
+        assert calls.collect_all(batches)[0].shape == (sizes[count - 1], 3)
+        assert len(calls) == count and calls.key >= 0 and not calls.has_ended
+        keys.append(calls.key)
+        calls.know(keys)
+    assert calls.collect_all(batches) is None  # which is no call
+    assert len(calls) == 6 and calls.key == -1 and not calls.has_ended
+    assert calls.collect_all(batches) is None
+    assert len(calls) == 7 and calls.has_ended
+    first, second, third = keys
+    assert calls.columns()[2].tolist() == [first, second, first, third, second, first, first]
+
+
+def test_calls_between_which_recording_changes_are_not_noted():
+    calls, _, _step = _noting()
+    assert calls.collect_all is not None
+    calls.know([calls.collect(_of_size(2))])
+
+    def batches() -> Any:
+        yield _of_size(2)
+        with cr.no_grad():
+            yield _of_size(2)
+
+    assert calls.collect_all(batches()) is not None
+    assert len(calls) == 2 and calls.key == -1
+
+
+def test_what_is_raised_between_calls_and_by_settings():
+    calls, group, _step = _noting()
+    assert calls.collect_all is not None
+    calls.know([calls.collect(_of_size(2))])
+
+    def batches(error: Exception) -> Any:
+        yield _of_size(2)
+        raise error
+
+    with pytest.raises(ZeroDivisionError, match="now"):
+        calls.collect_all(batches(ZeroDivisionError("now")))
+    assert len(calls) == 2
+    group["lr"] = 10**400
+    args = _of_size(2)
+    count = getrefcount(args)
+    with pytest.raises(OverflowError, match="too large"):
+        calls.collect_all(iter([args]))
+    assert getrefcount(args) == count
+    assert len(calls) == 2
+
+
+def test_batches_are_let_go():
+    calls, _, _step = _noting()
+    assert calls.collect_all is not None
+    calls.know([calls.collect(_of_size(2))])
+    args = _of_size(2)
+    count = getrefcount(args)
+    assert calls.collect_all(args for _ in range(5)) is None
+    assert getrefcount(args) == count and len(calls) == 6
+
+
+def test_a_setting_beside_a_key_that_cannot_be_compared():
+    """What a key raises when it is compared is nothing that was asked for."""
+
+    class Odd:
+        def __hash__(self) -> int:
+            return hash("lr")
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("not this one")
+
+    calls, group, _step = _noting()
+    assert calls.collect(_of_size(2)) >= 0
+    values = dict(group)
+    group.clear()
+    group[Odd()] = 0
+    assert calls.collect(_of_size(2)) == -1  # the key is found first, and raises
+    group.clear()
+    group.update(values)
+    assert calls.collect(_of_size(2)) >= 0
 
 
 def test_more_calls_than_there_are_rows_at_first():

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.graph.rules.elementwise_decompositions import softmax
+from chainrule.compile.graph.rules.elementwise_decompositions import power, softmax
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule, is_constant, number, uniform
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
@@ -160,7 +160,7 @@ LABELS: dict[str, Labelled] = {
     **dict.fromkeys(_BEYOND, _compare),
     "neg": _neg, "positive": _same, "mul": _mul, "div": _div, "add": _add, "sub": _sub,
     "abs": _even, "square": _even, "logical_not": _not, "strong_mul": _strong,
-    "exp_diff": softmax,
+    "exp_diff": softmax, "pow": power,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from chainrule.compile.graph.rules.rewriter import Rewriter
+from chainrule.compile.graph.rules.rewriter import Rewriter, uniform
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise
@@ -67,6 +67,20 @@ def softmax(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
     bare = x.args[0] if _is(x, "sub") and x.args[0].shape == x.shape else x
     nothing = r.op(ew.equal, bare, r.constant(-math.inf))
     return r.op(Where(), nothing, r.constant(0.0), r.op(ew.div, grown, total))
+
+
+# --- the slope of a root's inverse ----------------------------------------------------------------
+# x^-1.5 is the slope of x^-0.5, which a norm's forward pass has computed.
+
+
+def power(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
+    """A rule for `pow`: x^-1.5 is x^-0.5 / x, with IEEE's values at -0 and -inf."""
+    x, p = xs
+    if uniform(p) != -1.5 or t.dtype.kind != "f" or x.dtype != t.dtype:
+        return None
+    root = r.op(ew.pow, x, r.constant(-0.5))
+    quotient = r.op(ew.div, root, r.op(ew.add, x, r.constant(0.0)))
+    return where(r, r.op(ew.equal, x, r.constant(-math.inf)), r.constant(0.0), quotient)
 
 
 def _is(t: Term, label: str) -> bool:

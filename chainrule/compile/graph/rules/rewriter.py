@@ -102,13 +102,17 @@ class Rewriter:
         for t in in_order(program.roots):
             self._like = t
             args = [new[a] for a in t.args]
-            new[t] = self._or_nothing(t) if t.op is None else self.op(t.op, *args)
+            new[t] = self._given(t) if t.op is None else self.op(t.op, *args)
         updates = [(i, new[t]) for i, t in program.updates]
         return Program(
             program.inputs,
             tuple([new[t] for t in program.results]),
             tuple([(i, t) for i, t in updates if t is not program.inputs[i]]),
         )
+
+    def _given(self, t: Term) -> Term:
+        """An input, or a constant: a number is the one that rules make, too."""
+        return self._or_nothing(t) if number(t) is None else self.constant(t.value)
 
     def _or_nothing(self, t: Term) -> Term:
         return self.constant(np.empty(t.shape, t.dtype)) if 0 in t.shape else t

@@ -214,6 +214,11 @@ class _OffsetChecker:
                 return pick(a, c), pick(b, d)
             case "cast" if xs[0].dtype.kind in "iu":
                 return self._span(xs[0])
+            case "bitwise_and" if xs[1].kind == "lit" and xs[1].of >= 0:
+                return 0, xs[1].of
+            case "bitwise_right_shift" if xs[1].kind == "lit" and xs[1].of >= 0:
+                low, high = self._span(xs[0])
+                return low // (1 << xs[1].of), high // (1 << xs[1].of)
             case _:
                 return ANY
 

@@ -52,6 +52,9 @@ class NotedCalls:
     ) -> Any:
         """Note calls up to the first that is not like the one before, which is returned. It is, if
         one of those that are `asked` says no, or ops are recorded otherwise than then."""
+        calls = self._calls
+        if calls.collect_all is not None and not asked:
+            return self._note_all(batches, recording, calls.collect_all)
         # Each line of this loop is a noticeable part of a small program's time.
         collect, numbers = self._calls.collect, self._numbers
         for batch in batches:
@@ -63,6 +66,20 @@ class NotedCalls:
                     self._calls.drop()
                     return batch
         return None
+
+    def _note_all(
+        self, batches: Iterator[Sequence[Any]], recording: bool, collect: Callable[[Any], Any]
+    ) -> Any:
+        """The same in machine code, but for calls of sizes that are new."""
+        calls = self._calls
+        calls.begin(recording)
+        while True:
+            batch = collect(batches)
+            if calls.has_ended:
+                return None
+            if not self._note(batch, calls.key, recording):
+                return batch
+            calls.know(self._numbers)
 
     def _note(self, batch: Sequence[Any], key: int, recording: bool) -> bool:
         """Note a call, whose `key` is what `collect` said, if it is like the one before."""

@@ -43,10 +43,7 @@ class Settings:
         settings as they are now."""
         for check in self._checks:
             check()
-        return [_column(values) for values in found.T]
-
-
-def _column(values: Any) -> Any:
-    values = np.ascontiguousarray(values)
-    bits = values.view(np.int64)
-    return np.array(values[0]) if (bits == bits[0]).all() else values
+        values = np.ascontiguousarray(found.T)
+        bits = values.view(np.int64)
+        alike = (bits == bits[:, :1]).all(axis=1).tolist()
+        return [np.array(x[0]) if same else x for x, same in zip(values, alike, strict=True)]
