@@ -95,6 +95,7 @@ LAYERS: list[set[str]] = [
     {
         "transforms",
         "transforms.functional",
+        "transforms.jacobians",
         "transforms.scan",
         "transforms.while_loop",
         "transforms.vectorize",
