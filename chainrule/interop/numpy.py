@@ -118,6 +118,13 @@ def _outer(fn: Any) -> Call | None:
     return outer
 
 
+def takes_tensors(fn: Any) -> bool:
+    """Whether `fn`, a function of NumPy's, works on tensors, also on those with a gradient."""
+    if isinstance(fn, np.ufunc):
+        return _rule(fn) is not None
+    return fn in SHAPES or fn in VALUES or fn in FUNCTIONS
+
+
 # --- Functions -----------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, str] = {
     "remat": "cr.checkpoint(f)(x)", "softmax_custom_jvp": "cr.softmax(x)",
     "device_get": "x.detach().numpy()", "device_put": "cr.asarray(x)",
     "fori_loop": "cr.scan(lambda x, i: (body(i, x), None), x, cr.arange(low, high))[0]",
-    "map": "cr.vmap(f)(x)",
+    "map": "cr.vmap(f)(x)", "transpose": "cr.permute_dims(x, axes)",
     "bessel_i0e": "cr.i0e(x)", "bessel_i1e": "cr.i1e(x)", "erf_inv": "cr.erfinv(x)",
     "is_finite": "cr.isfinite(x)", "logistic": "cr.sigmoid(x)", "integer_pow": "x**n",
     "rem": "cr.fmod(x, y)", "cumlogsumexp": "cr.logcumsumexp(x, axis)",

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from chainrule.names import jax_names, not_offered
+from chainrule.names.numpy_names import numpy_advice
 from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
 
@@ -73,7 +74,7 @@ PACKAGE: dict[str, str] = {
     "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
-    "dtype": "write cr.float32, cr.int64 and so on, or np.dtype",
+    "dtype": "write cr.float32, cr.int64 and so on, or np.dtype", "ndarray": "write cr.Tensor",
     "is_tensor": "write isinstance(x, cr.Tensor)",
     "set_default_dtype": "say dtype= where arrays are made",
     "typename": "write type(x).__name__", "Size": "write tuple: a shape is a tuple",
@@ -256,7 +257,7 @@ def no_function(name: str) -> AttributeError:
     hint, of_jax = _function(name), jax_names.function_advice(name)
     if hint and of_jax:
         of_jax = f"or, for JAX's {name}, {of_jax}"
-    hints = [h for h in (hint, of_jax) if h]
+    hints = [h for h in (hint, of_jax) if h] or [h for h in [numpy_advice(name)] if h]
     return AttributeError(f"{said}: {'; '.join(hints)}" if hints else said)
 
 

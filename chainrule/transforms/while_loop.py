@@ -109,8 +109,8 @@ def _iteration(body: Callable[[Any], Any], shape: Structure, state: list[Any]) -
         kind = ShapeError if before.shape != after.shape else DtypeError
         raise kind(
             f"while_loop: {path} was {describe(before.value)}, and is {describe(after.value)} "
-            "after one iteration; a state keeps its shapes and dtypes: begin with what an iteration "
-            "gives, or use astype and reshape in the body"
+            "after one iteration; a state keeps its shapes and dtypes: begin with what an "
+            "iteration gives, or use astype and reshape in the body"
         )
     return new
 
