@@ -12,7 +12,7 @@ import chainrule as cr
 
 X = np.array([0.3, -1.2, 2.0])
 MISTAKES: list[Callable[[Any], Any]] = [
-    lambda x: {}["missing"],
+    lambda x: dict[str, int]()["missing"],
     lambda x: [x][3],
     lambda x: x.missing_attribute,
     lambda x: int("text"),
@@ -30,9 +30,9 @@ def endless(x: Any) -> Any:
 WAYS: dict[str, Callable[[Any], Any]] = {
     "apply": lambda f: f(X),
     "graph": lambda f: f(cr.tensor(X, requires_grad=True)),
-    "grad": lambda f: cr.grad(lambda x: cr.sum(f(x)))(X),
+    "grad": lambda f: cr.grad(f)(X),
     "vmap": lambda f: cr.vmap(f)(X),
-    "jit": lambda f: cr.jit(lambda x: f(x))(X),
+    "jit": lambda f: cr.jit(f)(X),
 }
 
 

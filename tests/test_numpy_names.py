@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
-import scipy.special
 
 import chainrule as cr
 from chainrule import nn
 from chainrule.names import numpy_names
 
+SPECIAL: Any = import_module("scipy.special")
+LINALG: Any = import_module("scipy.linalg")
 X, Y = np.array([3.0, 2.5, 4.0]), np.array([1.5, 0.5, 2.0])
 POSITIVE = np.array([[2.0, 0.5], [0.5, 1.0]])
 WITHOUT_ADVICE = re.compile(r"has no attribute '\w+'$")
@@ -31,7 +32,7 @@ def said(home: Any, name: str) -> str:
 @pytest.mark.parametrize("name", numpy_names.SPECIAL)
 def test_expressions_of_special_functions(name: str):
     written = numpy_names.SPECIAL[name]
-    f = getattr(scipy.special, name)
+    f = getattr(SPECIAL, name)
     true = f(X, Y) if "y" in written.replace("xlogy", "") else f(X)
     got = eval(written, {"cr": cr, "x": X, "y": Y})
     np.testing.assert_allclose(got, true, rtol=1e-12)
@@ -40,8 +41,11 @@ def test_expressions_of_special_functions(name: str):
 @pytest.mark.parametrize("name", numpy_names.LINALG)
 def test_expressions_of_matrix_functions(name: str):
     x, y = POSITIVE, np.array([[1.0], [2.5]])
-    f: Any = getattr(scipy.linalg, name)
-    given = {"cho_solve": ((scipy.linalg.cho_factor(x, lower=True), y)), "block_diag": (x, y)}
+    f: Any = getattr(LINALG, name)
+    given: dict[str, Any] = {
+        "cho_solve": ((LINALG.cho_factor(x, lower=True), y)),
+        "block_diag": (x, y),
+    }
     true = f(*given.get(name, (x,)))
     got = eval(numpy_names.LINALG[name], {"cr": cr, "x": x, "y": y})
     np.testing.assert_allclose(
@@ -61,8 +65,8 @@ def test_initial_values_by_other_names(name: str):
     ("home", "names"),
     [
         (cr, [n for n in dir(np) if n[0] != "_"]),
-        (cr.special, scipy.special.__all__),
-        (cr.linalg, scipy.linalg.__all__),
+        (cr.special, SPECIAL.__all__),
+        (cr.linalg, LINALG.__all__),
     ],
     ids=["numpy", "special", "linalg"],
 )

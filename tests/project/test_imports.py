@@ -108,6 +108,7 @@ LAYERS: list[set[str]] = [
     {
         "interop.numpy",
         "interop.numpy_rows",
+        "interop.numpy_statistics",
         "interop.numpy_matrices",
         "interop.numpy_table",
         "special",
