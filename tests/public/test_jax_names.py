@@ -32,7 +32,8 @@ def doubled(i: Any, x: Any) -> Any:
 PLACES: dict[str, Any] = {
     "cr": cr, "nn": nn, "np": np, "functools": functools, "y": cr.tensor([[0.5, 2.0], [0.7, 3.0]]),
     "w": cr.tensor([[1.5, 0.25], [1.25, 3.5]]), "f": scaled, "g": scaled, "body": doubled,
-    "p": cr.tensor([[True], [False]]), "n": 2, "k": 1, "axis": 1, "axes": (1, 0), "seed": 3, "low": 0, "high": 2,
+    "p": cr.tensor([[True], [False]]), "n": 2, "k": 1, "axis": 1, "axes": (1, 0), "seed": 3,
+    "low": 0, "high": 2,
     "shape": (2, 2), "dtype": np.int32, "indices": np.array([1, 0]),
     "tree": {"a": X.sum(), "b": [X.max()]}, "structure": cr.tree.flatten([X, X])[1],
     "leaves": [X, X], "q": HEADS, "v": HEADS,
