@@ -82,6 +82,13 @@ ARRAYS: dict[str, str] = {
 }  # fmt: skip
 """Of JAX's (and NumPy's) arrays: expressions, of which a test runs each."""
 
+_SHOW = "write f.loops(x) for the program, f.explain(x) for its kernels, after a call or with x"
+COMPILED: dict[str, str] = {
+    "lower": _SHOW, "trace": _SHOW, "eval_shape": "write f(x).shape, or cr.record(f, x)",
+    "clear_cache": "write cr.jit(f) again: a new one knows of no call",
+}  # fmt: skip
+"""Of functions that `jax.jit` compiled: what to do."""
+
 _ONE_DEVICE = "leave it out: everything is on the CPU"
 _READY = "leave it out: a call returns when it is done"
 _OF_DEVICES = (
@@ -143,7 +150,7 @@ FAMILIES: tuple[Family, ...] = (
     _family("SciPy", "write cr.special, cr.linalg, cr.fft", "scipy"),
     _family("images", "write cr.nn.functional.interpolate", "image"),
     _family("trees", "write cr.tree_map(f, tree) or cr.tree.flatten(tree)",
-            "tree_util tree_broadcast tree_transpose tree_reduce_associative all_leaves keystr "
+            "tree_util flatten_util tree_broadcast tree_transpose tree_reduce_associative all_leaves keystr "
             "flatten_one_level flatten_one_level_with_keys tree_flatten_with_path "
             "tree_leaves_with_path tree_map_with_path treedef_children treedef_is_leaf "
             "treedef_tuple is_tree_node tree_static"),
@@ -181,6 +188,8 @@ FAMILIES: tuple[Family, ...] = (
             "live_arrays memory transfer_guard transfer_guard_device_to_device "
             "transfer_guard_device_to_host transfer_guard_host_to_device platform_dependent "
             "dlpack"),
+    _family("checks of derivatives", "write chainrule.verify.assert_gradients",
+            "test_util check_grads"),
     _family("looking for mistakes", "write with cr.trap_nan():, or print",
             "debug debug_nans debug_infs check_tracer_leaks checking_leaks enable_checks"),
     _family("looking at programs", "write cr.record(f, x), which shows each op",
@@ -192,7 +201,7 @@ FAMILIES: tuple[Family, ...] = (
             "RaggedDotDimensionNumbers FftType RandomAlgorithm numpy_dtype_promotion "
             "numpy_rank_promotion allow_f16_reductions"),
     _family("recomputation", "write cr.checkpoint(f, policy=cr.keep_products)",
-            "checkpoint_policies"),
+            "checkpoint_policies ad_checkpoint checkpoint_name print_saved_residuals"),
     _family("keys", _KEYS,
             "default_prng_impl legacy_prng_key enable_custom_prng debug_key_reuse "
             "threefry_partitionable"),
@@ -206,7 +215,7 @@ FAMILIES: tuple[Family, ...] = (
     _family("JAX's implementation", _IMPLEMENTATION,
             "ad api_util array_garbage_collection_guard config core custom_batching dtypes "
             "experimental float0 interpreters jax2tf_associative_scan_reductions lib "
-            "make_user_context monitoring print_environment_info stages typing shape_as_value"),
+            "cloud_tpu_init collect_profile example_libraries extend make_user_context monitoring print_environment_info stages tools typing shape_as_value"),
 )  # fmt: skip
 """Of `jax`, `jax.lax` and `jax.tree_util`: what one sentence answers."""
 
@@ -234,8 +243,8 @@ def layer_advice(name: str) -> str | None:
 
 
 def tree_advice(name: str) -> str | None:
-    """What to do about a name of `jax.tree`; None if it is none."""
-    return function_advice(f"tree_{name}")
+    """What to do about a name of `jax.tree` or `jax.tree_util`; None if it is none."""
+    return function_advice(f"tree_{name}") or function_advice(name)
 
 
 def draw_advice(name: str) -> str | None:

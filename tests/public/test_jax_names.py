@@ -51,6 +51,7 @@ SENTENCES = {
     **jax_names.LEFT_OUT,
     **{f.title: f.advice for f in jax_names.FAMILIES},
     **{f.title: f.advice for f in jax_names._DRAW_FAMILIES},  # pyright: ignore[reportPrivateUsage]
+    **jax_names.COMPILED,
     **spellings.PACKAGE,
     **spellings.MODULES,
 }
@@ -97,6 +98,10 @@ def message(home: Any, name: str) -> str:
         (chainrule.random, "PRNGKey", "write g = cr.Generator(seed)"),
         (chainrule.tree, "leaves", "write cr.tree.flatten(tree)[0]"),
         (X, "at", "write x[i] = y"),
+        (cr, "test_util", "write chainrule.verify.assert_gradients"),
+        (chainrule.tree, "tree_leaves", "write cr.tree.flatten(tree)[0]"),
+        (chainrule.tree, "register_dataclass", jax_names.function_advice("register_dataclass")),
+        (cr.jit(scaled), "lower", jax_names.COMPILED["lower"]),
     ],
 )
 def test_errors_say_it(home: Any, name: str, hint: str):
@@ -106,6 +111,13 @@ def test_errors_say_it(home: Any, name: str, hint: str):
 def test_a_name_that_means_two_things_is_answered_twice():
     said = message(cr, "cond")
     assert "write cr.linalg.cond; or, for JAX's cond, write cr.where(p, f(x), g(x))" in said
+
+
+def test_programs_that_a_hint_names_are_there():
+    f = cr.jit(scaled)
+    assert "3" in f.loops(X)
+    assert str(f.explain(X))
+    assert f(X).shape == X.shape
 
 
 @pytest.mark.parametrize("home", [chainrule.random, chainrule.tree, nn])
