@@ -89,6 +89,37 @@ COMPILED: dict[str, str] = {
 }  # fmt: skip
 """Of functions that `jax.jit` compiled: what to do."""
 
+ARGUMENTS: dict[str, tuple[str, str]] = {
+    "fun": ("f", "f="), "init": ("carry", "carry="), "init_val": ("state", "state="),
+    "cond_fun": ("cond", "cond="), "body_fun": ("body", "body="), "a": ("x", "x="),
+    "a_min": ("min", "min="), "a_max": ("max", "max="), "pad_width": ("widths", "widths="),
+}  # fmt: skip
+"""For an argument of JAX's (or NumPy's) functions: which it is here, and what to write."""
+_LEAVE = "leave it out"
+_AUX = "write cr.value_and_grad(f, has_aux=True) or cr.jacobian(f, has_aux=True)"
+LACKING: dict[str, str] = {
+    **dict.fromkeys(
+        ["inline", "keep_unused", "backend", "compiler_options", "unroll", "reduce_axes", "policy",
+         "prevent_cse", "use_reentrant", "preserve_rng_state", "precision", "unique_indices",
+         "indices_are_sorted", "fullgraph", "chunk_size", "promote_integers", "concrete"], _LEAVE),
+    **dict.fromkeys(
+        ["donate_argnums", "donate_argnames"], f"{_LEAVE}: tensors of a step change in place"),
+    **dict.fromkeys(
+        ["in_shardings", "out_shardings", "spmd_axis_name"], f"{_LEAVE}: there is one device"),
+    **dict.fromkeys(
+        ["axis_name", "axis_size"], f"{_LEAVE}: sums over the examples are sums of the result"),
+    "abstracted_axes": "write dynamic=", "allow_int": "write x.astype(float)", "has_aux": _AUX,
+    "reverse": "flip xs before, and ys after: cr.flip(xs, axis=0)",
+    "static_argnums": "close over it: write lambda x: f(x, n)",
+    "is_leaf": "write it as a function that calls itself for lists and dictionaries",
+    "copy": f"{_LEAVE}: a tensor is a copy, and cr.asarray takes an array as it is",
+    "where": "put what changes nothing in the other places: cr.where(mask, x, 0)",
+    "initial": "add it to the result, or multiply, or take cr.maximum of both",
+    "preferred_element_type": "use astype(dtype)", "order": "permute the axes before",
+    "randomness": f"{_LEAVE}: what f draws is the same for every example",
+}  # fmt: skip
+"""What to do about an argument of JAX's (or NumPy's) that has no counterpart."""
+
 _ONE_DEVICE = "leave it out: everything is on the CPU"
 _READY = "leave it out: a call returns when it is done"
 _OF_DEVICES = (

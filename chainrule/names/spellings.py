@@ -135,6 +135,7 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "norm_type": ("ord", "ord="), "var": ("variance", "variance="),
     "start_dim": ("start_axis", "start_axis="), "end_dim": ("end_axis", "end_axis="),
     "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
+    **jax_names.ARGUMENTS,
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
 LACKING: dict[str, str] = {
@@ -149,6 +150,7 @@ LACKING: dict[str, str] = {
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
     "device_type": _NOWHERE, "device": _NOWHERE, "non_blocking": _NOWHERE, "pin_memory": _NOWHERE,
     "memory_format": "leave it out: no result depends on how an array lies in memory",
+    **jax_names.LACKING,
 }
 """What to do about an argument of PyTorch's that has no counterpart."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")

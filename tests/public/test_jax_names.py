@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,31 @@ def test_the_page_lists_what_errors_say():
     for table in tables:
         assert set(table) <= set(listed), set(table) - set(listed)
     assert not re.findall(r"\|\s*\|$", page, re.MULTILINE), "a name without an answer"
+
+
+ARGUMENTS = {
+    "grad": "fun argnums has_aux holomorphic allow_int reduce_axes",
+    "value_and_grad": "fun argnums has_aux holomorphic allow_int reduce_axes",
+    "vjp": "has_aux reduce_axes", "jvp": "fun primals tangents has_aux", "hessian": "fun has_aux",
+    "vmap": "fun in_axes out_axes axis_name axis_size spmd_axis_name",
+    "jit": "in_shardings out_shardings static_argnums static_argnames donate_argnums "
+           "donate_argnames keep_unused device backend inline abstracted_axes compiler_options",
+    "checkpoint": "prevent_cse policy static_argnums concrete",
+    "scan": "f init xs length reverse unroll", "tree_map": "f tree is_leaf",
+    "while_loop": "cond_fun body_fun init_val", "clip": "a_min a_max",
+    "sum": "axis dtype out keepdims initial where promote_integers", "softmax": "axis where",
+    "matmul": "precision preferred_element_type", "tensor": "dtype copy order",
+}  # fmt: skip
+"""Arguments that JAX's functions of these names take."""
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_jax_are_taken_or_answered(name: str):
+    f = getattr(cr, name)
+    for word in ARGUMENTS[name].split():
+        if word in inspect.signature(f).parameters:
+            continue
+        with pytest.raises(cr.DtypeError) as caught:
+            f(scaled, **{word: None})
+        assert f"{name} has no argument '{word}': " in str(caught.value)
+        assert "it takes " not in str(caught.value)
