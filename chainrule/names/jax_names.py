@@ -181,7 +181,8 @@ FAMILIES: tuple[Family, ...] = (
     _family("SciPy", "write cr.special, cr.linalg, cr.fft", "scipy"),
     _family("images", "write cr.nn.functional.interpolate", "image"),
     _family("trees", "write cr.tree_map(f, tree) or cr.tree.flatten(tree)",
-            "tree_util flatten_util tree_broadcast tree_transpose tree_reduce_associative all_leaves keystr "
+            "tree_util flatten_util tree_broadcast tree_transpose tree_reduce_associative "
+            "all_leaves keystr "
             "flatten_one_level flatten_one_level_with_keys tree_flatten_with_path "
             "tree_leaves_with_path tree_map_with_path treedef_children treedef_is_leaf "
             "treedef_tuple is_tree_node tree_static"),
@@ -246,7 +247,8 @@ FAMILIES: tuple[Family, ...] = (
     _family("JAX's implementation", _IMPLEMENTATION,
             "ad api_util array_garbage_collection_guard config core custom_batching dtypes "
             "experimental float0 interpreters jax2tf_associative_scan_reductions lib "
-            "cloud_tpu_init collect_profile example_libraries extend make_user_context monitoring print_environment_info stages tools typing shape_as_value"),
+            "make_user_context monitoring print_environment_info stages typing shape_as_value "
+            "cloud_tpu_init collect_profile example_libraries extend tools"),
 )  # fmt: skip
 """Of `jax`, `jax.lax` and `jax.tree_util`: what one sentence answers."""
 
