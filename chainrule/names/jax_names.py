@@ -19,7 +19,7 @@ TREES: dict[str, str] = {
 FUNCTIONS: dict[str, str] = {
     **{f"tree_{name}": written for name, written in TREES.items()},
     "jacrev": 'cr.jacobian(f, mode="reverse")', "jacfwd": 'cr.jacobian(f, mode="forward")',
-    "stop_gradient": "x.detach()", "linear_transpose": "cr.vjp(f, x)[1]",
+    "stop_gradient": "cr.asarray(x).detach()", "linear_transpose": "cr.vjp(f, x)[1]",
     "linearize": "cr.jvp(f, (x,), (y,))", "fwd_and_bwd": "cr.vjp(f, x)",
     "remat": "cr.checkpoint(f)(x)", "softmax_custom_jvp": "cr.softmax(x)",
     "device_get": "x.detach().numpy()", "device_put": "cr.asarray(x)",

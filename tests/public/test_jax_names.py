@@ -90,7 +90,7 @@ def message(home: Any, name: str) -> str:
     ("home", "name", "hint"),
     [
         (cr, "jacfwd", 'write cr.jacobian(f, mode="forward")'),
-        (cr, "stop_gradient", "write x.detach()"),
+        (cr, "stop_gradient", "write cr.asarray(x).detach()"),
         (cr, "custom_vjp", "write a subclass of cr.Function, with backward, jvp or both"),
         (cr, "tree_leaves", "write cr.tree.flatten(tree)[0]"),
         (cr, "sin_p", "write the function without _p"),
