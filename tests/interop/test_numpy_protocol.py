@@ -319,22 +319,9 @@ def test_value_without_derivative(fn: Any):
 
 
 STATISTICS = [
-    "nanmean",
-    "nanmax",
-    "nanmin",
-    "nanprod",
-    "nanvar",
-    "nanstd",
-    "nanmedian",
-    "nanquantile",
-    "nanpercentile",
-    "cov",
-    "corrcoef",
-    "interp",
-    "polyval",
-    "vander",
-    "i0",
-]
+    "nanmean", "nanmax", "nanmin", "nanprod", "nanvar", "nanstd", "nanmedian", "nanquantile",
+    "nanpercentile", "cov", "corrcoef", "interp", "polyval", "vander", "i0",
+]  # fmt: skip
 SOLVERS = ("cond", "lstsq", "tensorinv", "tensorsolve")
 """Rows whose cases are in `test_numpy_statistics.py`, which checks that none is left out."""
 
