@@ -97,7 +97,7 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 def _are_plain(outs: Any, inputs: Sequence[Any]) -> bool:
     """Whether values may be written into `outs`: NumPy's arrays, and no input has a gradient."""
     known = all(not x.requires_grad and type(x.value) is not Spec for x in _tensors(list(inputs)))
-    return known and isinstance(outs, tuple) and all(type(x) is np.ndarray for x in outs)
+    return known and isinstance(outs, tuple) and set(map(type, cast(Any, outs))) == {np.ndarray}
 
 
 def _write_into(
@@ -106,7 +106,7 @@ def _write_into(
     """The values into NumPy's arrays `outs`, as in `a += t` of an array a; what `fn` returns."""
     rest = {name: x for name, x in kwargs.items() if name != "out"}
     found = ufunc(fn, method, inputs, rest)
-    results = found if isinstance(found, tuple) else (found,)
+    results: tuple[Any, ...] = cast(Any, found) if isinstance(found, tuple) else (found,)
     for out, y in zip(outs, results, strict=True):
         np.copyto(out, _plain(y), casting=kwargs.get("casting", "same_kind"))
     return outs if isinstance(found, tuple) else outs[0]
