@@ -221,15 +221,14 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
     from chainrule.transforms.functional import (
         enable_grad as enable_grad,
         grad as grad,
-        hessian as hessian,
         hvp as hvp,
-        jacobian as jacobian,
         jvp as jvp,
         no_grad as no_grad,
         op_by_op as op_by_op,
         value_and_grad as value_and_grad,
         vjp as vjp,
     )
+    from chainrule.transforms.jacobians import hessian as hessian, jacobian as jacobian
     from chainrule.interop.dlpack import from_dlpack as from_dlpack
     from chainrule.interop.safetensors import (
         load_file as load_file,

@@ -5,6 +5,8 @@ integers count as float64.
 """
 
 from chainrule.engine.border import with_border as _with_border
+from chainrule.names.numpy_names import linalg_advice as _linalg_advice
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
 from chainrule.ops.linalg.band_matrices import solve_banded
 from chainrule.ops.linalg.base import MatrixError, diagonal
@@ -88,3 +90,4 @@ __all__ = [
 ]
 
 _with_border(globals())
+__getattr__ = _missing_name_getter(__name__, _linalg_advice)

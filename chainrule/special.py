@@ -2,6 +2,8 @@
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
 from chainrule.engine.border import with_border as _with_border
+from chainrule.names.numpy_names import special_advice as _special_advice
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
 from chainrule.interop.standard import round as round
 from chainrule.ops.networks.composite import (
     log_softmax as log_softmax,
@@ -103,3 +105,4 @@ from chainrule.ops.special.names import (
 )
 
 _with_border(globals())
+__getattr__ = _missing_name_getter(__name__, _special_advice)

@@ -12,8 +12,13 @@ from typing import Any
 
 from chainrule.compile.jitted_function import Jitted
 from chainrule.errors import ConfigError
+from chainrule.names.jax_names import COMPILED
+from chainrule.names.spellings import Hint
 
 __all__ = ["Jitted", "jit"]
+
+for _name, _hint in COMPILED.items():
+    setattr(Jitted, _name, Hint(_name, _hint))
 
 
 def jit(

@@ -148,6 +148,8 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
 
 def explain_arrays(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
     """The error to raise when `op` failed on `xs`, which were to be arrays."""
+    if op.of_user:
+        return cause
     for x in xs:
         if not _is_array(x):
             return explain(op, xs, cause, f"{describe(x)} is no tensor, array or number")

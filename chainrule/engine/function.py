@@ -128,6 +128,7 @@ class Call(Op):
     static: tuple[Any, ...]
 
     quiet: ClassVar[bool] = False
+    of_user: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -170,7 +171,10 @@ class Call(Op):
         made = _as_list(result)
         for out in made:
             if not isinstance(out, Variable) and not hasattr(out, "dtype"):
-                raise DtypeError(f"{self.name}.forward returned {describe(out)}, not a tensor")
+                raise DtypeError(
+                    f"{self.name}.forward returned {describe(out)}, not a tensor: return a tensor, "
+                    "an array or a tuple of those (of a number x, cr.asarray(x))"
+                )
         outs = [asarray(out) for out in made]
         call = self.call
         call.many = isinstance(result, tuple)

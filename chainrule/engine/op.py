@@ -118,6 +118,8 @@ class Op(metaclass=_Interned):
     """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
     quiet: ClassVar[bool] = True
     """Whether `eval` is pure array code, which then runs without floating-point warnings."""
+    of_user: ClassVar[bool] = False
+    """Whether `eval` runs code that a user wrote, whose errors are raised as they are."""
     leading: ClassVar[bool] = False
     """Whether it works on the last axes alone, for every index of all leading axes, which
     broadcast.

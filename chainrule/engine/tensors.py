@@ -331,7 +331,7 @@ class Tensor(Variable, metaclass=_Shown):
         if self.requires_grad:
             raise GradientError(
                 "a NumPy array would leave the graph without a trace: this tensor requires a "
-                "gradient. In place of np.array([x, y]) write cr.stack([x, y]), of np.r_[x, y] "
+                "gradient. In place of np.array([x, y]) write cr.asarray([x, y]), of np.r_[x, y] "
                 "cr.concat([x, y]), of np.c_[x, y] cr.column_stack([x, y]); if no gradient is to "
                 "flow, x.detach().numpy()"
             )

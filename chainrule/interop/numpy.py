@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.engine.arrays import admit, holds_numbers
 from chainrule.engine.border import Public, misuse
 from chainrule.engine.graph import Variable, variable
-from chainrule.engine.op import Spec
+from chainrule.engine.op import Array, Spec
 from chainrule.engine.tensors import Tensor, asarray
 from chainrule.errors import DtypeError, ForeignArrayError, GradientError, describe
 from chainrule.interop.numpy_rows import A
@@ -48,7 +48,8 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 }
 """Arguments that say nothing where they have one of these values."""
 _INSTEAD = {
-    "out": "a tensor is never written to: use the result, as in a = np.add(a, b)",
+    "out": "a tensor is never written to, nor a gradient into an array: in place of a += b, which "
+    "is np.add(a, b, out=a), use the result, as in a = np.add(a, b)",
     "where": "choose with np.where(condition, result, other) instead",
     "initial": "combine the result with the initial value afterwards",
 }
@@ -75,6 +76,8 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
             except ForeignArrayError as error:
                 return _delegate(error, "__array_ufunc__", fn, method, *inputs)
     given = _without_defaults(kwargs)
+    if "out" in given and _are_plain(given["out"], inputs):
+        return _write_into(given["out"], fn, method, inputs, kwargs)
     dtype = given.pop("dtype", None)
     if method == "__call__":
         call = _rule(fn)
@@ -89,6 +92,24 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
     if dtype is not None:
         arrays = [astype(asarray(x), dtype) for x in arrays]
     return _call(what, call, arrays, given)
+
+
+def _are_plain(outs: Any, inputs: Sequence[Any]) -> bool:
+    """Whether values may be written into `outs`: NumPy's arrays, and no input has a gradient."""
+    known = all(not x.requires_grad and type(x.value) is not Spec for x in _tensors(list(inputs)))
+    return known and isinstance(outs, tuple) and set(map(type, cast(Any, outs))) == {np.ndarray}
+
+
+def _write_into(
+    outs: tuple[Array, ...], fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """The values into NumPy's arrays `outs`, as in `a += t` of an array a; what `fn` returns."""
+    rest = {name: x for name, x in kwargs.items() if name != "out"}
+    found = ufunc(fn, method, inputs, rest)
+    results: tuple[Any, ...] = cast(Any, found) if isinstance(found, tuple) else (found,)
+    for out, y in zip(outs, results, strict=True):
+        np.copyto(out, _plain(y), casting=kwargs.get("casting", "same_kind"))
+    return outs if isinstance(found, tuple) else outs[0]
 
 
 def _delegate(error: ForeignArrayError, protocol: str, *args: Any, **kwargs: Any) -> Any:
@@ -116,6 +137,13 @@ def _outer(fn: Any) -> Call | None:
         return rule(reshape(a, (*a.shape, *[1] * b.ndim)), b)
 
     return outer
+
+
+def takes_tensors(fn: Any) -> bool:
+    """Whether `fn`, a function of NumPy's, works on tensors, also on those with a gradient."""
+    if isinstance(fn, np.ufunc):
+        return _rule(fn) is not None
+    return fn in SHAPES or fn in VALUES or fn in FUNCTIONS
 
 
 # --- Functions -----------------------------------------------------------------------------------

@@ -23,15 +23,17 @@ from chainrule import fft, linalg
 from chainrule.engine import creation as cre
 from chainrule.interop import numpy_matrices as matrices
 from chainrule.interop import numpy_rows as rows_
+from chainrule.interop import numpy_statistics as samples
 from chainrule.interop.numpy_rows import A
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import rows, strong_mul
-from chainrule.ops.indexing import index_arrays, scattering, selection, sets
+from chainrule.ops.indexing import index_arrays, order_statistics, scattering, selection, sets
 from chainrule.ops.reductions import norms, scan
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.shapes import joining, shaping
+from chainrule.ops.shapes import arranging, joining, shaping
+from chainrule.ops.special import bessel
 from chainrule.ops.special import table as special
 
 Call = Callable[..., Any]
@@ -126,6 +128,21 @@ _PLAIN: dict[Any, Call] = {
     np.argmax:        lambda a, axis=None, keepdims=False: red.argmax(a, axis=axis, keepdims=keepdims),
     np.argmin:        lambda a, axis=None, keepdims=False: red.argmin(a, axis=axis, keepdims=keepdims),
     np.nansum:        lambda a, axis=None, keepdims=False: red.sum(rows_.without_nan(a), axis=axis, keepdims=keepdims),
+    np.nanmean:       lambda a, axis=None, keepdims=False: arranging.nanmean(a, axis, keepdims=keepdims),
+    np.nanmax:        samples.nanmax,
+    np.nanmin:        samples.nanmin,
+    np.nanprod:       samples.nanprod,
+    np.nanvar:        samples.nanvar,
+    np.nanstd:        samples.nanstd,
+    np.nanmedian:     lambda a, axis=None, keepdims=False: order_statistics.nanquantile(a, 0.5, axis, keepdims=keepdims),
+    np.nanquantile:   lambda a, q, axis=None, keepdims=False: order_statistics.nanquantile(a, q, axis, keepdims=keepdims),
+    np.nanpercentile: lambda a, q, axis=None, keepdims=False: order_statistics.nanquantile(a, A(q) / 100, axis, keepdims=keepdims),
+    np.cov:           samples.cov,
+    np.corrcoef:      samples.corrcoef,
+    np.interp:        samples.interp,
+    np.polyval:       samples.polyval,
+    np.vander:        lambda x, N=None, increasing=False: arranging.vander(x, N, increasing=increasing),
+    np.i0:            lambda x: bessel.i0(x),
     np.trapezoid:     rows_.trapezoid,
     np.gradient:      rows_.gradient,
     np.diff:          lambda a, n=1, axis=-1, prepend=None, append=None: scattering.diff(a, axis=axis, n=n, prepend=prepend, append=append),
@@ -211,6 +228,10 @@ _PLAIN: dict[Any, Call] = {
     np.linalg.eigvalsh:      lambda a, UPLO="L": linalg.eigvalsh(matrices.symmetric(a, UPLO)),
     np.linalg.svd:           matrices.svd,
     np.linalg.svdvals:       lambda x: linalg.svdvals(x),
+    np.linalg.cond:          lambda x, p=None: linalg.cond(x, p),
+    np.linalg.lstsq:         lambda a, b, rcond=None: tuple(linalg.lstsq(A(a), A(b), rtol=rcond)),
+    np.linalg.tensorinv:     lambda a, ind=2: linalg.tensorinv(a, ind),
+    np.linalg.tensorsolve:   lambda a, b, axes=None: linalg.tensorsolve(A(a), A(b), axes),
     np.linalg.matrix_power:  lambda a, n: linalg.matrix_power(a, n),
     np.linalg.matrix_rank:   lambda A: linalg.matrix_rank(A),
     np.linalg.matrix_transpose: lambda x: shaping.matrix_transpose(x),

@@ -19,12 +19,12 @@ TREES: dict[str, str] = {
 FUNCTIONS: dict[str, str] = {
     **{f"tree_{name}": written for name, written in TREES.items()},
     "jacrev": 'cr.jacobian(f, mode="reverse")', "jacfwd": 'cr.jacobian(f, mode="forward")',
-    "stop_gradient": "x.detach()", "linear_transpose": "cr.vjp(f, x)[1]",
+    "stop_gradient": "cr.asarray(x).detach()", "linear_transpose": "cr.vjp(f, x)[1]",
     "linearize": "cr.jvp(f, (x,), (y,))", "fwd_and_bwd": "cr.vjp(f, x)",
     "remat": "cr.checkpoint(f)(x)", "softmax_custom_jvp": "cr.softmax(x)",
     "device_get": "x.detach().numpy()", "device_put": "cr.asarray(x)",
     "fori_loop": "cr.scan(lambda x, i: (body(i, x), None), x, cr.arange(low, high))[0]",
-    "map": "cr.vmap(f)(x)",
+    "map": "cr.vmap(f)(x)", "transpose": "cr.permute_dims(x, axes)",
     "bessel_i0e": "cr.i0e(x)", "bessel_i1e": "cr.i1e(x)", "erf_inv": "cr.erfinv(x)",
     "is_finite": "cr.isfinite(x)", "logistic": "cr.sigmoid(x)", "integer_pow": "x**n",
     "rem": "cr.fmod(x, y)", "cumlogsumexp": "cr.logcumsumexp(x, axis)",
@@ -81,6 +81,44 @@ ARRAYS: dict[str, str] = {
     "on_device_size_in_bytes": "x.nbytes", "weak_type": "x.dtype", "aval": "x.shape, x.dtype",
 }  # fmt: skip
 """Of JAX's (and NumPy's) arrays: expressions, of which a test runs each."""
+
+_SHOW = "write f.loops(x) for the program, f.explain(x) for its kernels, after a call or with x"
+COMPILED: dict[str, str] = {
+    "lower": _SHOW, "trace": _SHOW, "eval_shape": "write f(x).shape, or cr.record(f, x)",
+    "clear_cache": "write cr.jit(f) again: a new one knows of no call",
+}  # fmt: skip
+"""Of functions that `jax.jit` compiled: what to do."""
+
+ARGUMENTS: dict[str, tuple[str, str]] = {
+    "fun": ("f", "f="), "init": ("carry", "carry="), "init_val": ("state", "state="),
+    "cond_fun": ("cond", "cond="), "body_fun": ("body", "body="), "a": ("x", "x="),
+    "a_min": ("min", "min="), "a_max": ("max", "max="), "pad_width": ("widths", "widths="),
+}  # fmt: skip
+"""For an argument of JAX's (or NumPy's) functions: which it is here, and what to write."""
+_LEAVE = "leave it out"
+_AUX = "write cr.value_and_grad(f, has_aux=True) or cr.jacobian(f, has_aux=True)"
+LACKING: dict[str, str] = {
+    **dict.fromkeys(
+        ["inline", "keep_unused", "backend", "compiler_options", "unroll", "reduce_axes", "policy",
+         "prevent_cse", "use_reentrant", "preserve_rng_state", "precision", "unique_indices",
+         "indices_are_sorted", "fullgraph", "chunk_size", "promote_integers", "concrete"], _LEAVE),
+    **dict.fromkeys(
+        ["donate_argnums", "donate_argnames"], f"{_LEAVE}: tensors of a step change in place"),
+    **dict.fromkeys(
+        ["in_shardings", "out_shardings", "spmd_axis_name"], f"{_LEAVE}: there is one device"),
+    **dict.fromkeys(
+        ["axis_name", "axis_size"], f"{_LEAVE}: sums over the examples are sums of the result"),
+    "abstracted_axes": "write dynamic=", "allow_int": "write x.astype(float)", "has_aux": _AUX,
+    "reverse": "flip xs before, and ys after: cr.flip(xs, axis=0)",
+    "static_argnums": "close over it: write lambda x: f(x, n)",
+    "is_leaf": "write it as a function that calls itself for lists and dictionaries",
+    "copy": f"{_LEAVE}: a tensor is a copy, and cr.asarray takes an array as it is",
+    "where": "put what changes nothing in the other places: cr.where(mask, x, 0)",
+    "initial": "add it to the result, or multiply, or take cr.maximum of both",
+    "preferred_element_type": "use astype(dtype)", "order": "permute the axes before",
+    "randomness": f"{_LEAVE}: what f draws is the same for every example",
+}  # fmt: skip
+"""What to do about an argument of JAX's (or NumPy's) that has no counterpart."""
 
 _ONE_DEVICE = "leave it out: everything is on the CPU"
 _READY = "leave it out: a call returns when it is done"
@@ -143,7 +181,8 @@ FAMILIES: tuple[Family, ...] = (
     _family("SciPy", "write cr.special, cr.linalg, cr.fft", "scipy"),
     _family("images", "write cr.nn.functional.interpolate", "image"),
     _family("trees", "write cr.tree_map(f, tree) or cr.tree.flatten(tree)",
-            "tree_util tree_broadcast tree_transpose tree_reduce_associative all_leaves keystr "
+            "tree_util flatten_util tree_broadcast tree_transpose tree_reduce_associative "
+            "all_leaves keystr "
             "flatten_one_level flatten_one_level_with_keys tree_flatten_with_path "
             "tree_leaves_with_path tree_map_with_path treedef_children treedef_is_leaf "
             "treedef_tuple is_tree_node tree_static"),
@@ -181,6 +220,8 @@ FAMILIES: tuple[Family, ...] = (
             "live_arrays memory transfer_guard transfer_guard_device_to_device "
             "transfer_guard_device_to_host transfer_guard_host_to_device platform_dependent "
             "dlpack"),
+    _family("checks of derivatives", "write chainrule.verify.assert_gradients",
+            "test_util check_grads"),
     _family("looking for mistakes", "write with cr.trap_nan():, or print",
             "debug debug_nans debug_infs check_tracer_leaks checking_leaks enable_checks"),
     _family("looking at programs", "write cr.record(f, x), which shows each op",
@@ -192,7 +233,7 @@ FAMILIES: tuple[Family, ...] = (
             "RaggedDotDimensionNumbers FftType RandomAlgorithm numpy_dtype_promotion "
             "numpy_rank_promotion allow_f16_reductions"),
     _family("recomputation", "write cr.checkpoint(f, policy=cr.keep_products)",
-            "checkpoint_policies"),
+            "checkpoint_policies ad_checkpoint checkpoint_name print_saved_residuals"),
     _family("keys", _KEYS,
             "default_prng_impl legacy_prng_key enable_custom_prng debug_key_reuse "
             "threefry_partitionable"),
@@ -206,7 +247,8 @@ FAMILIES: tuple[Family, ...] = (
     _family("JAX's implementation", _IMPLEMENTATION,
             "ad api_util array_garbage_collection_guard config core custom_batching dtypes "
             "experimental float0 interpreters jax2tf_associative_scan_reductions lib "
-            "make_user_context monitoring print_environment_info stages typing shape_as_value"),
+            "make_user_context monitoring print_environment_info stages typing shape_as_value "
+            "cloud_tpu_init collect_profile example_libraries extend tools"),
 )  # fmt: skip
 """Of `jax`, `jax.lax` and `jax.tree_util`: what one sentence answers."""
 
@@ -234,8 +276,8 @@ def layer_advice(name: str) -> str | None:
 
 
 def tree_advice(name: str) -> str | None:
-    """What to do about a name of `jax.tree`; None if it is none."""
-    return function_advice(f"tree_{name}")
+    """What to do about a name of `jax.tree` or `jax.tree_util`; None if it is none."""
+    return function_advice(f"tree_{name}") or function_advice(name)
 
 
 def draw_advice(name: str) -> str | None:

@@ -163,7 +163,7 @@ METHODS: dict[str, str] = {
 """Of `torch.Tensor` (with `spellings.METHODS`): expressions, of which a test runs each."""
 
 PACKAGE_FUNCTIONS: dict[str, str] = {
-    "ravel": "x.flatten()", "dot": "cr.vecdot(x, y)", "detach": "x.detach()",
+    "ravel": "x.flatten()", "dot": "x @ y", "detach": "x.detach()",
     "fill": "cr.full_like(x, value)", "broadcast_tensors": "cr.broadcast_arrays(x, y)",
     "atleast_1d": "cr.atleast(x, 1)", "atleast_2d": "cr.atleast(x, 2)",
     "atleast_3d": "cr.atleast(x, 3)", "scalar_tensor": "cr.tensor(value)",

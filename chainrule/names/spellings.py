@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from chainrule.names import jax_names, not_offered
+from chainrule.names.numpy_names import numpy_advice
 from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
 
@@ -73,7 +74,7 @@ PACKAGE: dict[str, str] = {
     "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
-    "dtype": "write cr.float32, cr.int64 and so on, or np.dtype",
+    "dtype": "write cr.float32, cr.int64 and so on, or np.dtype", "ndarray": "write cr.Tensor",
     "is_tensor": "write isinstance(x, cr.Tensor)",
     "set_default_dtype": "say dtype= where arrays are made",
     "typename": "write type(x).__name__", "Size": "write tuple: a shape is a tuple",
@@ -134,6 +135,7 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "norm_type": ("ord", "ord="), "var": ("variance", "variance="),
     "start_dim": ("start_axis", "start_axis="), "end_dim": ("end_axis", "end_axis="),
     "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
+    **jax_names.ARGUMENTS,
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
 LACKING: dict[str, str] = {
@@ -148,6 +150,7 @@ LACKING: dict[str, str] = {
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
     "device_type": _NOWHERE, "device": _NOWHERE, "non_blocking": _NOWHERE, "pin_memory": _NOWHERE,
     "memory_format": "leave it out: no result depends on how an array lies in memory",
+    **jax_names.LACKING,
 }
 """What to do about an argument of PyTorch's that has no counterpart."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
@@ -256,7 +259,7 @@ def no_function(name: str) -> AttributeError:
     hint, of_jax = _function(name), jax_names.function_advice(name)
     if hint and of_jax:
         of_jax = f"or, for JAX's {name}, {of_jax}"
-    hints = [h for h in (hint, of_jax) if h]
+    hints = [h for h in (hint, of_jax) if h] or [h for h in [numpy_advice(name)] if h]
     return AttributeError(f"{said}: {'; '.join(hints)}" if hints else said)
 
 

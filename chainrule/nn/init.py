@@ -12,17 +12,25 @@ import math
 import numpy as np
 
 from chainrule.engine.border import with_border as _with_border
+from chainrule.engine.dtypes import float64
 from chainrule.engine.graph import variable
 from chainrule.engine.tensors import Tensor
 from chainrule.errors import ConfigError, ShapeError
+from chainrule.names.numpy_names import initializer_advice as _initializer_advice
+from chainrule.names.spellings import missing_name_getter as _missing_name_getter
+from chainrule.ops.special.table import erfinv
 from chainrule.random import Generator, default_generator
 
 __all__ = [
+    "calculate_gain",
     "constant_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -83,6 +91,59 @@ def ones_(x: Tensor) -> Tensor:
     tensor([1., 1.], dtype=float32)
     """
     return constant_(x, 1.0)
+
+
+def eye_(x: Tensor) -> Tensor:
+    """Fill a matrix with ones on its diagonal and zeros elsewhere.
+
+    >>> nn.init.eye_(cr.zeros((1, 2)))
+    tensor([[1., 0.]], dtype=float32)
+    """
+    if x.ndim != 2:
+        raise ShapeError(f"eye_ fills a matrix, not shape {x.shape}")
+    x.data = variable(np.eye(*x.shape, dtype=x.dtype))
+    return x
+
+
+def trunc_normal_(
+    x: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill `x` with normally distributed numbers from [a, b], by the inverse of their distribution.
+
+    >>> nn.init.trunc_normal_(cr.zeros(2), std=0.1, generator=cr.Generator(0)).shape
+    (2,)
+    """
+    low, high = [math.erf((bound - mean) / (std * math.sqrt(2))) for bound in (a, b)]
+    if not low < high:
+        raise ConfigError(f"trunc_normal_: no number of mean {mean}, std {std} is in [{a}, {b}]")
+    g = generator or default_generator
+    new = mean + std * math.sqrt(2) * erfinv(g.uniform(x.shape, low=low, high=high, dtype=float64))
+    x.data = variable(np.clip(new.numpy(), a, b).astype(x.dtype))
+    return x
+
+
+def orthogonal_(x: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill a weight (n_out, n_in, ...), seen as a matrix of n_out rows, with orthonormal rows or
+    columns, whichever are fewer, times `gain` (Saxe et al. 2013).
+
+    >>> w = nn.init.orthogonal_(cr.zeros((2, 3)), generator=cr.Generator(0))
+    >>> cr.allclose(w @ w.T, cr.eye(2), atol=1e-6)
+    True
+    """
+    _fans(x)
+    rows, columns = x.shape[0], math.prod(x.shape[1:])
+    g = generator or default_generator
+    drawn = g.normal((max(rows, columns), min(rows, columns)), dtype=float64).numpy()
+    q, r = np.linalg.qr(drawn)
+    q = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)  # so that each q is as likely as any other
+    x.data = variable((gain * (q if rows >= columns else q.T)).reshape(x.shape).astype(x.dtype))
+    return x
 
 
 def xavier_uniform_(x: Tensor, gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -183,3 +244,4 @@ def _fans(x: Tensor) -> tuple[int, int]:
 
 
 _with_border(globals())
+__getattr__ = _missing_name_getter(__name__, _initializer_advice)

@@ -1,4 +1,4 @@
-"""Derivatives of functions: grad, value_and_grad, vjp, jvp, hvp, jacobian, hessian, in any nesting.
+"""Derivatives of functions: grad, value_and_grad, vjp, jvp and hvp, in any nesting.
 
 Each operator gives its function an alias of the argument and asks the sweeps in `derive` what
 arrives there, so nested derivatives are kept apart by identity, without tags or levels. The result
@@ -10,7 +10,6 @@ become float32; gradients have the shape and dtype of what they belong to.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,11 +21,10 @@ from chainrule.engine.graph import Node, Variable, alias, order, recording, vari
 from chainrule.engine.lost_gradients import differentiated
 from chainrule.engine.op import Spec
 from chainrule.engine.tensors import Tensor, asarray
-from chainrule.errors import DtypeError, GradientError, ShapeError
+from chainrule.errors import DtypeError, ShapeError
 from chainrule.ops.eager_kernels import fusing
-from chainrule.ops.shapes.shaping import reshape
-from chainrule.transforms.vectorize import vmap
-from chainrule.tree import Structure, flatten
+from chainrule.ops.families import conj
+from chainrule.tree import Structure, flatten, tree_map
 
 Argnums = int | tuple[int, ...]
 
@@ -56,6 +54,14 @@ class _Run:
         """The leaves of a result as tensors."""
         leaves, structure = flatten(result)
         return [asarray(x) for x in leaves], structure
+
+    def need_complex(self, what: str) -> None:
+        """Refuses real arguments of a function that is said to be holomorphic."""
+        for x in self.aliases:
+            if x.dtype.kind != "c":
+                raise DtypeError(
+                    f"{what} with holomorphic=True needs complex arguments, not {x.dtype} {x.shape}"
+                )
 
     def walk(self, outs: Sequence[Tensor]) -> tuple[list[Node], bool]:
         """The order of the graph of `outs`, and whether its derivative is to be recorded."""
@@ -121,26 +127,36 @@ def _differentiable(x: Any) -> Tensor:
     return tensor
 
 
-def _scalar(outs: Sequence[Tensor], what: str) -> Tensor:
+def _scalar(outs: Sequence[Tensor], what: str, holomorphic: bool = False) -> Tensor:
     if len(outs) != 1 or outs[0].shape != ():
         got = ", ".join([str(o.shape) for o in outs])
         raise ShapeError(
             f"{what} needs a function with one number as its result, this one gave shape {got}; "
             "sum it, or use jacobian or vjp"
         )
-    if outs[0].dtype.kind not in REAL:
-        raise DtypeError(f"{what} needs a real floating-point result, not {outs[0].dtype}")
+    dtype = outs[0].dtype
+    if holomorphic and dtype.kind != "c":
+        raise DtypeError(f"{what} with holomorphic=True needs a complex result, not {dtype}")
+    if not holomorphic and dtype.kind not in REAL:
+        hint = "; of a holomorphic function write holomorphic=True" if dtype.kind == "c" else ""
+        raise DtypeError(f"{what} needs a real floating-point result, not {dtype}{hint}")
     return outs[0]
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """A function that returns (f(..), gradient of f with respect to the arguments `argnums`).
 
     f gives one number; with `has_aux` a pair (number, anything), and the result is
     ((number, anything), gradient). The gradient is a tree like the argument (a tuple of trees if
-    `argnums` is a tuple).
+    `argnums` is a tuple). Of a real f of complex z it is the direction in which f grows, with
+    df/dRe z + i df/dIm z as its elements, as in PyTorch. With `holomorphic` f gives one complex
+    number of complex arguments, and the gradient is f', which f is trusted to have.
 
     >>> cr.value_and_grad(lambda x: x**2)(3.0)
     (tensor(9., dtype=float32), tensor(6., dtype=float32))
@@ -150,8 +166,11 @@ def value_and_grad(
         run = _Run(f, argnums, args, kwargs)
         value, aux = run.result if has_aux else (run.result, None)
         outs, _ = run.outputs(value)
-        out = _scalar(outs, "grad")
+        out = _scalar(outs, "grad", holomorphic)
         bars = run.pull([out], [np.ones((), out.dtype)])
+        if holomorphic:
+            run.need_complex("grad")
+            bars = tree_map(conj, bars)
         shown = _outer(out, run)
         if not has_aux:
             return shown, bars
@@ -174,15 +193,21 @@ def _outer_tree(tree: Any, run: _Run) -> Any:
 
 
 def grad(
-    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
-    """A function that returns the gradient of f, which gives one number.
+    """A function that returns the gradient of f, which gives one number; see `value_and_grad`.
 
     >>> import chainrule as cr
     >>> cr.grad(lambda x: x**3)(2.0)
     tensor(12., dtype=float32)
+    >>> cr.grad(lambda z: z**2, holomorphic=True)(1 + 2j)
+    tensor(2.+4.j, dtype=complex64)
     """
-    both = value_and_grad(f, argnums, has_aux=has_aux)
+    both = value_and_grad(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, bars = both(*args, **kwargs)
@@ -258,92 +283,6 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     _check_tuples("hvp", primals=primals, tangents=tangents)
     every = tuple(range(len(primals)))
     return jvp(grad(f, every), primals, tangents)[1]
-
-
-def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, *, mode: str = "auto", has_aux: bool = False
-) -> Callable[..., Any]:
-    """A function that returns all partial derivatives of f's result.
-
-    For a result of shape s and an argument of shape r an array of shape s + r; for trees a tree
-    like the result of trees like the argument. `mode` is "forward" (one pass per argument element),
-    "reverse" (one pass per result element) or "auto" (whichever is fewer). With `has_aux` f gives a
-    pair (result, anything), and the function returns (derivatives, anything).
-
-    >>> cr.jacobian(lambda x: x**2)(cr.tensor([1.0, 2.0]))
-    tensor([[2., 0.],
-            [0., 4.]], dtype=float32)
-    """
-    if mode not in ("auto", "forward", "reverse"):
-        raise GradientError(f"jacobian: mode is 'auto', 'forward' or 'reverse', not {mode!r}")
-
-    def full(*args: Any, **kwargs: Any) -> Any:
-        run = _Run(f, argnums, args, kwargs)
-        result, aux = run.result if has_aux else (run.result, None)
-        outs, structure = run.outputs(result)
-        n_in = sum([math.prod(x.shape) for x in run.aliases])
-        n_out = sum([math.prod(o.shape) for o in outs])
-        forward = mode == "forward" or (mode == "auto" and n_in < n_out)
-        blocks = (_by_columns if forward else _by_rows)(run, outs)
-        _, record = run.walk(outs)
-        if not record:
-            blocks = [[b.detach() for b in row] for row in blocks]
-        rows = [run._tree(row) for row in blocks]  # pyright: ignore[reportPrivateUsage]
-        found = structure.unflatten(rows)
-        return (found, _outer_tree(aux, run)) if has_aux else found
-
-    return _set_name(full, f, "jacobian")
-
-
-def _by_rows(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
-    """For each output the blocks of all arguments: a reverse pass for all its elements at once."""
-    blocks: list[list[Any]] = []
-    for k, out in enumerate(outs):
-
-        def pull(g: Any, k: int = k) -> Any:
-            gs = [g if i == k else None for i in range(len(outs))]
-            return flatten(run.pull(outs, gs))[0]
-
-        rows = _map_unit_arrays(pull, out, run.aliases)
-        blocks.append(
-            [reshape(r, (*out.shape, *x.shape)) for r, x in zip(rows, run.aliases, strict=True)]
-        )
-    return blocks
-
-
-def _by_columns(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
-    """For each output the blocks of all arguments: a forward pass for all elements of each."""
-    blocks: list[list[Any]] = [[] for _ in outs]
-    for j, x in enumerate(run.aliases):
-
-        def push(t: Any, j: int = j) -> Any:
-            return run.push(outs, [t if i == j else None for i in range(len(run.aliases))])
-
-        for k, (column, out) in enumerate(zip(_map_unit_arrays(push, x, outs), outs, strict=True)):
-            block = reshape(column, (*x.shape, *out.shape))
-            nx, no = len(x.shape), len(out.shape)
-            blocks[k].append(block.permute_dims((*range(nx, nx + no), *range(nx))))
-    return blocks
-
-
-def _map_unit_arrays(f: Callable[..., Any], x: Tensor, results: Sequence[Tensor]) -> list[Any]:
-    """What the linear f gives for each unit array of the shape of `x`, along a new first axis."""
-    n = math.prod(x.shape)
-    if n == 0:
-        return [variable(np.zeros((0, *r.shape), r.dtype)) for r in results]
-    return vmap(f)(np.eye(n, dtype=x.dtype).reshape(n, *x.shape))
-
-
-def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """A function that returns all second derivatives of f, which gives one number.
-
-    For an argument of shape r an array of shape r + r; for trees a tree of trees.
-
-    >>> cr.hessian(lambda x: cr.sum(x**3))(cr.tensor([1.0, 2.0]))
-    tensor([[ 6.,  0.],
-            [ 0., 12.]], dtype=float32)
-    """
-    return jacobian(grad(f, argnums), argnums)
 
 
 def _set_name(wrapper: Any, f: Callable[..., Any], what: str) -> Any:

@@ -88,14 +88,15 @@ def _iteration(
     new, y = cast(Any, result)
     leaves, its = flatten(new)
     if its != shape:
-        raise ShapeError(f"scan: the carry was {shape}, and is {its} after a turn")
+        raise ShapeError(f"scan: the carry was {shape}, and is {its} after one step")
     now = [asarray(v) for v in leaves]
     for before, after in zip(state, now, strict=True):
         if before.shape != after.shape or before.dtype != after.dtype:
             kind = ShapeError if before.shape != after.shape else DtypeError
             raise kind(
-                f"scan: a carry that was {describe(before)} is {describe(after)} after a turn; it "
-                "must keep its shape and dtype"
+                f"scan: a carry that was {describe(before)} is {describe(after)} after one "
+                "step; a carry keeps its shape and dtype: begin with what a step gives, or use "
+                "astype and reshape in the function"
             )
     ys, out = flatten(y)
     return now, [asarray(v) for v in ys], out

@@ -22,7 +22,7 @@ from chainrule.engine.graph import (
 )
 from chainrule.engine.op import Pick, Spec
 from chainrule.engine.tensors import asarray
-from chainrule.errors import ShapeError
+from chainrule.errors import ShapeError, describe
 from chainrule.ops import batching_windows as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
@@ -52,7 +52,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Callab
         axes = _spread_axes(in_axes, args)
         tensors = [asarray(x) for x in leaves]
         places = [
-            None if a is None else normalize_axis(a, t.ndim)
+            None if a is None else _axis_of_examples(a, t)
             for a, t in zip(axes, tensors, strict=True)
         ]
         size = _size(tensors, places)
@@ -98,6 +98,17 @@ def _spread_axes(axes: Axes, args: Any) -> list[int | None]:
         else:
             out += _spread_axes(axis, arg)
     return out
+
+
+def _axis_of_examples(axis: int, x: Any) -> int:
+    """`axis` of an argument, counted from the front."""
+    if x.ndim == 0:
+        raise ShapeError(
+            f"vmap over axis {axis} of {describe(x.value)}: a number has no axis of examples. A "
+            "list is a tree, each of whose elements is mapped over: of numbers write cr.asarray; "
+            "an argument that all examples share has None in in_axes"
+        )
+    return normalize_axis(axis, x.ndim)
 
 
 def _size(tensors: Sequence[Any], places: Sequence[int | None]) -> int:

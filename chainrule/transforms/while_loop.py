@@ -101,7 +101,7 @@ def _iteration(body: Callable[[Any], Any], shape: Structure, state: list[Any]) -
     """One call of the body, as leaves."""
     leaves, its = flatten(body(shape.unflatten(state)))
     if its != shape:
-        raise ShapeError(f"while_loop: the state was {shape}, and is {its} after a turn")
+        raise ShapeError(f"while_loop: the state was {shape}, and is {its} after one iteration")
     new = [asarray(x) for x in leaves]
     for path, before, after in zip(_paths(shape, "state"), state, new, strict=True):
         if before.shape == after.shape and before.dtype == after.dtype:
@@ -109,8 +109,8 @@ def _iteration(body: Callable[[Any], Any], shape: Structure, state: list[Any]) -
         kind = ShapeError if before.shape != after.shape else DtypeError
         raise kind(
             f"while_loop: {path} was {describe(before.value)}, and is {describe(after.value)} "
-            "after a turn; a state keeps its shapes and dtypes: begin with what a turn gives, or "
-            "use astype and reshape in the body"
+            "after one iteration; a state keeps its shapes and dtypes: begin with what an "
+            "iteration gives, or use astype and reshape in the body"
         )
     return new
 

@@ -286,6 +286,12 @@ INITS = {
         lambda x, g: nn.init.kaiming_normal_(x, mode="fan_out", nonlinearity="relu", generator=g),
         0.0, math.sqrt(2 / 200),
     ),
+    "trunc_normal": (
+        lambda x, g: nn.init.trunc_normal_(x, 1.0, 2.0, -1.0, 3.0, generator=g), 1.0, 1.0793,
+    ),
+    "orthogonal": (
+        lambda x, g: nn.init.orthogonal_(x, 3.0, generator=g), 0.0, 3 / math.sqrt(300),
+    ),
 }  # fmt: skip
 
 
@@ -309,7 +315,26 @@ def test_constant_values() -> None:
     assert (nn.init.constant_(x, 2.5) == 2.5).all()
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 2, 3)])
+def test_orthogonal_values(shape: tuple[int, ...]) -> None:
+    w = nn.init.orthogonal_(cr.zeros(shape), 2.0).numpy().reshape(shape[0], -1)
+    product = w @ w.T if w.shape[0] < w.shape[1] else w.T @ w
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-5)
+
+
+def test_values_on_a_diagonal_and_between_bounds() -> None:
+    np.testing.assert_array_equal(nn.init.eye_(cr.zeros((2, 3))).numpy(), np.eye(2, 3))
+    x = nn.init.trunc_normal_(cr.zeros(1000), 0.0, 1.0, 0.5, 0.75)
+    assert x.min() >= 0.5
+    assert x.max() <= 0.75
+    assert len(np.unique(x.numpy())) > 900
+
+
 def test_bad_init() -> None:
+    with pytest.raises(cr.ShapeError, match="eye_ fills a matrix"):
+        nn.init.eye_(cr.zeros(3))
+    with pytest.raises(cr.ConfigError, match=r"no number of mean 0.0, std 1.0 is in \[2.0, 1.0\]"):
+        nn.init.trunc_normal_(cr.zeros(3), 0.0, 1.0, 2.0, 1.0)
     with pytest.raises(cr.ShapeError, match="fan"):
         nn.init.xavier_normal_(cr.zeros((3,)))
     with pytest.raises(cr.ConfigError, match="mode"):

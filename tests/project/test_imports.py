@@ -42,6 +42,7 @@ LAYERS: list[set[str]] = [
         "nn.base.row_examples",
     },
     {"engine.op", "names.public_names"},
+    {"names.numpy_names"},
     {"names.spellings"},
     {
         "engine.watch",
@@ -95,6 +96,7 @@ LAYERS: list[set[str]] = [
     {
         "transforms",
         "transforms.functional",
+        "transforms.jacobians",
         "transforms.scan",
         "transforms.while_loop",
         "transforms.vectorize",
@@ -107,6 +109,7 @@ LAYERS: list[set[str]] = [
     {
         "interop.numpy",
         "interop.numpy_rows",
+        "interop.numpy_statistics",
         "interop.numpy_matrices",
         "interop.numpy_table",
         "special",
@@ -137,6 +140,8 @@ LATE: dict[tuple[str, str], str] = {
     ("engine.op", "engine.tensors"): "the first op on arrays loads the engine",
     ("names.public_names", "engine.tensors"): "so does the first public name that needs it",
     ("names.public_names", "engine.border"): "what users call has the border",
+    ("names.numpy_names", "interop.numpy"): "an error tells which functions take tensors",
+    ("names.numpy_names", "nn.init"): "an error tells which initial values there are",
     ("names.spellings", ""): "an error tells what stands in the package under another name",
     ("names.spellings", "nn.functional"): "the same",
     ("ops.eager_kernels", "compile.eager"): "ops on many elements run as kernels",

@@ -317,6 +317,9 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "init.normal_": lambda: ((_leaf(), 0.5, 1.5), {"generator": None}),
     "init.uniform_": lambda: ((_leaf(), 0.5, 1.5), {"generator": None}),
     "init.xavier_uniform_": lambda: ((_leaf(),), {"gain": 1.5}),
+    "init.trunc_normal_": lambda: ((_leaf(), 0.5, 1.5), {"a": -1.0, "b": 2.0, "generator": None}),
+    "init.orthogonal_": lambda: ((_leaf(),), {"gain": 1.5}),
+    "init.eye_": lambda: ((_leaf(),), {}),
     "init.kaiming_uniform_": lambda: ((_leaf(),), {}),
     "init.constant_": lambda: ((_leaf(), 0.5), {}),
 }

@@ -17,7 +17,8 @@ SPACES = [
     "chainrule", "amp", "data", "explain", "fft", "interop.standard", "linalg",
     "models.generation", "models.gpt", "models.gpt2", "models.mlp", "models.scalar_gpt",
     "nn", "nn.functional", "nn.init", "optim", "parallel", "scalar", "show", "special",
-    "traces.trace", "transforms.functional", "tree", "verify", "verify.reporting.report",
+    "traces.trace", "transforms.functional", "transforms.jacobians", "tree", "verify",
+    "verify.reporting.report",
 ]  # fmt: skip
 """Modules whose public names a user calls."""
 

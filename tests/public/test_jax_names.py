@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def doubled(i: Any, x: Any) -> Any:
 PLACES: dict[str, Any] = {
     "cr": cr, "nn": nn, "np": np, "functools": functools, "y": cr.tensor([[0.5, 2.0], [0.7, 3.0]]),
     "w": cr.tensor([[1.5, 0.25], [1.25, 3.5]]), "f": scaled, "g": scaled, "body": doubled,
-    "p": cr.tensor([[True], [False]]), "n": 2, "k": 1, "axis": 1, "seed": 3, "low": 0, "high": 2,
+    "p": cr.tensor([[True], [False]]), "n": 2, "k": 1, "axis": 1, "axes": (1, 0), "seed": 3,
+    "low": 0, "high": 2,
     "shape": (2, 2), "dtype": np.int32, "indices": np.array([1, 0]),
     "tree": {"a": X.sum(), "b": [X.max()]}, "structure": cr.tree.flatten([X, X])[1],
     "leaves": [X, X], "q": HEADS, "v": HEADS,
@@ -50,6 +52,7 @@ SENTENCES = {
     **jax_names.LEFT_OUT,
     **{f.title: f.advice for f in jax_names.FAMILIES},
     **{f.title: f.advice for f in jax_names._DRAW_FAMILIES},  # pyright: ignore[reportPrivateUsage]
+    **jax_names.COMPILED,
     **spellings.PACKAGE,
     **spellings.MODULES,
 }
@@ -87,7 +90,7 @@ def message(home: Any, name: str) -> str:
     ("home", "name", "hint"),
     [
         (cr, "jacfwd", 'write cr.jacobian(f, mode="forward")'),
-        (cr, "stop_gradient", "write x.detach()"),
+        (cr, "stop_gradient", "write cr.asarray(x).detach()"),
         (cr, "custom_vjp", "write a subclass of cr.Function, with backward, jvp or both"),
         (cr, "tree_leaves", "write cr.tree.flatten(tree)[0]"),
         (cr, "sin_p", "write the function without _p"),
@@ -96,6 +99,10 @@ def message(home: Any, name: str) -> str:
         (chainrule.random, "PRNGKey", "write g = cr.Generator(seed)"),
         (chainrule.tree, "leaves", "write cr.tree.flatten(tree)[0]"),
         (X, "at", "write x[i] = y"),
+        (cr, "test_util", "write chainrule.verify.assert_gradients"),
+        (chainrule.tree, "tree_leaves", "write cr.tree.flatten(tree)[0]"),
+        (chainrule.tree, "register_dataclass", jax_names.function_advice("register_dataclass")),
+        (cr.jit(scaled), "lower", jax_names.COMPILED["lower"]),
     ],
 )
 def test_errors_say_it(home: Any, name: str, hint: str):
@@ -105,6 +112,13 @@ def test_errors_say_it(home: Any, name: str, hint: str):
 def test_a_name_that_means_two_things_is_answered_twice():
     said = message(cr, "cond")
     assert "write cr.linalg.cond; or, for JAX's cond, write cr.where(p, f(x), g(x))" in said
+
+
+def test_programs_that_a_hint_names_are_there():
+    f = cr.jit(scaled)
+    assert "3" in f.loops(X)
+    assert str(f.explain(X))
+    assert f(X).shape == X.shape
 
 
 @pytest.mark.parametrize("home", [chainrule.random, chainrule.tree, nn])
@@ -120,3 +134,31 @@ def test_the_page_lists_what_errors_say():
     for table in tables:
         assert set(table) <= set(listed), set(table) - set(listed)
     assert not re.findall(r"\|\s*\|$", page, re.MULTILINE), "a name without an answer"
+
+
+ARGUMENTS = {
+    "grad": "fun argnums has_aux holomorphic allow_int reduce_axes",
+    "value_and_grad": "fun argnums has_aux holomorphic allow_int reduce_axes",
+    "vjp": "has_aux reduce_axes", "jvp": "fun primals tangents has_aux", "hessian": "fun has_aux",
+    "vmap": "fun in_axes out_axes axis_name axis_size spmd_axis_name",
+    "jit": "in_shardings out_shardings static_argnums static_argnames donate_argnums "
+           "donate_argnames keep_unused device backend inline abstracted_axes compiler_options",
+    "checkpoint": "prevent_cse policy static_argnums concrete",
+    "scan": "f init xs length reverse unroll", "tree_map": "f tree is_leaf",
+    "while_loop": "cond_fun body_fun init_val", "clip": "a_min a_max",
+    "sum": "axis dtype out keepdims initial where promote_integers", "softmax": "axis where",
+    "matmul": "precision preferred_element_type", "tensor": "dtype copy order",
+}  # fmt: skip
+"""Arguments that JAX's functions of these names take."""
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_jax_are_taken_or_answered(name: str):
+    f = getattr(cr, name)
+    for word in ARGUMENTS[name].split():
+        if word in inspect.signature(f).parameters:
+            continue
+        with pytest.raises(cr.DtypeError) as caught:
+            f(scaled, **{word: None})
+        assert f"{name} has no argument '{word}': " in str(caught.value)
+        assert "it takes " not in str(caught.value)

@@ -105,9 +105,9 @@ def test_what_it_refuses():
     c = cr.tensor([1.0])
     with pytest.raises(cr.ShapeError, match=r"xs are arrays of one length.*\(5, 3\), \(4,\)"):
         cr.scan(lambda c, x: (c, c), c, (XS[0], XS[1][:4]))
-    with pytest.raises(cr.ShapeError, match=r"float32 \(1,\) is float32 \(2,\) after a turn"):
+    with pytest.raises(cr.ShapeError, match=r"float32 \(1,\) is float32 \(2,\) after one step"):
         cr.scan(lambda c, x: (cr.concat([c, c]), c), c, length=2)
-    with pytest.raises(cr.DtypeError, match=r"float32 \(1,\) is float64 \(1,\) after a turn"):
+    with pytest.raises(cr.DtypeError, match=r"float32 \(1,\) is float64 \(1,\) after one step"):
         cr.scan(lambda c, x: (c.astype(np.float64), c), c, length=2)
     with pytest.raises(cr.ShapeError, match=r"the carry was \*, and is tuple\(\*, \*\)"):
         cr.scan(lambda c, x: ((c, c), c), c, length=2)
