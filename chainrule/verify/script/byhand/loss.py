@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -134,8 +135,10 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     best = max(rows, key=lambda row: row.fits)
     if best.is_right:
         return best.step
-    if (others := _opponents(best, rows)) is not None:
-        raise MeantError(f"each is that of one of {best.step.loss}, {others.step.loss}")
+    for pair in combinations(rows, 2):
+        if _are_opponents(*pair):
+            losses = " and ".join([row.step.loss for row in pair])
+            raise MeantError(f"each is that of one of {losses}, which go against each other")
     for row in rows:
         same = not best.fits or row.step.loss == best.step.loss
         if row.step.scale == 1 and same and (why := _intention(row)):
@@ -150,13 +153,18 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     return best.step
 
 
-def _opponents(best: _Row, rows: Sequence[_Row]) -> _Row | None:
-    """Another loss, of which all those gradients are that go against the best one, as where one
-    network is to find out another."""
-    rest = [k for k, s in enumerate(best.slopes) if not gradient_fits(s)]
-    against = all(float(best.slopes[k].true @ best.slopes[k].said) < 0 for k in rest)
-    right = (r for r in rows if all(gradient_fits(r.slopes[k]) for k in rest))
-    return next(right, None) if best.fits and against else None
+def _are_opponents(one: _Row, other: _Row) -> bool:
+    """Whether each gradient is that of one of two losses, and some make the other one worse, as
+    where one network is to find out another."""
+    if one.step.scale != 1 or other.step.scale != 1 or one.is_multiple_of(other):
+        return False
+    both = list(zip(one.slopes, other.slopes, strict=True))
+    fits = [(gradient_fits(a), gradient_fits(b)) for a, b in both]
+    against = [
+        (a and float(t.true @ t.said) < 0) or (b and float(s.true @ s.said) < 0)
+        for (a, b), (s, t) in zip(fits, both, strict=True)
+    ]
+    return all(map(any, fits)) and any(against)
 
 
 def _called_loss(rows: Sequence[_Row]) -> list[_Row]:
@@ -212,6 +220,11 @@ class _Row:
         """Whether all of them are of one multiple of it: steps of another size."""
         by = multiple(self.slopes)
         return by > 0 and self.times(by).is_right
+
+    def is_multiple_of(self, other: _Row) -> bool:
+        """Whether one loss is the other, times a number."""
+        a, b = (np.concatenate([s.true for s in row.slopes]) for row in (self, other))
+        return bool(abs(a @ b) > (1 - FITS) * np.linalg.norm(a) * np.linalg.norm(b))
 
     def times(self, by: float) -> _Row:
         """The same beside a multiple of the loss."""

@@ -159,8 +159,8 @@ WRONG = [
     ("flat", "(1 - h * h)", "(1 - h)", "b1", "1 - h"),
     ("flat", "db2 = h.T @ de, de.sum(axis=0)", "db2 = h.T @ de, de.mean(axis=0)", "b2", "sum"),
     ("momentum", "* (h > 0)", "* (h < 0)", "params['w']", "h > 0"),
-    ("layers", "return g @ self.W.T", "return -g @ self.W.T", "layers[0].W", "return g @ self.W.T"),
-    ("layers", "g * (1 - self.y ** 2)", "g * (1 + self.y ** 2)", "layers[0].W", "1 - self.y ** 2"),
+    ("layers", "return g @ self.W.T", "return -g @ self.W.T", "x", "return g @ self.W.T"),
+    ("layers", "g * (1 - self.y ** 2)", "g * (1 + self.y ** 2)", "x", "1 - self.y ** 2"),
     ("torch", "b -= rate * d.sum(0)", "b -= rate * d.mean(0)", "b", "d.sum(0)"),
     ("numbers", "D_c = 2 * sum", "D_c = -2 * sum", "c", "D_c = 2 * sum"),
 ]
@@ -171,7 +171,8 @@ def test_wrong_ones_are_corrected(
     tmp_path: Path, name: str, old: str, new: str, parameter: str, after: str
 ) -> None:
     assert TEXTS[name].count(old) == 1
-    found, _, _ = looked_at(tmp_path, TEXTS[name].replace(old, new))
+    _, outcome, _ = looked_at(tmp_path, TEXTS[name].replace(old, new))
+    found = [f for f in outcome.report.findings if f.level != "note"]  # of a layer, if one is wrong
     assert parameter in [f.input for f in found]
     assert found[0].place is not None and new.splitlines()[-1].strip() in found[0].place.text
     assert found[0].correction is not None and found[0].correction.rechecked
@@ -248,11 +249,40 @@ def test_a_metric_that_is_only_printed_is_not_taken_for_the_loss(tmp_path: Path)
     assert any("not those of" in s.why for s in outcome.report.ledger.skipped)
 
 
-def test_gradients_that_are_clipped_are_meant_so(tmp_path: Path) -> None:
-    clip = "    for d in (dW1, db1, dW2, db2):\n        np.clip(d, -0.02, 0.02, out=d)\n"
+@pytest.mark.parametrize("bound", ["0.02", "float('0.02')"])
+def test_gradients_that_are_clipped_are_meant_so(tmp_path: Path, bound: str) -> None:
+    clip = f"    for d in (dW1, db1, dW2, db2):\n        np.clip(d, -{bound}, {bound}, out=d)\n"
     found, outcome, _ = looked_at(tmp_path, FLAT.replace("    W1 -=", clip + "    W1 -="))
     assert not found
     assert any("clipped" in s.why for s in outcome.report.ledger.skipped)
+
+
+DUEL = """
+import numpy as np
+rng = np.random.default_rng(0)
+w, v = rng.normal(size=3), rng.normal(size=2)
+for it in range(40):
+    z, real = rng.normal(size=(32, 3)), 1 + rng.normal(size=32)
+    fake = z @ w
+    a, b = v[0] * real + v[1], v[0] * fake + v[1]
+    pa, pb = 1 / (1 + np.exp(-a)) - 1, 1 / (1 + np.exp(-b))
+    loss_d = np.logaddexp(0, -a).mean() + np.logaddexp(0, b).mean()
+    loss_g = np.logaddexp(0, -b).mean()
+    dv = np.array([(pa * real).mean() + (pb * fake).mean(), pa.mean() + pb.mean()])
+    dw = {HERE}
+    v -= 0.1 * dv
+    w -= 0.1 * dw
+    print(loss_d, loss_g)
+"""
+
+
+def test_opponents_have_losses_of_their_own(tmp_path: Path) -> None:
+    right = "v[0] * ((pb - 1)[:, None] * z).mean(0)"
+    found, outcome, _ = looked_at(tmp_path, DUEL.replace("{HERE}", right))
+    assert not found
+    assert any("which go against each other" in s.why for s in outcome.report.ledger.skipped)
+    wrong = right.replace("v[0] * ", "v[0] ** 2 * ")
+    assert looked_at(tmp_path, DUEL.replace("{HERE}", wrong))[0]
 
 
 def test_a_failure_of_ours_is_a_line_of_the_ledger(
