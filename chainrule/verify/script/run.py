@@ -26,7 +26,7 @@ from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
 from chainrule.verify.stopwatch import Stopwatch
-from chainrule.verify.user_frames import here, placed
+from chainrule.verify.user_frames import Line, here, placed
 
 MOST = 4
 """Phases of a script."""
@@ -41,6 +41,7 @@ class Phases:
             with which it begins, and whom it gives its report to.
         deliver: Is given the report on each phase as soon as it is there.
         most: How many there are at most.
+        loads: Whether one may begin where values are loaded into a model.
     """
 
     def __init__(
@@ -48,12 +49,17 @@ class Phases:
         make: Callable[[int, Place | None, Callable[[Report], None]], Session],
         deliver: Callable[[Report], None],
         most: int = MOST,
+        loads: bool = True,
     ) -> None:
         self._make = make
         self._deliver = deliver
         self._most = most
         self._patches = Patches()
         self._made: set[Origin] = set()
+        self._loads = loads
+        self._loaded = set[Line]()
+        self.has_loads = False
+        """Whether one has begun so."""
         self._pid = os.getpid()
         self._is_over = False
         self.sessions: list[Session] = []
@@ -64,8 +70,9 @@ class Phases:
         """The session that is running, or the last one that ran."""
         return self.sessions[-1]
 
-    def begin(self, at: Place | None = None) -> None:
+    def begin(self, at: Place | None = None, is_load: bool = False) -> None:
         """The next phase begins."""
+        self.has_loads |= is_load
         session = self._make(len(self.sessions) + 1, at, self._deliver_phase)
         self.sessions.append(session)
         session.start()
@@ -77,9 +84,10 @@ class Phases:
         self.last.finish(why, code)
 
     def _deliver_phase(self, report: Report) -> None:
-        """A phase has been seen: wait for the next one. Where an optimizer was made and nothing
-        was trained is none."""
-        if self.last.clock.has_seen_training or not self.reports:
+        """A phase has been seen: wait for the next one. Where an optimizer was made, or values were
+        loaded, and nothing was trained is none, but for what is wrong there."""
+        self._loaded |= self.last.clock.loaded_at
+        if self.last.clock.has_seen_training or not self.reports or report.findings:
             self.reports.append(report)
             self._deliver(report)
         self.waits(True)
@@ -92,6 +100,9 @@ class Phases:
             return
         for kind in _optimizers():
             self._patches.around(kind, "__init__", partial(self._watch_init, kind))
+        if self._loads and "torch.nn" in sys.modules:
+            kind: Any = sys.modules["torch.nn"].Module
+            self._patches.around(kind, "load_state_dict", partial(self._watch_load, kind))
 
     def _watch_init(
         self, kind: Any, init: Any, optimizer: Any, params: Any, *args: Any, **kwargs: Any
@@ -103,6 +114,18 @@ class Phases:
             self.begin(placed(here()))
             init = kind.__init__  # as the new session watches it
         init(optimizer, params, *args, **kwargs)
+
+    def _watch_load(self, kind: Any, load: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """Values that are loaded when a phase is over, on a line that has loaded none, begin the
+        next one: a training goes on, or the best model comes back."""
+        at, is_over = here(), self.last.report is not None
+        is_new = at is not None and at not in self._loaded and os.getpid() == self._pid
+        if is_over and at is not None and is_new:
+            self._loaded.add(at)
+            self._patches.undo()
+            self.begin(placed(at), is_load=True)
+            load = kind.load_state_dict  # as the new session watches it
+        return load(module, *args, **kwargs)
 
     def _is_new(self, params: Any) -> bool:
         """Whether an optimizer is made where none of such parameters has been made."""
@@ -150,6 +173,7 @@ def run(
     torch: Makers = (),
     loop: tuple[Makers, Makers] = ((), ()),
     window: int = 0,
+    loads: bool = True,
 ) -> Outcome:
     """Run `target` and report on it.
 
@@ -165,13 +189,14 @@ def run(
         loop: The ones of both that look at training loops. If there are any, corrections of the
             loop are tried: the changed script is run once more (see `Again`).
         window: How many steps are looked at for what shows late (see `Session`).
+        loads: Whether a phase may begin where values are loaded (see `Phases`).
     """
     way = _Way(target, args, steps, own, torch, loop, window)
 
     def session(number: int, at: Place | None, ended: Callable[[Report], None]) -> Session:
-        return way.session(number, at, ended, stop and number == phase, phases.waits)
+        return way.session(number, at, ended, stop and number == phase, phases)
 
-    phases = Phases(session, deliver, phase if stop else MOST)
+    phases = Phases(session, deliver, phase if stop else MOST, loads)
     with as_main(target, args) as namespace:
         phases.begin()
         code = _execute(target, namespace)
@@ -202,18 +227,19 @@ class _Way:
         at: Place | None,
         ended: Callable[[Report], None],
         stop: bool,
-        waits: Callable[[bool], None],
+        phases: Phases,
     ) -> Session:
-        """That of a phase, which begins with an optimizer made `at` a place."""
+        """That of a phase, which begins with an optimizer made, or values loaded, `at` a place."""
+        loads = phases.has_loads
 
         def once_more(edited: Target) -> tuple[int, Codes]:
             steps = max(self.steps, made.clock.last)  # what showed late shows as late again
             with uncompiled():
-                outcome = replace(self, steps=steps)._rerun(edited, number, *self.loop)
+                outcome = replace(self, steps=steps)._rerun(edited, number, *self.loop, loads)
             return _code(outcome, number), codes(outcome.phases[-1].findings)
 
         def in_python() -> Seen:
-            outcome = self._rerun(self.target, number, self.own, self.torch)
+            outcome = self._rerun(self.target, number, self.own, self.torch, loads)
             found = outcome.phases[-1]
             return _code(outcome, number), found.findings, found.ledger
 
@@ -223,14 +249,17 @@ class _Way:
         made = Session(
             what, self.steps, ended, own=self.own, torch=self.torch, stop=stop,
             since=self.since, again=again, compiled=Uncompiled(in_python), window=self.window,
-            waits=waits,
+            waits=phases.waits,
         )  # fmt: skip
         return made
 
-    def _rerun(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
+    def _rerun(
+        self, target: Target, phase: int, own: Makers, torch: Makers, loads: bool
+    ) -> Outcome:  # fmt: skip
         return run(
-            target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch
-        )
+            target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch,
+            loads=loads,
+        )  # fmt: skip
 
 
 def _code(outcome: Outcome, phase: int) -> int:

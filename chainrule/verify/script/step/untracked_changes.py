@@ -26,6 +26,7 @@ from chainrule.verify.script.step.record.marks import Mark, version
 from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.facts.names import parameter_names
+from chainrule.verify.training.text.origins import keeping_line
 from chainrule.verify.trees import function_at, tree_of_file
 from chainrule.verify.user_frames import frames, users_line
 
@@ -220,4 +221,4 @@ def _made_at(place: Place, pair: tuple[str, str]) -> Place | None:
     for n in [n for n in nodes if isinstance(n, ast.Assign)]:
         if {ast.unparse(x) for x in (n.value, *n.targets)} <= {*pair}:
             return Place(place.file, n.lineno, place.function)
-    return None
+    return keeping_line(place.file, pair[0].partition("[")[0])

@@ -154,6 +154,12 @@ def _has(space: Any, part: str, tables: list[Any]) -> bool:
     return any(space.get(part) is table for table in tables)
 
 
+def like_optimizers(optimizer: Any) -> list[Any]:
+    """All optimizers of its library that there are."""
+    base = next((c for c in type(optimizer).__mro__ if c.__name__ == "Optimizer"), type(optimizer))
+    return [o for o in gc.get_objects() if issubclass(type(o), base)]
+
+
 def parameter_names(kind: type, called: Callable[[Any], str] = lambda module: "") -> dict[int, str]:
     """Names of the parameters of all modules of a kind, by ids, the longest for each; those of a
     module that is no part of another one begin with what it is `called`.

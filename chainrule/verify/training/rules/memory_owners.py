@@ -16,7 +16,7 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.training.text.origins import sharing_line
+from chainrule.verify.training.text.origins import kept_line, sharing_line
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
 """A loop over turns of one training, not over trainings."""
@@ -165,7 +165,7 @@ class Owners(Part):
 
     def idle(self) -> list[_Idle]:
         """By line."""
-        return [_Idle(module, at) for module, at in self._idle]
+        return [_Idle(module, kept_line(at) or at) for module, at in self._idle]
 
     def remade(self) -> list[_Remade]:
         """By line: those made in each turn of a training, and those that live for one step."""
