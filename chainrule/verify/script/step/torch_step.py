@@ -34,7 +34,11 @@ from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.record.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import overwritten_losses
-from chainrule.verify.script.step.untracked_changes import UntrackedChanges, shared_spot
+from chainrule.verify.script.step.untracked_changes import (
+    UntrackedChanges,
+    renamed_spot,
+    shared_spot,
+)
 from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.training.facts.names import parameter_names
 
@@ -210,6 +214,8 @@ class TorchRecorder(Recorder[TorchTape]):
         none = self._flat_findings("none", step)
         aliases = {} if self.tape is None else self._tape.aliases  # no step, no tape
         shared = [s for row in aliases.items() if (s := shared_spot(*row)) is not None]
+        named = {} if self.tape is None else self.tape.shared_names
+        shared += [s for row in named.items() if (s := renamed_spot(*row)) is not None]
         spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
         lost = map(spot_finding, self._overwritten)
         return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]

@@ -149,6 +149,11 @@ def _shares(node: ast.AST) -> bool:
     return all(isinstance(x, ast.Attribute) and x.attr == "data" for x in sides)
 
 
+def call_line(name: str, near: Place | None) -> Place | None:
+    """The only line that calls what has a name."""
+    return _only(lambda n: isinstance(n, ast.Call) and last_word(n.func) == name, (name,), near)
+
+
 def kept_line(load: Place | None) -> Place | None:
     """The line that makes what a line loads (`net.load_state_dict(self.best)`), if what is kept
     there is no copy."""

@@ -21,7 +21,7 @@ from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.step.record.marks import Marks
 from chainrule.verify.script.step.record.tape import DRAWS, Entry, Ref, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.user_frames import frames, here, placed
+from chainrule.verify.user_frames import frames, here, placed, user_frame
 
 _MERGES = frozenset({"lerp_", "add_", "sub_", "copy_", "addcmul_"})
 """Calls that write one tensor into another."""
@@ -68,6 +68,8 @@ class TorchTape(Tape, Recorder):
         self._aliased: list[Any] = []
         self.aliases: dict[Place, str] = {}
         """Where tensors were changed by themselves, and by which call."""
+        self.shared_names: dict[Place, set[str]] = {}
+        """Where values with a graph were changed that have several names, and these."""
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -176,6 +178,7 @@ class TorchTape(Tape, Recorder):
         kind, grad = call.kind, torch.is_grad_enabled()
         if kind.writes:
             self._note_alias(kind.name, call.args)
+            self._note_names(call.args)
         if kind.writes and not self._is_recorded(call.args, grad):
             others = tensors_in((call.args[1:], call.kwargs))
             self.consumed.update([s for t in others if (s := self.slot(t)) is not None])
@@ -199,6 +202,14 @@ class TorchTape(Tape, Recorder):
                 return  # whose memory parameters lie in is looked at by themselves
             if same and (place := placed(here())) is not None:
                 self.aliases[place] = name
+
+    def _note_names(self, args: Sequence[Any]) -> None:
+        """The names that the running function has for a value that is changed."""
+        x, frame = args[0] if args else None, user_frame()
+        if isinstance(x, Tensor) and not x.is_leaf and frame is not None:
+            names = {name for name, held in frame.f_locals.items() if held is x}
+            if len(names) > 1 and (place := placed(here())) is not None:
+                self.shared_names.setdefault(place, set()).update(names)
 
     def _is_recorded(self, args: Sequence[Any], grad: bool) -> bool:
         """Whether a call that writes to its first argument is recorded."""
