@@ -159,6 +159,19 @@ for step in range(8):
     opt.step()
 """
 )
+FORCES = (
+    """
+def distances(p):
+    d = (p[:, None] - p[None]).square().sum(-1)
+    return {}
+def force(p):
+    p = p.detach().requires_grad_(True)
+    return torch.autograd.grad(distances(p).sum(), p, create_graph=True)[0]
+"""
+    + NET
+    + "for step in range(6):\n    f = force(torch.randn(16, 6))\n    opt.zero_grad()\n"
+    + "    F.mse_loss(net(torch.randn(16, 6)), torch.zeros(16, 4)).backward()\n    opt.step()\n"
+)
 SEARCH = """
 w = torch.zeros(5, requires_grad=True)
 a, pull = torch.randn(9, 5), torch.tensor(0.0)
@@ -265,6 +278,10 @@ CASES = {
     "a bad batch that is used": Case(NAN.format("False"), "first_bad", "loss = "),
     "a bad batch that is left out": Case(
         NAN.format("not all(p.grad.isfinite().all() for p in net.parameters())")),
+    "a root of 0, chosen away": Case(
+        FORCES.format("torch.where(d > 0, d.sqrt(), 0.0)"), "first_bad", "d.sqrt()"),
+    "a root of what is not 0": Case(
+        FORCES.format("torch.where(d > 0, torch.where(d > 0, d, 1.0).sqrt(), 0.0)")),
     "a search per problem": Case(SEARCH.format(40)),
     "a step per optimizer": Case(SEARCH.format(1), "state_lost", "opt = "),
     "a length in epochs, of an entry": Case(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple, final
 
@@ -44,7 +45,7 @@ class _Weights(NamedTuple):
     """A sampler with weights for another number of samples."""
 
     place: Place | None
-    count: int
+    few: int
     size: int
 
 
@@ -65,7 +66,7 @@ class Loaders(Part):
         Row(
             "axes_mixed",
             lambda f: f.weights(),
-            "the sampler has {count} weights, the data set {size} samples: only the first {count} "
+            "the sampler has {few} weights, the data set {size} samples: only the first {few} "
             "samples are ever drawn",
             "one weight for each sample: weights_of_classes[labels]",
             subject="the sampler",
@@ -96,7 +97,7 @@ class Loaders(Part):
     def settle(self, ledger: Ledger) -> None:
         """Read again from each data set of the user's."""
         sets = {id(d): d for loader, _ in self._loaders if (d := _own_set(loader)) is not None}
-        kinds = {type(d): d for d in sets.values()}
+        kinds: dict[type[Any], Any] = {d.__class__: d for d in sets.values()}
         for kind, data in list(kinds.items())[:_MOST] if can_fork() else ():
             try:
                 name = in_copy(lambda d=data: _changed_by_reading(d))
@@ -116,10 +117,10 @@ def _size(data: Any) -> int:
 def _own_set(loader: Any) -> Any:
     """The data set of a loader that reads in this process, if its class is the user's; a part of
     one is looked through."""
-    data = getattr(loader, "dataset", None)
-    while data is not None and type(data).__module__.startswith("torch."):
+    data: Any = getattr(loader, "dataset", None)
+    while data is not None and data.__class__.__module__.startswith("torch."):
         data = getattr(data, "dataset", None)
-    code = getattr(getattr(type(data), "__getitem__", None), "__code__", None)
+    code: Any = getattr(getattr(data.__class__, "__getitem__", None), "__code__", None)
     is_own = code is not None and not is_library(code.co_filename)
     return data if is_own and not getattr(loader, "num_workers", 1) and _size(data) else None
 
@@ -128,19 +129,18 @@ def _array(x: Any) -> Any:
     """The values of a tensor or an array, not copied; None of anything else."""
     if hasattr(x, "detach") and hasattr(x, "numpy"):
         x = x.detach().numpy()
-    return x if isinstance(x, np.ndarray) and x.dtype.kind in "fiu" else None
+    return x if str(getattr(x, "dtype", "")).startswith(("float", "int", "uint")) else None
 
 
 def _parts(item: Any) -> list[Any]:
-    rows: Any = item.values() if isinstance(item, dict) else item
-    rows = rows if isinstance(item, dict | list | tuple) else [item]
-    return [a for x in rows if (a := _array(x)) is not None]
+    rows: Any = item.values() if isinstance(item, dict) else item  # pyright: ignore
+    several = isinstance(item, dict | list | tuple)
+    return [a for x in (rows if several else [item]) if (a := _array(x)) is not None]
 
 
 def _read(data: Any) -> list[Any]:
     """The first sample, drawn with the same random numbers each time."""
-    import torch
-
+    torch: Any = import_module("torch")
     random.seed(_SEED)
     np.random.seed(_SEED)
     torch.manual_seed(_SEED)
@@ -149,9 +149,11 @@ def _read(data: Any) -> list[Any]:
 
 def _changed_by_reading(data: Any) -> str:
     """The attribute whose first row each reading changes, and gives."""
-    kept = {k: a for k, x in vars(data).items() if (a := _array(x)) is not None}
+    own: dict[str, Any] = vars(data)
+    kept = {k: a for k, x in own.items() if (a := _array(x)) is not None}
     kept = {k: a for k, a in kept.items() if a.ndim and len(a) == len(data)}
     rows = [{k: a[0].copy() for k, a in kept.items()}]
+    given: list[Any] = []
     for _ in range(2):
         given = _read(data)
         rows.append({k: a[0].copy() for k, a in kept.items()})
@@ -163,12 +165,13 @@ def _changed_by_reading(data: Any) -> str:
     return ""
 
 
-def _writing_line(kind: type) -> Place:
+def _writing_line(kind: Any) -> Place:
     """The first line of `__getitem__` that changes something in place, else its first one."""
-    code = kind.__getitem__.__code__  # type: ignore[attr-defined]
+    code: Any = kind.__getitem__.__code__
     place = Place(code.co_filename, code.co_firstlineno, code.co_qualname)
     function = function_at(tree_of_file(place.file), place.line)
-    found = [n.lineno for n in ast.walk(function) if _writes(n)] if function is not None else []
+    nodes = list(ast.walk(function)) if function is not None else []
+    found = [n.lineno for n in nodes if isinstance(n, ast.stmt | ast.expr) and _writes(n)]
     return Place(place.file, min(found, default=place.line), place.function)
 
 

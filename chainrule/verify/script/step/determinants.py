@@ -99,7 +99,7 @@ class _Values(TorchDispatchMode):
     """Notes rows of few numbers that are computed, and the lines that do it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.found: list[tuple[Tensor, Line | None]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

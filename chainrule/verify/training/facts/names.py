@@ -156,7 +156,8 @@ def _has(space: Any, part: str, tables: list[Any]) -> bool:
 
 def like_optimizers(optimizer: Any) -> list[Any]:
     """All optimizers of its library that there are."""
-    base = next((c for c in type(optimizer).__mro__ if c.__name__ == "Optimizer"), type(optimizer))
+    bases: tuple[type[Any], ...] = type(optimizer).__mro__
+    base = next((c for c in bases if c.__name__ == "Optimizer"), bases[0])
     return [o for o in gc.get_objects() if issubclass(type(o), base)]
 
 

@@ -221,6 +221,15 @@ class Bad(Part):
             else:
                 self.found = self.found or self._candidate
 
+    @on(events.Given)
+    def _given(self, e: events.Given) -> None:
+        """Derivatives that were asked for, and are nothing but NaN."""
+        lost = [g for g in e.gradients if g is not None and g.numel() and bool(g.isnan().all())]
+        origin = self._back or self._forward
+        if lost and origin is not None and all(map(is_finite, e.inputs)):
+            self.found = self.found or (origin, "a derivative that was asked for")
+            self._back = None
+
     def _settle(self) -> None:
         """Whether parameters were changed by hand with a bad gradient: one that is looked at and
         left is how a scale is found."""

@@ -40,7 +40,7 @@ class _First(NamedTuple):
 
     place: Place
     kind: str
-    count: int
+    groups: int
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class Rates(Part):
             "wrong_rate",
             lambda f: f.first(),
             "this sets the rate of the first group of {kind} alone, step by step; its other groups "
-            "({count} in all) keep the rate that they began with",
+            "({groups} in all) keep the rate that they began with",
             "for every group: for group, rate in zip(optimizer.param_groups, rates): "
             "group['lr'] = rate * factor",
         ),
