@@ -88,6 +88,7 @@ def _native_loop() -> Sequence[Observer]:
 
 
 def _torch(*, loop_only: bool) -> Sequence[Observer]:
+    """All of PyTorch's, or only those that look at its loops."""
     from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
     from chainrule.verify.script.byhand.optimizer_steps import Optimized

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from chainrule.verify import script
-from tests.verify.loss_scripts import HEAD, MARKS
+from tests.verify.script.losses.loss_scripts import HEAD, MARKS
 
 pytestmark = MARKS
 
