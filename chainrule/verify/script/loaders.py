@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def _read(data: Any) -> list[Any]:
 
 def _changed_by_reading(data: Any) -> str:
     """The attribute whose first row each reading changes, and gives."""
-    own: dict[str, Any] = vars(data)
+    own = cast("dict[str, Any]", data.__dict__)
     kept = {k: a for k, x in own.items() if (a := _array(x)) is not None}
     kept = {k: a for k, a in kept.items() if a.ndim and len(a) == len(data)}
     rows = [{k: a[0].copy() for k, a in kept.items()}]
