@@ -15,7 +15,7 @@ from chainrule.verify.reporting.report import Report, joined
 from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.loops import telling
 from chainrule.verify.script.observers import OWN, TORCH
-from chainrule.verify.script.run import Phases
+from chainrule.verify.script.phases import Phases
 from chainrule.verify.script.session import Session
 
 STEPS: Final = 3

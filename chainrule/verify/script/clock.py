@@ -32,6 +32,8 @@ class Steps:
         self._turns: dict[Any, int] = {}
         self.made_at: set[Origin] = set()
         """Where optimizers were made, and of what."""
+        self.loaded_at: set[Line] = set()
+        """Where values were loaded into modules."""
         self._made = False
         self._backwards = 0
         self._passes: dict[Line | None, int] = {}
@@ -60,6 +62,11 @@ class Steps:
         """An optimizer was made, of parameters."""
         self._made = True
         self.made_at.add((here(), shapes_of(params)))
+
+    def note_load(self, *_: Any, **__: Any) -> None:
+        """Values are about to be loaded into a module."""
+        if (at := here()) is not None:
+            self.loaded_at.add(at)
 
     def note_step(self, optimizer: Any) -> None:
         """An optimizer made a step, or skipped one for good."""
@@ -175,6 +182,7 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
             patches.around(kind, "step", steps.count_step)
 
     patches.after(library.optimizer, "__init__", made)
+    patches.before(library.module, "load_state_dict", steps.note_load)
     for owner, name in (*library.backward, *library.grad):
         patches.around(owner, name, steps.count_pass)
     patches.around(library.scaler, "step", steps.count_scaler)

@@ -88,16 +88,24 @@ def _native_loop() -> Sequence[Observer]:
 
 
 def _torch(*, loop_only: bool) -> Sequence[Observer]:
+    """All of PyTorch's, or only those that look at its loops."""
     from chainrule.verify.script.backwards.checkpoints import Recomputed
     from chainrule.verify.script.backwards.functions import TorchFunctions
     from chainrule.verify.script.byhand.optimizer_steps import Optimized
+    from chainrule.verify.script.loaders import Loaders
     from chainrule.verify.script.step.leftovers import Leftovers
     from chainrule.verify.script.step.one_step import OneStep
     from chainrule.verify.script.step.torch_step import TorchRecorder
     from chainrule.verify.training import torch_bus, torch_parts
 
     bus = torch_bus()
-    loop = [OneStep(bus, TorchRecorder()), Recomputed(), *torch_parts(bus), Leftovers(bus)]
+    loop = [
+        OneStep(bus, TorchRecorder()),
+        Recomputed(),
+        *torch_parts(bus),
+        Leftovers(bus),
+        Loaders(bus),
+    ]
     return loop if loop_only else [TorchFunctions(bus), Optimized(bus), *loop]
 
 

@@ -2,121 +2,27 @@
 
 The script runs in this process, as `__main__`, with its own arguments. It is observed for its first
 few steps. When the last of these is done, what was seen is checked and reported, every hook is
-taken away, and the script runs on to its own end. One that trains one thing after another (a
-teacher and then its student, a body and then a head) has `Phases`.
+taken away, and the script runs on to its own end. One that trains one thing after another has
+`Phases` (`phases.py`).
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, final
+from typing import Any
 
-from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.reporting.report import Report, joined
-from chainrule.verify.script.clock import Origin, listed, shapes_of
 from chainrule.verify.script.observers import Makers
+from chainrule.verify.script.phases import MOST, Phases
 from chainrule.verify.script.session import Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.trial_runs import Again, Codes, Seen, Uncompiled, codes, uncompiled
 from chainrule.verify.stopwatch import Stopwatch
-from chainrule.verify.user_frames import here, placed
-
-MOST = 4
-"""Phases of a script."""
-
-
-@final
-class Phases:
-    """The sessions of one run.
-
-    Args:
-        make: Makes the session of a phase: of its number, from 1 on, the place of the optimizer
-            with which it begins, and whom it gives its report to.
-        deliver: Is given the report on each phase as soon as it is there.
-        most: How many there are at most.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[int, Place | None, Callable[[Report], None]], Session],
-        deliver: Callable[[Report], None],
-        most: int = MOST,
-    ) -> None:
-        self._make = make
-        self._deliver = deliver
-        self._most = most
-        self._patches = Patches()
-        self._made: set[Origin] = set()
-        self._pid = os.getpid()
-        self._is_over = False
-        self.sessions: list[Session] = []
-        self.reports: list[Report] = []
-
-    @property
-    def last(self) -> Session:
-        """The session that is running, or the last one that ran."""
-        return self.sessions[-1]
-
-    def begin(self, at: Place | None = None) -> None:
-        """The next phase begins."""
-        session = self._make(len(self.sessions) + 1, at, self._deliver_phase)
-        self.sessions.append(session)
-        session.start()
-
-    def end(self, why: str, code: int) -> None:
-        """The script has ended."""
-        self._is_over = True
-        self._patches.undo()
-        self.last.finish(why, code)
-
-    def _deliver_phase(self, report: Report) -> None:
-        """A phase has been seen: wait for the next one. Where an optimizer was made and nothing
-        was trained is none."""
-        if self.last.clock.has_seen_training or not self.reports:
-            self.reports.append(report)
-            self._deliver(report)
-        self.waits(True)
-
-    def waits(self, on: bool) -> None:
-        """Wait for an optimizer with which the next phase begins, or no longer."""
-        self._patches.undo()
-        self._made |= self.last.clock.made_at
-        if not on or self._is_over or len(self.sessions) >= self._most:
-            return
-        for kind in _optimizers():
-            self._patches.around(kind, "__init__", partial(self._watch_init, kind))
-
-    def _watch_init(
-        self, kind: Any, init: Any, optimizer: Any, params: Any, *args: Any, **kwargs: Any
-    ) -> None:  # fmt: skip
-        params = listed(params)
-        if self._is_new(params):
-            self.last.finish()
-            self._patches.undo()
-            self.begin(placed(here()))
-            init = kind.__init__  # as the new session watches it
-        init(optimizer, params, *args, **kwargs)
-
-    def _is_new(self, params: Any) -> bool:
-        """Whether an optimizer is made where none of such parameters has been made."""
-        origin = here(), shapes_of(params)
-        is_new = origin[0] is not None and origin not in self._made and os.getpid() == self._pid
-        self._made.add(origin)
-        return is_new
-
-
-def _optimizers() -> list[Any]:
-    """The classes of all optimizers, of the libraries that are there."""
-    names = ("torch.optim.optimizer", "chainrule.optim.optimizer")
-    return [sys.modules[name].__dict__["Optimizer"] for name in names if name in sys.modules]
-
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
@@ -150,6 +56,7 @@ def run(
     torch: Makers = (),
     loop: tuple[Makers, Makers] = ((), ()),
     window: int = 0,
+    late: bool = True,
 ) -> Outcome:
     """Run `target` and report on it.
 
@@ -165,13 +72,14 @@ def run(
         loop: The ones of both that look at training loops. If there are any, corrections of the
             loop are tried: the changed script is run once more (see `Again`).
         window: How many steps are looked at for what shows late (see `Session`).
+        late: Whether a phase may begin late (see `Phases`).
     """
     way = _Way(target, args, steps, own, torch, loop, window)
 
     def session(number: int, at: Place | None, ended: Callable[[Report], None]) -> Session:
-        return way.session(number, at, ended, stop and number == phase, phases.waits)
+        return way.session(number, at, ended, stop and number == phase, phases)
 
-    phases = Phases(session, deliver, phase if stop else MOST)
+    phases = Phases(session, deliver, phase if stop else MOST, late)
     with as_main(target, args) as namespace:
         phases.begin()
         code = _execute(target, namespace)
@@ -202,18 +110,19 @@ class _Way:
         at: Place | None,
         ended: Callable[[Report], None],
         stop: bool,
-        waits: Callable[[bool], None],
+        phases: Phases,
     ) -> Session:
-        """That of a phase, which begins with an optimizer made `at` a place."""
+        """That of a phase, which begins with an optimizer made, or values loaded, `at` a place."""
+        late = phases.has_late
 
         def once_more(edited: Target) -> tuple[int, Codes]:
             steps = max(self.steps, made.clock.last)  # what showed late shows as late again
             with uncompiled():
-                outcome = replace(self, steps=steps)._rerun(edited, number, *self.loop)
+                outcome = replace(self, steps=steps)._rerun(edited, number, *self.loop, late)
             return _code(outcome, number), codes(outcome.phases[-1].findings)
 
         def in_python() -> Seen:
-            outcome = self._rerun(self.target, number, self.own, self.torch)
+            outcome = self._rerun(self.target, number, self.own, self.torch, late)
             found = outcome.phases[-1]
             return _code(outcome, number), found.findings, found.ledger
 
@@ -223,14 +132,17 @@ class _Way:
         made = Session(
             what, self.steps, ended, own=self.own, torch=self.torch, stop=stop,
             since=self.since, again=again, compiled=Uncompiled(in_python), window=self.window,
-            waits=waits,
+            waits=phases.waits,
         )  # fmt: skip
         return made
 
-    def _rerun(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
+    def _rerun(
+        self, target: Target, phase: int, own: Makers, torch: Makers, late: bool
+    ) -> Outcome:  # fmt: skip
         return run(
-            target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch
-        )
+            target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch,
+            late=late,
+        )  # fmt: skip
 
 
 def _code(outcome: Outcome, phase: int) -> int:

@@ -27,6 +27,7 @@ from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed_losses import Opposed
 from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.precision import Precision
+from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
@@ -40,7 +41,7 @@ from chainrule.verify.training.rules.weights.moves import Moves
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
-    Owners, Moves, Alike, Averages, Masks, States,
+    Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Closures, Assigned, Masks, States)

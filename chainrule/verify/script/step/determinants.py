@@ -3,18 +3,22 @@
 A module that gives a value of its input's shape, and one number for each example, may say by how
 much it stretches space there. If that is the logarithm of its Jacobian's determinant, or the
 negative, its sign in the loss is known: a density falls where space is stretched, so that a loss
-falls with that logarithm.
+falls with that logarithm. If it is a sum of other numbers than those whose sum, over some of their
+columns, is that logarithm, it was to be the sum of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, cast, final
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.pytorch.modules import NOTHING, Listener
 from chainrule.verify.script.sandbox.fork import in_copy
@@ -22,9 +26,11 @@ from chainrule.verify.script.step.cuts.slices import Slice
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.record.tape import Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
+from chainrule.verify.user_frames import Line, here, placed
 
 _MOST, _DIMENSIONS = 16, 16
 _NEAR = 1e-3
+_COLUMNS, _VALUES, _ROWS = 8, 200, 8
 _ADDS = {
     "add", "sub", "__add__", "__sub__", "__radd__", "stack", "sum", "view", "squeeze", "reshape",
 }  # fmt: skip
@@ -73,9 +79,11 @@ class Determinants(Listener):
             return
         signs = in_copy(lambda: [_signs(call, loss) for call in calls])
         links = Links(part)
-        for call, (said, slope) in zip(calls, signs, strict=True):
+        for call, (said, slope, columns) in zip(calls, signs, strict=True):
             slot: int | None = part.tape.slot(call.number)
             made = links.maker.get(slot) if slot is not None else None
+            if slot is not None and columns and slope:
+                yield from _other_columns(links, slot, columns)
             if slot is None or made is None or said * slope <= 0:
                 continue
             entry = made if said < 0 else _taken_off(links, slot) or made
@@ -86,12 +94,66 @@ class Determinants(Listener):
             yield from spots_at("sign", entry, says, advice)
 
 
-def _signs(call: _Call, loss: Tensor) -> tuple[int, int]:
+@final
+class _Values(TorchDispatchMode):
+    """Notes rows of few numbers that are computed, and the lines that do it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.found: list[tuple[Tensor, Line | None]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        y = func(*args, **(kwargs or {}))
+        rows = isinstance(y, Tensor) and y.dim() == 2 and y.is_floating_point()
+        if rows and y.shape[1] <= _COLUMNS and len(self.found) < _VALUES:
+            self.found.append((y.detach(), here()))
+        return y
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of a value that add up to the logarithm, or to its negative."""
+
+    chosen: tuple[int, ...]
+    count: int
+    place: Place | None
+
+
+def _columns(values: _Values, found: Tensor) -> _Columns | None:
+    """Where the logarithm is a sum over columns; of many rows no chance makes them agree."""
+    near = _NEAR * (found - found.mean()).abs().max()
+    if len(found) < _ROWS or not near > 0:
+        return None
+    for value, at in values.found:
+        every = range(value.shape[1])
+        for chosen in [c for n in every for c in combinations(every, n + 1)]:
+            total = value[:, list(chosen)].sum(1)
+            if len(total) == len(found) and any(
+                bool(((s * total - found).abs() <= near).all()) for s in (1, -1)
+            ):
+                return _Columns(chosen, value.shape[1], placed(at))
+    return None
+
+
+def _other_columns(links: Links, slot: int, columns: _Columns) -> Iterator[Spot]:
+    """The number is a sum, but not that one."""
+    entry = links.made_by(slot, {"neg", "mul", "__mul__", "__rmul__"})
+    if entry is None or entry.name not in ("sum", "mean"):
+        return
+    some = f"columns {list(columns.chosen)} of {columns.count}"
+    which = "all columns" if len(columns.chosen) == columns.count else some
+    says = "this is not the logarithm of its Jacobian's determinant, which was measured: that is "
+    says += f"the sum over {which} of the value made at {columns.place}"
+    yield from spots_at("wrong_value", entry, says, "sum the logarithms that the output is made of")
+
+
+def _signs(call: _Call, loss: Tensor) -> tuple[int, int, _Columns | None]:
     """1 or -1 if a number is the logarithm of the determinant or the negative, 0 of anything else;
-    and the sign of the loss's derivative by it."""
+    the sign of the loss's derivative by it; of anything else, the columns that it should sum."""
     with torch.enable_grad():
         x = call.x.requires_grad_()
-        y = call.module(x)[0]
+        with _Values() as values:
+            y = call.module(x)[0]
         rows = [torch.autograd.grad(c.sum(), x, retain_graph=True)[0] for c in y.unbind(1)]
         found = torch.stack(rows, 1).det().abs().log()
         given: Any = torch.autograd.grad(loss, call.number, retain_graph=True, allow_unused=True)
@@ -99,10 +161,12 @@ def _signs(call: _Call, loss: Tensor) -> tuple[int, int]:
     said = call.number.detach()
     scale = float(found.abs().max())
     if slope is None or not scale > _NEAR:
-        return 0, 0
+        return 0, 0, None
     sign = 1 if float((found - said).abs().max()) < _NEAR * (1 + scale) else 0
     sign -= float((found + said).abs().max()) < _NEAR * (1 + scale)
-    return sign, 1 if bool((slope > 0).all()) else -1 if bool((slope < 0).all()) else 0
+    way = 1 if bool((slope > 0).all()) else -1 if bool((slope < 0).all()) else 0
+    even = way and float((slope - slope.mean()).abs().max()) <= _NEAR * float(slope.abs().max())
+    return sign, way, _columns(values, found) if even and not sign else None
 
 
 def _taken_off(links: Links, slot: int) -> Entry | None:

@@ -28,13 +28,18 @@ from chainrule.verify.script.step.cuts.moved_numbers import Moved, Trial
 from chainrule.verify.script.step.determinants import Determinants
 from chainrule.verify.script.step.links import Links
 from chainrule.verify.script.step.one_step import OneStep
+from chainrule.verify.script.step.record.aliases import Aliases
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import GRAD
 from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.record.torch_tensors import TorchTensors, move
 from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import overwritten_losses
-from chainrule.verify.script.step.untracked_changes import UntrackedChanges, shared_spot
+from chainrule.verify.script.step.untracked_changes import (
+    UntrackedChanges,
+    renamed_spot,
+    shared_spot,
+)
 from chainrule.verify.script.step.wrong_uses import ROWS
 from chainrule.verify.training.facts.names import parameter_names
 
@@ -208,8 +213,9 @@ class TorchRecorder(Recorder[TorchTape]):
         zero = self._flat_findings("0", step)
         cuts = cut_findings(step)
         none = self._flat_findings("none", step)
-        aliases = {} if self.tape is None else self._tape.aliases  # no step, no tape
-        shared = [s for row in aliases.items() if (s := shared_spot(*row)) is not None]
+        aliases = Aliases() if self.tape is None else self._tape.aliases  # no step, no tape
+        shared = [s for row in aliases.changed.items() if (s := shared_spot(*row)) is not None]
+        shared += [s for row in aliases.names.items() if (s := renamed_spot(*row)) is not None]
         spots = map(spot_finding, [*self._scaled, *self._spots, *shared])
         lost = map(spot_finding, self._overwritten)
         return [*self._changes.findings, *spots, *zero, *cuts, *none, *lost]

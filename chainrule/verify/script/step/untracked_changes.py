@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ from chainrule.verify.script.step.record.marks import Mark, version
 from chainrule.verify.script.step.record.torch_tape import TorchTape
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.training.facts.names import parameter_names
+from chainrule.verify.training.text.edits import Edit
+from chainrule.verify.training.text.origins import keeping_line
+from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import function_at, tree_of_file
 from chainrule.verify.user_frames import frames, users_line
 
@@ -220,4 +223,54 @@ def _made_at(place: Place, pair: tuple[str, str]) -> Place | None:
     for n in [n for n in nodes if isinstance(n, ast.Assign)]:
         if {ast.unparse(x) for x in (n.value, *n.targets)} <= {*pair}:
             return Place(place.file, n.lineno, place.function)
+    return keeping_line(place.file, pair[0].partition("[")[0])
+
+
+def renamed_spot(place: Place, names: set[str]) -> Spot | None:
+    """What is said of a value that a line changes in place, and that has these names: one was made
+    by `skip = h`, and both are read behind the change, as if they were two values."""
+    function = function_at(tree_of_file(place.file), place.line)
+    nodes = list(ast.walk(function)) if function is not None else []
+    changed = [n for n in nodes if _changes(n, place.line) & names]
+    outer = {id(n.value) for n in nodes if isinstance(n, ast.Attribute) and n.attr in _FORM}
+    for n in nodes:
+        match n:
+            case ast.Assign(targets=[ast.Name(id=a)], value=ast.Name(id=b)) if {a, b} <= names:
+                pass
+            case _:
+                continue
+        read = {x.id for x in nodes if _is_behind(x, place.line) and id(x) not in outer}
+        if n.lineno < place.line and changed and {a, b} <= read:
+            says = f"`{a}` and `{b}` are one value since `{ast.unparse(n)}`: this changes both, "
+            says += "and both are read below"
+            advice = f"change another one: {b} = {b} + ..., or {a} = {b}.clone()"
+            return Spot("unseen_change", place, says, advice, _summed(place, changed[0]))
     return None
+
+
+_FORM = ("shape", "dtype", "device", "size", "ndim", "dim")
+"""What of a value does not change with it."""
+
+
+def _changes(n: ast.AST, line: int) -> set[str]:
+    """The name of what a line changes in place."""
+    match n:
+        case ast.AugAssign(target=ast.Name(id=name), lineno=at) if at == line:
+            return {name}
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=x, attr=attr)), lineno=at):
+            own = isinstance(x, ast.Name) and attr.endswith("_") and at == line
+            return {ast.unparse(x)} if own else set()
+        case _:
+            return set()
+
+
+def _is_behind(n: ast.AST, line: int) -> TypeGuard[ast.Name]:
+    return isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno > line
+
+
+def _summed(place: Place, n: ast.AST) -> Edit | None:
+    """`h += x` as `h = h + x`."""
+    if not isinstance(n, ast.AugAssign):
+        return None
+    value = ast.BinOp(ast.parse(ast.unparse(n.target), mode="eval").body, n.op, n.value)
+    return line_as(place, f"{ast.unparse(n.target)} = {ast.unparse(value)}")

@@ -24,6 +24,7 @@ from chainrule.verify.user_frames import Frames, is_library, user_frame, with_ca
 _CALLS = ("range", "len", "enumerate", "zip", "tqdm", "trange", "list", "reversed")
 _PLAIN = (
     ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.operator, ast.Call, ast.expr_context,
+    ast.Subscript,
 )  # fmt: skip
 _MOST = 12
 """Frames that are looked at."""
@@ -92,6 +93,9 @@ def _count(of: ast.expr, frame: FrameType) -> int | None:
     calls = [n.func for n in ast.walk(of) if isinstance(n, ast.Call)]
     if any(not isinstance(f, ast.Name) or f.id not in _CALLS for f in calls):
         return None
+    held = [n.value for n in ast.walk(of) if isinstance(n, ast.Subscript)]
+    if any(type(_value(x, frame)) not in (dict, list, tuple) for x in reversed(held)):
+        return None  # an object of the user's may change where it is read
     match of:
         case ast.Call(func=ast.Name(id="enumerate" | "tqdm" | "list" | "reversed"), args=[x, *_]):
             return _count(x, frame)
@@ -101,11 +105,20 @@ def _count(of: ast.expr, frame: FrameType) -> int | None:
             of = ast.Call(ast.Name("range", ast.Load()), args, [])
         case _:
             pass
+    x = _value(of, frame)
+    try:
+        return len(x) if hasattr(x, "__len__") else None
+    except Exception:
+        return None
+
+
+def _value(of: ast.expr, frame: FrameType) -> Any:
+    """That of an expression; None where it has none: what the user's objects do when they are asked
+    is theirs."""
     try:
         code = compile(ast.fix_missing_locations(ast.Expression(of)), "<turns>", "eval")
-        x: Any = eval(code, frame.f_globals, frame.f_locals)
-        return len(x) if hasattr(x, "__len__") else None
-    except Exception:  # what the user's objects do when they are asked is theirs
+        return eval(code, frame.f_globals, frame.f_locals)
+    except Exception:
         return None
 
 

@@ -154,6 +154,13 @@ def _has(space: Any, part: str, tables: list[Any]) -> bool:
     return any(space.get(part) is table for table in tables)
 
 
+def like_optimizers(optimizer: Any) -> list[Any]:
+    """All optimizers of its library that there are."""
+    bases: tuple[type[Any], ...] = type(optimizer).__mro__
+    base = next((c for c in bases if c.__name__ == "Optimizer"), bases[0])
+    return [o for o in gc.get_objects() if issubclass(type(o), base)]
+
+
 def parameter_names(kind: type, called: Callable[[Any], str] = lambda module: "") -> dict[int, str]:
     """Names of the parameters of all modules of a kind, by ids, the longest for each; those of a
     module that is no part of another one begin with what it is `called`.

@@ -259,6 +259,13 @@ class ScalerStepped(AtOptimizer):
     scale: float
 
 
+class LoaderBuilt(NamedTuple):
+    """What gives batches of a data set was made."""
+
+    loader: Any
+    place: Place | None
+
+
 @dataclass(frozen=True, eq=False)
 class ScheduleBuilt:
     """A schedule of learning rates is being made."""

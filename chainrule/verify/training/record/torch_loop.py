@@ -58,6 +58,7 @@ class TorchTap(LoopTap):
         self._patched.around(optimizer, "zero_grad", self._resetting)
         self._patched.before(module, "load_state_dict", self._loads)
         self._patched.after(optimizer, "_optimizer_step_code", self._step_ends)
+        self._patched.after(torch.utils.data.DataLoader, "__init__", self._loader_built)
         kept = torch.autograd.graph.saved_tensors_hooks
         self._patched.before(kept, "__enter__", self._hides)
         steps = import_module("torch.optim.optimizer")
@@ -194,6 +195,9 @@ class TorchTap(LoopTap):
         for leave in self.before_compiling:
             leave()
         self.tell(events.Compiles())
+
+    def _loader_built(self, _: None, loader: Any, *args: Any, **kwargs: Any) -> None:
+        self.tell(events.LoaderBuilt(loader, place()))
 
     def _loads(self, module: Any, state_dict: Any, *args: Any, **kwargs: Any) -> None:
         self.tell(events.Loaded(self.engine, module, dict(state_dict), place()))

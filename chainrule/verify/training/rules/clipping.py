@@ -4,6 +4,7 @@ the bound while it is still multiplied by a number that the loss was multiplied 
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
 from chainrule.verify.training.text import edits
+from chainrule.verify.trees import function_at, last_word, tree_of_file
 
 _LARGE = 8.0
 """A scale by hand; smaller factors are weights of losses."""
@@ -60,6 +62,8 @@ _WHY = {
     "made them afterwards",
     "other": "nothing was bounded by this: its parameters have no gradients, and no optimizer that "
     "takes steps has them",
+    "none": "nothing was bounded by this, which was given no parameters: an iterator "
+    "(`model.parameters()`) gives them once, and who read it first left nothing of it",
     "late": "nothing was bounded by this, since the step had used the gradients already",
     "between": "a backward pass after this has added to the gradients that it had bounded",
 }
@@ -75,7 +79,12 @@ class Clipping(Part):
             "clip_idle",
             lambda f: f.idle(),
             lambda c: f"in {c.times} steps {_WHY[c.when]}",
-            "clip between the last backward pass and the step, the parameters that it trains",
+            lambda c: (
+                "keep a list: params = list(model.parameters())"
+                if c.when == "none"
+                else "clip between the last backward pass and the step, the parameters that it "
+                "trains"
+            ),
             unless=(is_seldom,),
             edit=lambda c: edits.move_behind(c.place, c.added_at) if c.when == "between" else None,
         ),
@@ -112,6 +121,8 @@ class Clipping(Part):
         """Lines that bound nothing; those, too, of what nobody trains."""
         strange = Counter([c.place for c in self._strange if self._is_others(c)])
         others = [_Idle(at, "other", None, n) for at, n in strange.items() if at is not None]
+        none = {c.place for c in self._strange if not c.params}
+        others = [_read_before(row) if row.place in none else row for row in others]
         return [*self._rows.values(), *others]
 
     def _is_others(self, clip: _Clip) -> bool:
@@ -181,3 +192,16 @@ class Clipping(Part):
             if clip.place is not None:
                 row = _Idle(clip.place, when or clip.when, clip.added_at)
                 self._rows.setdefault(clip.place, row).times += 1
+
+
+def _read_before(row: _Idle) -> _Idle:
+    """A line that is given an iterator of which nothing is left; it is placed where that is made,
+    if its text tells."""
+    tree = tree_of_file(row.place.file)
+    inner = function_at(tree, row.place.line) or tree
+    calls = [n for n in ast.walk(inner) if isinstance(n, ast.Call) and n.lineno == row.place.line]
+    given = {x.id for n in calls for x in n.args[:1] if isinstance(x, ast.Name)}
+    made = [n for n in ast.walk(inner) if isinstance(n, ast.Assign) and n.lineno < row.place.line]
+    found = [n.lineno for n in made if {last_word(x) for x in n.targets} & given]
+    place = Place(row.place.file, found[0], row.place.function) if len(found) == 1 else row.place
+    return _Idle(place, "none", None, row.times)

@@ -16,11 +16,13 @@ from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.training.text.origins import sharing_line
+from chainrule.verify.training.text.origins import kept_line, sharing_line
 
 _ROUND = re.compile(r"for (_|\w*(epoch|step|iter|it|round)\w*|ep|i|k|t)\b.* in (\w*range)\(")
 """A loop over turns of one training, not over trainings."""
 _LEAST = 3
+_SEARCH = 4
+"""Calls of its closure by one step, on average, from which on that is a search."""
 
 
 class _Remade(NamedTuple):
@@ -48,11 +50,17 @@ class _Idle(NamedTuple):
 
 
 class _Life:
-    """What became of optimizers of the same parameters: how many were made at a line, and how many
-    steps they took in all."""
+    """What became of optimizers of the same parameters: how many were made at a line, how many
+    steps they took in all, and how often these called their closures."""
 
     def __init__(self) -> None:
-        self.made = self.steps = 0
+        self.made = self.steps = self.calls = 0
+
+    @property
+    def solves(self) -> bool:
+        """Whether each step is a search of its own, which calls its closure again and again: what
+        it has found out of one problem is of no use for the next."""
+        return self.calls > _SEARCH * self.steps
 
 
 @final
@@ -137,6 +145,11 @@ class Owners(Part):
                 _, _, times = self._shared.get(id(q), (q, p, 0))
                 self._shared[id(q)] = (q, p, times + 1)
 
+    @on(events.ClosureEnds)
+    def _called(self, e: events.ClosureEnds) -> None:
+        if (life := self._life_of.get(id(e.optimizer))) is not None:
+            life.calls += 1
+
     @on(events.Loaded)
     def _loaded(self, e: events.Loaded) -> None:
         """Whether all that a module is given is what it has."""
@@ -152,13 +165,17 @@ class Owners(Part):
 
     def idle(self) -> list[_Idle]:
         """By line."""
-        return [_Idle(module, at) for module, at in self._idle]
+        return [_Idle(module, kept_line(at) or at) for module, at in self._idle]
 
     def remade(self) -> list[_Remade]:
         """By line: those made in each turn of a training, and those that live for one step."""
         made = dict(self._made)
         made |= {k: x.made for k, x in self._lives.items() if x.made - 1 <= x.steps <= x.made}
-        return [_Remade(kind, at, n) for (at, kind, _), n in made.items() if n >= _LEAST]
+        return [
+            _Remade(kind, at, n)
+            for (at, kind, ids), n in made.items()
+            if n >= _LEAST and not self._lives[at, kind, ids].solves
+        ]
 
     def shared(self) -> list[_Shared]:
         """All of them together."""

@@ -15,6 +15,7 @@ from typing import Any, final
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.facts.names import IdentityTable
@@ -90,6 +91,7 @@ class Bad(Part):
         self._forward: Origin | None = None
         self._inside: Origin | None = None  # the first one of a value with a graph
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
+        self._pass: Pass | None = None  # the backward pass that made it one
         self.found: tuple[Origin, str] | None = None
         """The first one, and what is not finite because of it."""
         self._optimized = False
@@ -210,12 +212,23 @@ class Bad(Part):
         if self._back is not None:
             self._candidate = self._candidate or (self._back, "a gradient")
         self._back = None
+        if self._candidate is not None and self._pass is None:
+            self._pass = self.history.newest
         if not self._optimized and self._candidate is not None:
             if self._candidate[0].half:
                 self._unused, self._candidate = self._candidate, None
                 self._hand.remember(e)
             else:
                 self.found = self.found or self._candidate
+
+    @on(events.Given)
+    def _given(self, e: events.Given) -> None:
+        """Derivatives that were asked for, and are nothing but NaN."""
+        lost = [g for g in e.gradients if g is not None and g.numel() and bool(g.isnan().all())]
+        origin = self._back or self._forward
+        if lost and origin is not None and all(map(is_finite, e.inputs)):
+            self.found = self.found or (origin, "a derivative that was asked for")
+            self._back = None
 
     def _settle(self) -> None:
         """Whether parameters were changed by hand with a bad gradient: one that is looked at and
@@ -230,6 +243,8 @@ class Bad(Part):
         self._optimized = True
         if self.found is not None or e.closure:
             return
+        if self._pass is not None and not self._pass.left:  # gradients that were reset unused
+            self._candidate = self._pass = None
         if self._candidate is not None and self._candidate[1] == "the loss":
             self.found = self._candidate
             return
@@ -255,7 +270,7 @@ class Bad(Part):
         if self._candidate is not None and self._candidate[1] == "the loss":
             scaled = self._candidate[0].op == "mul"
             self.found = self.found or (None if scaled else self._candidate)
-        self._candidate = self._forward = self._inside = None
+        self._candidate = self._pass = self._forward = self._inside = None
 
     def _blame(self) -> Blame | None:
         """The op that made this step's gradients bad, whatever the scale: a value with a graph was
@@ -271,7 +286,7 @@ class Bad(Part):
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._step += 1
-        self._candidate = self._forward = self._inside = None
+        self._candidate = self._pass = self._forward = self._inside = None
 
     @on(events.Built)
     def _built(self, e: events.Built) -> None:

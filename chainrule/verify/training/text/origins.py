@@ -149,6 +149,44 @@ def _shares(node: ast.AST) -> bool:
     return all(isinstance(x, ast.Attribute) and x.attr == "data" for x in sides)
 
 
+def call_line(name: str, near: Place | None) -> Place | None:
+    """The only line that calls what has a name."""
+    return _only(lambda n: isinstance(n, ast.Call) and last_word(n.func) == name, (name,), near)
+
+
+def kept_line(load: Place | None) -> Place | None:
+    """The line that makes what a line loads (`net.load_state_dict(self.best)`), if what is kept
+    there is no copy."""
+    nodes = ast.walk(tree_of_file(load.file)) if load is not None else ()
+    calls = [n for n in nodes if isinstance(n, ast.Call) and load is not None]
+    given = [n.args[0] for n in calls if load is not None and n.lineno == load.line and n.args]
+    names = [ast.unparse(x) for x in given if isinstance(x, ast.Name | ast.Attribute)]
+    return keeping_line(load.file, names[0]) if load is not None and len(names) == 1 else None
+
+
+def keeping_line(file: str, name: str) -> Place | None:
+    """The only line of a file that gives a variable, or an attribute, values that are no copies:
+    `best = net.state_dict()`, `self.shadow = {n: p.detach() for ...}`."""
+
+    def keeps(node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Assign)
+            and name in map(ast.unparse, node.targets)
+            and _is_view(node.value)
+        )
+
+    found = _lines(file, keeps)
+    return found[0] if len(found) == 1 else None
+
+
+def _is_view(value: ast.expr) -> bool:
+    words = {n.attr for n in ast.walk(value) if isinstance(n, ast.Attribute)}
+    return bool(words & {"detach", "data", "state_dict"}) and words.isdisjoint(_COPIES)
+
+
+_COPIES = ("clone", "copy", "deepcopy", "zeros_like", "empty_like")
+
+
 def freeze_line(near: Place | None) -> Place | None:
     """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
     return _only(_freezes, ("requires_grad",), near)

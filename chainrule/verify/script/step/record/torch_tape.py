@@ -15,16 +15,14 @@ from typing import Any, NamedTuple, final
 import torch
 from torch import Tensor
 
-from chainrule.verify.place import Place
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested_tensors import tensors_in
+from chainrule.verify.script.step.record.aliases import Aliases
 from chainrule.verify.script.step.record.marks import Marks
 from chainrule.verify.script.step.record.tape import DRAWS, Entry, Ref, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.user_frames import frames, here, placed
+from chainrule.verify.user_frames import frames, here
 
-_MERGES = frozenset({"lerp_", "add_", "sub_", "copy_", "addcmul_"})
-"""Calls that write one tensor into another."""
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
 """Calls by which values leave as numbers."""
 _PLAIN = frozenset({int, float, bool, str, type(None)})
@@ -66,8 +64,7 @@ class TorchTape(Tape, Recorder):
         self._leaves: set[int] = set()  # slots of leaves that were computed
         self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
         self._aliased: list[Any] = []
-        self.aliases: dict[Place, str] = {}
-        """Where tensors were changed by themselves, and by which call."""
+        self.aliases = Aliases()
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -175,7 +172,7 @@ class TorchTape(Tape, Recorder):
         given: list[Tensor] = []
         kind, grad = call.kind, torch.is_grad_enabled()
         if kind.writes:
-            self._note_alias(kind.name, call.args)
+            self.aliases.note(kind.name, call.args)
         if kind.writes and not self._is_recorded(call.args, grad):
             others = tensors_in((call.args[1:], call.kwargs))
             self.consumed.update([s for t in others if (s := self.slot(t)) is not None])
@@ -189,16 +186,6 @@ class TorchTape(Tape, Recorder):
         low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
         return _Begun(entry, given, None if kind.still else torch.get_rng_state())
-
-    def _note_alias(self, name: str, args: Sequence[Any]) -> None:
-        """A value that is changed by what is in the same memory: what is kept is no copy."""
-        x, y = (*args[:2], None, None)[:2]
-        if name in _MERGES and isinstance(x, Tensor) and isinstance(y, Tensor):
-            same = x.shape == y.shape and x.data_ptr() == y.data_ptr() and x.numel() > 0
-            if name in ("add_", "sub_") and isinstance(x, torch.nn.Parameter):
-                return  # whose memory parameters lie in is looked at by themselves
-            if same and (place := placed(here())) is not None:
-                self.aliases[place] = name
 
     def _is_recorded(self, args: Sequence[Any], grad: bool) -> bool:
         """Whether a call that writes to its first argument is recorded."""

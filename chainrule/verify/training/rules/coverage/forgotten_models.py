@@ -125,7 +125,11 @@ class Unheld:
         for key in {id(x) for x in own}:
             self.rows[key].is_new = True
         for x in leaves:
-            if id(x) in e.touched - optimized and may_be_trained(x) and not names.has(x):
+            if (
+                id(x) in e.touched - optimized
+                and not names.has(x)
+                and (may_be_trained(x) or id(x) in self.alone or id(x) in buffers(names))
+            ):
                 if id(x) not in self.alone:
                     (value,) = engine.copies([x])
                     name = edits.name_of(x)
@@ -133,6 +137,22 @@ class Unheld:
                 self.alone[id(x)].is_new = True
         for row in self._all():
             row.token = e.tokens.get(id(row.param))
+
+    def is_kept(self, x: Any, names: Names) -> bool:
+        """Whether a model keeps it as a buffer."""
+        return id(x) in buffers(names)
+
+    def is_idle(self, x: Any) -> bool:
+        """Whether a leaf in no model got gradients in several steps, of which nothing came."""
+        row = self.alone.get(id(x))
+        return (
+            row is not None
+            and row.param is x
+            and row.count > 1
+            and not row.was_reset
+            and id(x) not in self.asked
+            and row.is_unchanged
+        )
 
     def _all(self) -> list[_Row]:
         return [*self.rows.values(), *self.alone.values()]
@@ -237,6 +257,12 @@ def _between(part: Coverage) -> Iterator[_Between]:
 def _edit(place: Place | None, models: Sequence[str]) -> edits.Edit | None:
     """The optimizer with the parameters of these models, too; of one that is made later, then."""
     return edits.add_group(place, models) or edits.give_more(place, models)
+
+
+def buffers(names: Names) -> set[int]:
+    """Ids of what the models keep as buffers."""
+    modules = [m for engine, root in names.roots.values() for _, m in engine.modules(root)]
+    return {id(x) for m in modules for x in getattr(m, "_buffers", {}).values()}
 
 
 def may_be_trained(x: Any) -> bool:

@@ -46,6 +46,7 @@ def unowned_parameters(part: Coverage) -> Iterator[_Alone]:
         and _comes_to_nothing(row.name, row.was_reset, trained)
         and id(row.param) not in seen.optimized | seen.unheld.asked
         and not seen.names.has(row.param)
+        and not seen.unheld.is_kept(row.param, seen.names)
         and row.is_unchanged
         and not owners([row.param], "_parameters")  # of which only methods were called
     ]

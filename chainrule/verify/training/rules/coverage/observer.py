@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from chainrule.engine.source_text import definition, source_line
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training.facts.names import Names
+from chainrule.verify.training.facts.names import Names, like_optimizers
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import (
@@ -159,6 +159,8 @@ class Seen:
     """By id of a model: what the program calls it."""
     loaded: set[int] = field(default_factory=set[int])
     """Ids of modules whose values were trained before."""
+    loaded_at: Place | None = None
+    """Where the last of them was given these."""
     written: dict[int, Line] = field(default_factory=dict[int, Line])
     """By id: parameters of which the program has taken `.data`, and where last."""
     unheld: Unheld = field(default_factory=Unheld)
@@ -166,13 +168,15 @@ class Seen:
     backwards: int = 0
     frozen: set[int] = field(default_factory=set[int])
     """Ids of parameters that were frozen in a step."""
+    elsewhere: set[int] = field(default_factory=set[int])
+    """Ids of parameters of optimizers that were made before anybody looked, and rest."""
     loose: bool = False
     """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
         """Ids of parameters that are in an optimizer."""
-        return {key for row in self.optimizers.values() for key in row.params}
+        return {key for row in self.optimizers.values() for key in row.params} | self.elsewhere
 
 
 _trained: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -228,6 +232,7 @@ class Coverage(Part):
     @on(events.Loaded)
     def _loaded(self, e: events.Loaded) -> None:
         self.facts.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
+        self.facts.loaded_at = e.place or self.facts.loaded_at
 
     @on(op_events.Entered)
     def _entered(self, e: op_events.Entered) -> None:
@@ -290,5 +295,10 @@ class Coverage(Part):
     def settle(self, ledger: Ledger) -> None:
         """Models may have got other parts; without a step nothing can be said of any."""
         self.facts.names.renew()
+        seen = self.facts.optimizers
+        rows = [row for row in self.history.trainers.values() if row.built_at is None]
+        for row in rows[:1]:
+            others = [o for o in like_optimizers(row.optimizer) if id(o) not in seen]
+            self.facts.elsewhere = {id(p) for o in others for p in row.engine.params(o)}
         if not self.seen():
             self.facts = Seen(self.history.names)

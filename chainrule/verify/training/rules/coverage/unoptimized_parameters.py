@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from chainrule.engine.source_text import source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
+from chainrule.verify.training.record.torch_engine import graph_of
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text.edits import Edit, give_all
 from chainrule.verify.user_frames import placed
@@ -40,6 +41,9 @@ class _Replaced(NamedTuple):
     """Where the program has last changed one of the others through `.data`, if it does that with
     all of them: copies of a model, made again and again."""
 
+    loaded_at: Place | None = None
+    """Where the program has given a model values."""
+
     @property
     def fits(self) -> bool:
         """Whether the ones could stand for the others."""
@@ -67,7 +71,7 @@ def _replaced(part: Coverage) -> Iterator[_Replaced]:
             lines = [seen.written.get(id(p)) for p in left]
             at = placed(lines[-1]) if None not in lines else None
             names = join_names([seen.names.param(p) for p in left])
-            yield _Replaced(row, strays, left, names, at)
+            yield _Replaced(row, strays, left, names, at, seen.loaded_at)
             return
 
 
@@ -119,11 +123,13 @@ def _listed(kept: Any) -> list[Any]:
 
 
 class _Plain(NamedTuple):
-    """A tensor that a module keeps as an attribute and that gets gradients, but is no parameter."""
+    """A tensor that a module keeps and that gets gradients, or of which a leaf does that no module
+    has; but it is no parameter."""
 
     owner: type[Any]
     name: str
     shape: tuple[int, ...]
+    kind: str
 
     @property
     def own(self) -> str:
@@ -136,12 +142,31 @@ def _plain(part: Coverage) -> Iterator[_Plain]:
     for engine, root in seen.names.roots.values():
         for name, module in engine.modules(root):
             own_ids = {id(p) for _, p in engine.own(module)} | seen.optimized
-            held: dict[str, Any] = dict(module.__dict__)
-            for own, x in held.items():
-                leaf = getattr(x, "requires_grad", False) is True and getattr(x, "is_leaf", False)
-                if leaf and id(x) not in own_ids and x.grad is not None:
+            for own, x, kind in _kept(seen, module):
+                if id(x) not in own_ids and x.grad is not None:
                     called = ".".join([part for part in (name, own) if part])
-                    yield _Plain(type(module), called, tuple(x.shape))
+                    yield _Plain(type(module), called, tuple(x.shape), kind)
+
+
+def _kept(seen: Seen, module: Any) -> Iterator[tuple[str, Any, str]]:
+    """Leaves that a module keeps and would train, if they were parameters: their names, and how it
+    keeps them."""
+    held: dict[str, Any] = dict(module.__dict__)
+    for own, x in held.items():
+        if getattr(x, "requires_grad", False) is not True:
+            continue
+        if getattr(x, "is_leaf", False):
+            yield own, x, "an attribute"
+        elif getattr(x, "grad_fn", None) is not None:
+            graph = graph_of([x])
+            if len(graph.serials) <= _FEW and all(map(seen.unheld.is_idle, graph.leaves)):
+                yield from [(own, leaf, "made of a leaf") for leaf in graph.leaves]
+    buffers: dict[str, Any] = getattr(module, "_buffers", {})
+    yield from [(own, x, "a buffer") for own, x in buffers.items() if seen.unheld.is_idle(x)]
+
+
+_FEW = 8
+"""Calls by which an attribute was made of a leaf, at most: what a forward made has more."""
 
 
 def _made_at(owner: type[Any], own: str) -> Place | None:
@@ -149,8 +174,9 @@ def _made_at(owner: type[Any], own: str) -> Place | None:
     code = getattr(getattr(owner, "__init__", None), "__code__", None)
     if not isinstance(code, CodeType):
         return None
+    made = rf"self\.({own}\s*[:=]|register_buffer\(\s*['\"]{own}['\"])"
     for line in range(code.co_firstlineno, max([n for *_, n in code.co_lines() if n] or [0]) + 1):
-        if re.match(rf"self\.{own}\s*[:=]", source_line(code.co_filename, line).strip()):
+        if re.match(made, source_line(code.co_filename, line).strip()):
             return Place(code.co_filename, line, code.co_qualname)
     return None
 
@@ -220,9 +246,9 @@ ROWS = (
     of_parameters(
         "not_optimized",
         _plain,
-        "{name}, shape {shape}, is an attribute of {owner.__name__} that gets gradients, but no "
+        "{name}, shape {shape}, is {kind} of {owner.__name__} that gets gradients, but no "
         "nn.Parameter: parameters() leaves it out, and no optimizer changes it",
-        "self.{own} = nn.Parameter(...)",
+        "self.{own} = nn.Parameter(...), and what is made of it in forward",
         place=lambda c: _made_at(c.owner, c.own),
         subject="{name}",
     ),
@@ -235,7 +261,7 @@ ROWS = (
         "{steps.kind}(model.parameters(), ...); or give it what is new: "
         "optimizer.add_param_group({{'params': ...}})",
         lambda c: "error" if c.fits else "warning",
-        place=lambda c: c.steps.place,
+        place=lambda c: c.steps.place or c.loaded_at,
         detail="never updated: {names}",
     ),
     of_parameters(

@@ -151,20 +151,20 @@ class Averages(Part):
 
     def swapped(self) -> Iterator[_Average]:
         """Those whose share of the trained model was the same, and large."""
-        for row in self._followers.values():
+        for (_, key), row in self._followers.items():
             if _NEARLY_ALL <= row.share < 1 - 1e-3:
-                yield self._average(row, row.trainer.stepped_at)
+                yield self._average(row, key)
 
     def left_behind(self) -> Iterator[_Average]:
         """Those that were evaluated with the statistics that they began with, and still have."""
         for (_, key), row in self._followers.items():
             if row.share and row.initial and key in self._behind:
-                params = [p for p in self._models[key].parameters() if hasattr(p, "data_ptr")]
-                known = [self._written.get(p.data_ptr()) for p in params]
-                written = [at for at in known if at is not None]
-                yield self._average(row, written[0] if written else row.trainer.stepped_at)
+                yield self._average(row, key)
 
-    def _average(self, row: _Follower, at: Place | None) -> _Average:
+    def _average(self, row: _Follower, key: int) -> _Average:
+        params = [p for p in self._models[key].parameters() if hasattr(p, "data_ptr")]
+        written = [at for p in params if (at := self._written.get(p.data_ptr())) is not None]
+        at = written[0] if written else row.trainer.stepped_at
         return _Average(row.name, row.share, 1 - row.share, len(row.shares), at)
 
 
