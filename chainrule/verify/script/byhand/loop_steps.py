@@ -37,6 +37,7 @@ from chainrule.verify.script.byhand.loss import (
     accumulation,
     doubted,
     is_surely_wrong,
+    keeps_terms,
 )
 from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_findings
 from chainrule.verify.script.byhand.script_state import array_of
@@ -270,8 +271,9 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         step = subject_of_turn(turn, steps)
     except MeantError as meant:
         late = late_read(turn, steps[0])
-        more = Skipped(f"{WHAT}: more than those of the loss", str(meant))
-        return [late] if late else [], Ledger([seen], [more])
+        wrong = [late] if late else _uneven(turn, meant.doubted)
+        more = [] if wrong else [Skipped(f"{WHAT}: more than those of the loss", str(meant))]
+        return wrong, Ledger([seen], more)
     except UnlikeError as error:
         return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
@@ -285,6 +287,14 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
             return f"they are not those of {step.loss}, which may be no loss"
     late = None if found else late_read(turn, step)
     return [late] if late else doubted(found, step), _note_scale(report.ledger, step)
+
+
+def _uneven(turn: Turn, step: HandStep | None) -> list[Finding]:
+    """What is wrong with gradients of which some hold more of their parameters than others do."""
+    if step is None:
+        return []
+    found = certify("script", [step]).findings
+    return [_place_at_update(f, step, turn) for f in found if keeps_terms(f)]
 
 
 def _place_at_update(found: Finding, step: HandStep, turn: Turn) -> Finding:

@@ -81,6 +81,28 @@ def test_a_wrong_gradient_is_found_beside_it(tmp_path: Path, what: str) -> None:
     assert found
 
 
+PENALIZED = NET.format(
+    update="p -= lr * g", shown="loss + 0.05 * sum(np.sum(p * p) for p in params)"
+).replace("x.T @ dh, dh.sum(0), h.T @ e", "x.T @ dh + 0.1 * V, dh.sum(0) + 0.1 * b, h.T @ e + {}")
+UNEVEN = {
+    "as the loss has it": ("0.1 * W", []),
+    "more than the loss has": ("0.1 * 9 * W", ["params[2]"]),
+}
+
+
+@pytest.mark.parametrize("what", UNEVEN)
+def test_a_matrix_that_decays_more_than_the_others(tmp_path: Path, what: str) -> None:
+    term, names = UNEVEN[what]
+    found, outcome, _ = looked_at(tmp_path, PENALIZED.replace("h.T @ e + {}", f"h.T @ e + {term}"))
+    assert [f.input for f in found] == names and outcome.is_seen
+
+
+def test_a_decay_of_one_matrix_alone_may_be_meant(tmp_path: Path) -> None:
+    text = NET.format(update="p -= lr * g", shown="loss").replace("h.T @ e]", "h.T @ e + 0.1 * W]")
+    found, outcome, _ = looked_at(tmp_path, text)
+    assert not found and outcome.is_seen
+
+
 def test_a_decay_of_the_rows_that_a_sample_touches(tmp_path: Path) -> None:
     found, outcome, _ = looked_at(tmp_path, SAMPLES.format(rows=ROWS))
     assert not found and outcome.is_seen
