@@ -97,8 +97,8 @@ def _methods_by_arguments(tree: ast.Module, taken: Container[str]) -> Iterator[S
         own = [n for n in cls.body if isinstance(n, ast.FunctionDef) and not n.decorator_list]
         rest = [f for f in own if f.name not in taken and not f.name.startswith("__")]
         for stated, f, b in _taking_the_same(rest):
-            is_back = _BACK.isdisjoint(_words(f.name)) and not _BACK.isdisjoint(_words(b.name))
-            if is_back or len(_names_of(f)) > 2:
+            is_back = not _BACK.isdisjoint(_words(b.name))
+            if _BACK.isdisjoint(_words(f.name)) and (is_back or len(_names_of(f)) > 2):
                 yield replace(stated, owner=cls.name, named=is_back)
 
 
