@@ -1,4 +1,4 @@
-"""Steps by hand whose gradients hold more than the loss's: decays and momenta."""
+"""Steps by hand whose gradients hold more than the loss's: decays and momenta; or less: clipped."""
 
 from __future__ import annotations
 
@@ -183,3 +183,37 @@ REPEATED = "rng.integers(0, 2, 4)"
 def test_rows_that_are_updated_more_than_once(tmp_path: Path, rows, update, codes) -> None:
     found, _, _ = looked_at(tmp_path, TABLE.format(rows=rows, update=update))
     assert [f.name.code for f in found] == codes
+
+
+CLIPPED = """
+import numpy as np
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(9, 3)), 5 * rng.normal(size=(9, 2))
+V, W, lr = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 0.1
+for step in range(6):
+    h = np.tanh(X @ V)
+    e = h @ W - Y
+    loss = 0.5 * np.sum(e * e)
+    dV, dW = X.T @ (e @ W.T * (1 - h * h)), h.T @ e
+    total = {total}
+    factor = {factor}
+    V -= lr * factor * dV
+    W -= lr * factor * dW
+    print(step, {shown})
+"""
+SQUARES = "sum(np.sum(g ** 2) for g in (dV, dW))"
+LIMITED = "min(1.0, 2.5 / total)"
+CLIPS = {
+    "the length": (f"np.sqrt({SQUARES})", LIMITED, 0),
+    "its square": (SQUARES, LIMITED, 1),
+    "a step by the loss": (SQUARES, "0.5 * loss / total", 0),
+}
+
+
+@pytest.mark.parametrize("by", CLIPS)
+def test_gradients_that_are_made_shorter_by_a_square(tmp_path: Path, by: str) -> None:
+    total, factor, count = CLIPS[by]
+    text = CLIPPED.format(total=total, factor=factor, shown="loss / 1")
+    found, _, _ = looked_at(tmp_path, text)
+    assert [f.name.code for f in found] == ["factor"] * count
+    assert all(f.correction is not None and "np.sqrt" in f.correction.after for f in found)
