@@ -70,7 +70,7 @@ _ROWS: list[tuple[str, str, str]] = [
     (
         "unused",
         "computed and not used",
-        "nothing comes of a derivative, or of a value with a graph",
+        "nothing comes of a derivative, a value with a graph, a new array",
     ),
     ("not_optimized", "not in the optimizer", "a parameter has a gradient but is never updated"),
     ("graph_kept", "graph kept over steps", "something holds the graph of steps that are over"),

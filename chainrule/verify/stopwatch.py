@@ -8,6 +8,10 @@ it than time passes.
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import final
@@ -47,6 +51,33 @@ class Stopwatch:
     def is_over(self, limit: float) -> bool:
         """Whether nothing is left of `limit` seconds."""
         return self.left(limit) == 0.0
+
+
+class OverlongError(Exception):
+    """Code has taken longer than it may."""
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Generator[None]:
+    """Within it, code that takes more processor time raises `OverlongError`: a loop that a change
+    of the code has made endless, say. Other threads than the first one, and systems without such
+    a timer, have no limit; nor is 0 one.
+    """
+    is_first = threading.current_thread() is threading.main_thread()
+    if not is_first or not hasattr(signal, "setitimer"):
+        yield
+        return
+    old = signal.signal(signal.SIGVTALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)  # It may catch the first one.
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old)
+
+
+def _interrupt(*_: object) -> None:
+    raise OverlongError
 
 
 def _spent(child: int | None) -> float:

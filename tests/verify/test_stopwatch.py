@@ -1,12 +1,17 @@
 """Limits are of work: what others do on the machine, and several threads at once, do not count."""
 
+import contextlib
+import signal
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from chainrule.verify.repair.problem import Problem
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
-from chainrule.verify.stopwatch import IDLE, Stopwatch
+from chainrule.verify.stopwatch import IDLE, OverlongError, Stopwatch, interrupted_after
 
 
 def work(seconds: float) -> None:
@@ -55,3 +60,26 @@ def test_a_copy_that_is_kept_waiting_is_not() -> None:
         return "done"
 
     assert in_copy(halting, patience=0.4) == "done"
+
+
+def test_code_that_takes_too_long_is_interrupted() -> None:
+    rows = list[int]()
+    with pytest.raises(OverlongError), interrupted_after(0.05):
+        while True:
+            rows.append(0)
+    with interrupted_after(0.05), contextlib.suppress(ValueError):
+        raise ValueError
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def test_changed_code_that_takes_much_longer_than_the_users_is_no_version() -> None:
+    def endless(_: Any) -> Any:
+        while True:
+            pass
+
+    nothing: Any = None
+    posed = Problem(nothing, nothing, [], stop=time.process_time() + 1)
+    quick: Any = SimpleNamespace(run=lambda _: (1,))
+    slow: Any = SimpleNamespace(run=endless)
+    assert posed.run(nothing, quick) == (1,) and not posed.over
+    assert posed.run(nothing, slow) is None and posed.over

@@ -38,14 +38,15 @@ def subject_of_layer(
     cotangent: Side | None = None,
     cache: bool | None = None,
     wrt: Sequence[str | int] | None = None,
-    method: str | None = None,
+    method: str | tuple[str, str] | None = None,
 ) -> Layer:
     """The subject of an object with `forward` and `backward` at `args`, or with one method that
-    gives a value and its gradients: `method`, if it is not called as such are.
+    gives a value and its gradients: `method`, if they are not called as such are.
 
     Raises `ConfigError` if it has no such methods.
     """
-    names = (method, method) if method is not None else _both_methods(owner, args)
+    both = (method, method) if isinstance(method, str) else method
+    names = both or _both_methods(owner, args)
     arguments = argument_names(getattr(owner, names[0]), len(args))
     made = _unread_layer(owner, name, names, arguments, args)
     layer, forward = made.copied(args), getattr(cast(Any, type(owner)), names[0])

@@ -19,6 +19,9 @@ SECONDS_AT_OTHERS = 0.2
 """Seconds for the gradients at each other one."""
 SECONDS_FOR_POINTS = 2.0
 """Seconds after which no more points are made ready."""
+SECONDS_OF_RUN, TIMES_AS_LONG = 2.0, 20.0
+"""Seconds that changed code may take, and how many times as long as the code as it stands; the
+larger one."""
 DEPTH = 4
 """Edits one after another: mistakes in one backward that are found one by one."""
 WIDTH = 6

@@ -25,12 +25,15 @@ from chainrule.verify.repair.budget import (
     SECONDS_AT_FIRST,
     SECONDS_AT_OTHERS,
     SECONDS_FOR_POINTS,
+    SECONDS_OF_RUN,
     SETTINGS,
     SMALLER_POINTS,
+    TIMES_AS_LONG,
     VARIED_POINTS,
 )
 from chainrule.verify.repair.failing_rules import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
+from chainrule.verify.stopwatch import OverlongError, interrupted_after
 from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 from chainrule.verify.tolerances import EXACT
 
@@ -72,6 +75,8 @@ class Problem:
     """Why some code was not changed."""
     runs: int = 0
     stop: float = inf
+    _most: float = field(init=False, default=0.0)
+    """Seconds that a run may take, once the first one, of the code as it stands, has shown it."""
     _look: int = field(init=False, default=0)
     _over: bool = field(init=False, default=False)
 
@@ -82,7 +87,17 @@ class Problem:
     def run(self, subject: Subject, target: Target) -> tuple[Array | None, ...] | None:
         """x_bars of the subject with another backward."""
         self.runs += 1
-        return target.run(subject)
+        before = process_time()
+        try:
+            with interrupted_after(self._most):
+                return target.run(subject)
+        except OverlongError:
+            return None
+        finally:
+            spent = process_time() - before
+            self._most = self._most or max(SECONDS_OF_RUN, TIMES_AS_LONG * spent)
+            if 2 * spent > self._most:
+                self._look = self.runs
 
     def right(self, function: Callable[..., Any], inputs: set[int]) -> bool:
         """Whether the gradients of `inputs` are right at all targets."""

@@ -14,9 +14,11 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
+from chainrule.verify.script.aliases import kept_aliases
 from chainrule.verify.script.byhand.updates import of_difference
 from chainrule.verify.script.idle_masks import idle_masks
 from chainrule.verify.script.slip import Slip
+from chainrule.verify.script.thrown_results import thrown_results
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
@@ -255,6 +257,7 @@ def _turns(node: ast.AST) -> bool:
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
     lost_values, lost_states, counted_parameters, turned_schedules, kept_signs, idle_masks,
+    thrown_results, kept_aliases,
 )  # fmt: skip
 
 

@@ -20,6 +20,14 @@ class Quantize(Function):
         x, v = ctx.saved_tensors
         return g * ((v {at_least} ctx.lo) & (v <= ctx.hi)), None, None
 """
+NESTEROV = """
+def step(w, g, kept):
+    v = kept.setdefault("v", np.zeros_like(w))
+    old = v
+    v *= 0.9
+    v -= 0.1 * g
+    return w - 0.9 * old + 1.9 * v
+"""
 WRONG = {
     "for p, g in zip(ps, gs):\n    p = p - lr * g": "lost_updates",
     "for a, b in zip(new, old):\n    a = b.detach().clone()": "lost_updates",
@@ -38,8 +46,26 @@ WRONG = {
     "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
     "    def backward(ctx, g):\n        return g * ctx.a, None": "sign",
     MASKED.format(kept="q", at_least=">="): "region",
+    NESTEROV: "stale",
+    "import numpy as np\ndef f(gs):\n    for k in gs:\n        np.clip(gs[k], -1, 1)": "unused",
+    "import numpy as np\nfor g in gs:\n    np.multiply(g, s)": "unused",
+    "def f(x):\n    x.reshape(len(x), -1)\n    return x": "unused",
 }  # fmt: skip
 RIGHT = [
+    "import numpy as np\ndef f(x):\n    np.nan_to_num(x, copy=False)\n    return x",
+    "def test_runs(x):\n    x.transpose()",
+    NESTEROV.replace("= v\n", "= v.copy()\n"),
+    NESTEROV.replace("np.zeros_like(w)", "0.0"),
+    NESTEROV.replace("v *= 0.9", "v = 0.9 * v"),
+    NESTEROV.replace("- 0.9 * old ", ""),
+    "import numpy as np\ndef f(gs):\n    for k in gs:\n        np.clip(gs[k], -1, 1, out=gs[k])",
+    "import numpy as np\ndef f(gs):\n    for g in gs:\n        np.clip(g, -1, 1, g)",
+    "import numpy as np\nfor g in gs:\n    np.multiply(g, s, g)",
+    "import numpy as np\nfor g in gs:\n    np.add.at(g, i, s)\n    np.copyto(g, h)",
+    "import numpy as np\nX.reshape(3, 4)\nnp.clip(x, 0, 1)",
+    "import numpy as np\ndef f(x):\n    t = time.time()\n    np.sin(x)\n    return time.time() - t",
+    "import numpy as np\ndef f(x):\n    with raises(ValueError):\n        x.reshape(7)",
+    "class A:\n    def reshape(self, n):\n        self.n = n\ndef f(a):\n    a.reshape(3)",
     MASKED.format(kept="r", at_least=">="),
     MASKED.format(kept="q", at_least=">"),
     "for p, g in zip(ps, gs):\n    p = p - lr * g\n    out.append(p)",

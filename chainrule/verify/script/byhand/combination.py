@@ -36,6 +36,8 @@ class Combination:
     decays: tuple[float, ...]
     """Those of the parameters."""
     has_momentum: bool
+    is_even: bool = True
+    """Whether all matrices decay alike."""
 
     def __str__(self) -> str:
         parts = ["those of the loss" if self.by == 1 else f"{self.by:.3g} times those of the loss"]
@@ -52,19 +54,21 @@ def combination(step: HandStep) -> Combination | None:
     gradients = step.pull(values, [_ONE])
     if any(g is None or not np.any(g) for g in gradients):
         return None
-    rows = list[Combination]()
+    rows, matrices = list[Combination](), set[float]()
     for k in sorted(range(len(values)), key=lambda k: -values[k].size):
         row = _of_one(step, values, k, np.asarray(gradients[k]), rows[0].by if rows else None)
         if row is None:
             return None
         rows += [row] if row.by else []
+        matrices |= {float(f"{d:.4g}") for d in row.decays if values[k].ndim > 1}
     decays = {float(f"{d:.6g}") for row in rows for d in row.decays if d}
     has_momentum = any(row.has_momentum for row in rows)
     if not (decays or has_momentum):
         return None
     by = rows[0].by
     by = round(by * 2) / 2 if abs(by - round(by * 2) / 2) < LOOSE else by
-    return Combination(by, tuple(sorted(decays)), has_momentum) if by > 0 else None
+    is_even = len(matrices) < 2 or has_momentum
+    return Combination(by, tuple(sorted(decays)), has_momentum, is_even) if by > 0 else None
 
 
 def explained(step: HandStep) -> set[str]:

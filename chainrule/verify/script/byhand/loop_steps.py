@@ -37,9 +37,11 @@ from chainrule.verify.script.byhand.loss import (
     accumulation,
     doubted,
     is_surely_wrong,
+    keeps_terms,
 )
 from chainrule.verify.script.byhand.optimizer import has_optimizer, optimizer_findings
 from chainrule.verify.script.byhand.script_state import array_of
+from chainrule.verify.script.byhand.slopes import square_for_length
 from chainrule.verify.script.byhand.slots import Slot
 from chainrule.verify.script.byhand.step import WHAT, HandStep, spellings
 from chainrule.verify.script.byhand.updates import updates_in
@@ -47,6 +49,7 @@ from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
 from chainrule.verify.subject import Array
 from chainrule.verify.training.rules.finding import finding
+from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.user_frames import placed
 
@@ -270,8 +273,9 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         step = subject_of_turn(turn, steps)
     except MeantError as meant:
         late = late_read(turn, steps[0])
-        more = Skipped(f"{WHAT}: more than those of the loss", str(meant))
-        return [late] if late else [], Ledger([seen], [more])
+        wrong = [late] if late else _uneven(turn, meant.doubted)
+        more = [] if wrong else [Skipped(f"{WHAT}: more than those of the loss", str(meant))]
+        return wrong, Ledger([seen], more)
     except UnlikeError as error:
         return str(error)
     if any(slot.owner is not None and Engine.of(slot.owner) for slot in turn.found):
@@ -283,8 +287,30 @@ def _certify(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding]
         found = [f for f in found if is_surely_wrong(f)]
         if not found:
             return f"they are not those of {step.loss}, which may be no loss"
-    late = None if found else late_read(turn, step)
+    late = None if found else late_read(turn, step) or _squared(step)
     return [late] if late else doubted(found, step), _note_scale(report.ledger, step)
+
+
+def _squared(step: HandStep) -> Finding | None:
+    """Gradients that are divided by the square of their length, where the length belongs."""
+    at = square_for_length(step) if step.scale != 1 else None
+    if at is None:
+        return None
+    place = Place(step.text.file, at.line)
+    says = f"`{at.before}` is the square of a length, where the length belongs: the gradients' "
+    says += "length times the loss gradient's is the script's limit, at other parameters as well"
+    return finding(
+        "error", "factor", says, f"`{at.after}`", place, subject=WHAT, kind=_KIND, rank=1.0,
+        evidence=(says,), edit=line_as(place, at.after),
+    )  # fmt: skip
+
+
+def _uneven(turn: Turn, step: HandStep | None) -> list[Finding]:
+    """What is wrong with gradients of which some hold more of their parameters than others do."""
+    if step is None:
+        return []
+    found = certify("script", [step]).findings
+    return [_place_at_update(f, step, turn) for f in found if keeps_terms(f)]
 
 
 def _place_at_update(found: Finding, step: HandStep, turn: Turn) -> Finding:

@@ -35,6 +35,7 @@ _FALLS = re.compile(r"loss|cost|nll|mse|error|\*\* ?2|square|abs", re.IGNORECASE
 """What is made small, by its name or as it is computed."""
 _SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
 """What is called so and by one name, is the loss."""
+_NAME = re.compile(r"[^\W\d]\w*")
 _NAMED = re.compile(r"[\w.]+")
 _CHOOSES = re.compile(r"sign|clip|clamp|maximum|minimum|where|abs|tanh|round|heaviside|[<>]")
 """What makes another loss of one: a part of the code that is no slip."""
@@ -48,7 +49,14 @@ class UnlikeError(Exception):
 
 
 class MeantError(UnlikeError):
-    """Gradients are those of the loss, and of more that is meant; the message says what."""
+    """Gradients are those of the loss, and of more that is meant; the message says what.
+
+    `doubted`: The step, if what is more is not the same for all, so that it may be a slip.
+    """
+
+    def __init__(self, why: str, doubted: HandStep | None = None) -> None:
+        super().__init__(why)
+        self.doubted = doubted
 
 
 def reproduced_steps(
@@ -115,6 +123,15 @@ def is_surely_wrong(finding: Finding, *, named: bool = False) -> bool:
     return before <= after if named else before == after
 
 
+def keeps_terms(finding: Finding) -> bool:
+    """Whether its correction is one of a term, and not one without it: what is more than the loss
+    has may be meant."""
+    change = finding.correction
+    if change is None or not is_surely_wrong(finding):
+        return False
+    return set(_NAME.findall(change.before)) <= set(_NAME.findall(change.after))
+
+
 def doubted(found: Sequence[Finding], step: HandStep) -> list[Finding]:
     """The findings but for gradients in which a decay or a momentum is; as notes where no gradient
     is that of the loss, and no known mistake explains any: they may be those of another loss."""
@@ -142,7 +159,7 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     for row in rows:
         same = not best.fits or row.step.loss == best.step.loss
         if row.step.scale == 1 and same and (why := _intention(row)):
-            raise MeantError(why)
+            raise why
     if not best.fits:
         partly = [row for row in rows if row.step.scale == 1 and explained(row.step)]
         called = partly or fallback(rows)
@@ -282,18 +299,18 @@ def _differ(a: Array | None, b: Array | None) -> bool:
     return bool(np.linalg.norm(a - b) > FITS * max(np.linalg.norm(a), np.linalg.norm(b)))
 
 
-def _intention(row: _Row) -> str:
-    """Why gradients that are not those of the loss are meant so; empty if nothing says so: a weight
+def _intention(row: _Row) -> MeantError | None:
+    """Why gradients that are not those of the loss are meant so; None if nothing says so: a weight
     decay or a momentum was added, or all of them were made shorter."""
     slopes, text = row.slopes, row.step.text
     if not all(s.size for s in slopes):
-        return ""
+        return None
     true, said = (np.concatenate([getattr(s, n) for s in slopes]) for n in ("true", "said"))
     by = float(true @ said / (true @ true)) if np.any(true) else 0.0
     is_multiple = np.all(np.abs(said - by * true) <= FITS * max(s.size for s in slopes))
     if is_multiple and 0 < by < 1 and text.clips:
-        return f"they are {by:.3g} times those of the loss: clipped"
+        return MeantError(f"they are {by:.3g} times those of the loss: clipped")
     found = combination(row.step)
     if found is None or not _is_meant(found.by, row.step.loss):
-        return ""
-    return str(found)
+        return None
+    return MeantError(str(found), None if found.is_even else row.step)

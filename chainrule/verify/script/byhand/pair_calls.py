@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -29,7 +29,14 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.byhand import code_hooks
 from chainrule.verify.script.byhand.code_hooks import CALLS
-from chainrule.verify.script.byhand.pair_proofs import both_gradients, doubted, gives_any, is_proved
+from chainrule.verify.script.byhand.pair_proofs import (
+    both_gradients,
+    doubted,
+    gives_any,
+    gives_number,
+    is_proved,
+    recomputing_method,
+)
 from chainrule.verify.script.byhand.pairs import Stated, stated_in
 from chainrule.verify.script.byhand.script_state import is_tensor
 from chainrule.verify.script.sandbox.fork import LostError, can_fork, in_copy
@@ -166,7 +173,7 @@ def _found_in(file: _File, ledger: Ledger) -> _Found:
             found.wrong.append((stated, answer[0]))
             found.right |= {stated.backward} if answer[1].checked and not answer[0] else set()
             ledger.add(answer[1])
-        elif stated.owner and _is_of(stated, call):
+        elif stated.owner and stated.is_usual and _is_of(stated, call):
             ledger.skipped.append(Skipped(stated.owner, _UNTOLD))
     return found
 
@@ -187,8 +194,9 @@ def _call_of(stated: Stated, calls: Mapping[int, _Call | None]) -> _Call | None:
 
 
 def _is_of(stated: Stated, call: _Call) -> bool:
-    """Whether a method was called with an object of its class."""
-    return type(next(iter(call.arguments.values()))).__name__ == stated.owner
+    """Whether a method was called with an object of its class, or of one that derives from it."""
+    cls = cast("type[Any]", type(next(iter(call.arguments.values()))))
+    return stated.owner in [c.__name__ for c in cls.__mro__]
 
 
 def _title(stated: Stated) -> str:
@@ -209,6 +217,9 @@ def _look(stated: Stated, call: _Call, back: _Call | None) -> tuple[list[Finding
     found = [f for f in findings if f.level != "note"]
     if any(f.name.code == "not_linear" for f in found) and _is_given_results(subject, back):
         return None
+    if found and (method := recomputing_method(subject)):
+        why = f"right if {method} runs before {stated.forward}, as it does after each change"
+        return [], Ledger(skipped=[Skipped(_title(stated), why)])
     if found and not is_proved(stated, subject, found):
         notes = doubted(stated, subject, found)
         unknown = Skipped(_title(stated), "it is not known whether one is the other's derivative")
@@ -223,7 +234,17 @@ def _subject(stated: Stated, call: _Call) -> Subject | None:
     scope, given = call.scope, dict(call.arguments)
     if stated.owner:
         owner, *args = given.values()
-        return subject_of_layer(owner, args) if _is_of(stated, call) else None
+        if not _is_of(stated, call):
+            return None
+        names = (stated.forward, stated.backward)
+        if stated.is_usual:
+            return subject_of_layer(owner, args)
+        made: Layer | Pair
+        if any(isinstance(x, list | tuple | dict) for x in args):  # Gradients are those of these.
+            made = subject_of_pair(getattr(owner, names[0]), getattr(owner, names[1]), args)
+        else:
+            made = subject_of_layer(owner, args, method=names)
+        return made if made.takes_cotangent or gives_number(made) else None
     forward, backward = scope.get(stated.forward), scope.get(stated.backward)
     if not callable(forward) or not callable(backward):
         return None
@@ -235,11 +256,7 @@ def _subject(stated: Stated, call: _Call) -> Subject | None:
     if forward is backward:
         return subject_of_both(forward, args)
     made = subject_of_pair(forward, backward, args)
-    return made if made.takes_cotangent or _gives_number(made) else None
-
-
-def _gives_number(pair: Pair) -> bool:
-    return [y.size for y in pair.forward(values(pair))] == [1]
+    return made if made.takes_cotangent or gives_number(made) else None
 
 
 def _is_given_results(subject: Subject, back: _Call | None) -> bool:

@@ -1,23 +1,35 @@
 """Whether two functions of which one seems to state the other's derivative belong together.
 
 What proves it: a gradient that is right beside the wrong one, elements of one that are right, a
-change of the code that makes one right. What is put upon gradients on purpose disproves it.
+change of the code that makes one right, or a number that their object keeps: with 0 or 1 in its
+place all is right. That number must not be the weight of a term: a penalty may be left out. What is
+put upon gradients on purpose disproves it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.arrays.layer import Layer
+from chainrule.verify.arrays.methods import results_of
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.byhand.loss import is_surely_wrong
 from chainrule.verify.script.byhand.pairs import Stated
 from chainrule.verify.subject import Array, Subject, values, wanted
+from chainrule.verify.trees import tree_of_file
 
 _ENOUGH = 3
 """Elements that are right by no chance."""
+_SETTINGS = 4
+"""Numbers of an object that are tried."""
+_STEP = 1e-5
 
 
 def is_proved(stated: Stated, subject: Subject, found: Sequence[Finding]) -> bool:
@@ -32,7 +44,13 @@ def is_proved(stated: Stated, subject: Subject, found: Sequence[Finding]) -> boo
         return True
     wrong = {f.input for f in found}
     right = [i for i in wanted(subject) if subject.inputs[i].name not in wrong]
-    return "" not in wrong and any(gives_any(subject)[i] for i in right)
+    some = "" not in wrong and any(gives_any(subject)[i] for i in right)
+    return some or _is_right_at_a_setting(subject)
+
+
+def gives_number(subject: Subject) -> bool:
+    """Whether the forward gives one number."""
+    return [y.size for y in subject.forward(values(subject))] == [1]
 
 
 def gives_any(subject: Subject) -> dict[int, bool]:
@@ -54,6 +72,74 @@ def doubted(stated: Stated, subject: Subject, found: Sequence[Finding]) -> list[
         whose = f"what {stated.forward} returns beside its value is not that value's derivative"
     says = f"{whose}; if it is to be that of something else, nothing is to be done"
     return [replace(f, level="note", evidence=(says, *f.evidence)) for f in found]
+
+
+def _is_right_at_a_setting(subject: Subject) -> bool:
+    """Whether the gradient is right with 0 or 1 for a number of the object's, which weights no term
+    of the value."""
+    if not isinstance(subject, Layer) or subject.takes_cotangent:
+        return False
+    for name, setting in list(subject.settings.items())[:_SETTINGS]:
+        ends = [subject.at_setting(name, x) for x in (0.0, 1.0)]
+        if any(map(_is_right, ends)):
+            at_0, at_1, now = [float(s.forward(values(s))[0].item()) for s in (*ends, subject)]
+            if abs(at_0 + setting * (at_1 - at_0) - now) > 1e-9 * abs(now):
+                return True
+    return False
+
+
+def recomputing_method(subject: Subject) -> str | None:
+    """A method of the object that computes again what it keeps of its parameters: all gradients are
+    right where it runs before the forward, as those of a norm by power iteration; else None."""
+    if not isinstance(subject, Layer):
+        return None
+    cls = cast("type[Any]", type(subject.owner))
+    others = [m for m in vars(cls) if m not in subject.names and not m.startswith("__")]
+    for name in [m for m in others if callable(getattr(subject.owner, m))]:
+        for args in _arguments_of(cls, name):
+            with suppress(Exception):  # it is called another way
+                if _is_right_behind(subject, name, args):
+                    return name
+    return None
+
+
+def _arguments_of(cls: type[Any], method: str) -> Iterator[list[Any]]:
+    """What the script gives a method, where these are constants."""
+    for n in ast.walk(tree_of_file(inspect.getfile(cls))):
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == method:
+            with suppress(ValueError):
+                yield [ast.literal_eval(a) for a in n.args]
+
+
+def _is_right_behind(subject: Layer, method: str, args: Sequence[Any]) -> bool:
+    """Whether the gradients are those of the forward behind a call of a method, which changes
+    nothing where the object is."""
+    xs, rng = values(subject), np.random.default_rng(3)
+    ys = subject.forward(xs)
+    gs = [rng.normal(size=y.shape) for y in ys]
+
+    def along(k: int, t: Array, by: float) -> float:
+        moved = [x + by * t if i == k else x for i, x in enumerate(xs)]
+        layer = subject.copied(moved)
+        getattr(layer, method)(*args)
+        found = results_of(layer, subject.called(layer, moved))
+        return float(sum(np.sum(g * y) for g, y in zip(gs, found, strict=False)))
+
+    at = float(sum(np.sum(g * y) for g, y in zip(gs, ys, strict=True)))
+    bars = subject.pull(xs, gs)
+    stated = [(k, np.asarray(bars[k])) for k in wanted(subject) if bars[k] is not None]
+    for k, bar in stated:
+        t = rng.normal(size=bar.shape)
+        slope = (along(k, t, _STEP) - along(k, t, -_STEP)) / (2 * _STEP)
+        pair = [along(k, t, 0.0), slope], [at, float(np.sum(bar * t))]
+        if not np.allclose(*pair, rtol=1e-5, atol=1e-7):
+            return False
+    return bool(stated)
+
+
+def _is_right(subject: Subject) -> bool:
+    both = both_gradients(subject)
+    return bool(np.any(both.due)) and not both.differs.any()
 
 
 @dataclass(frozen=True)

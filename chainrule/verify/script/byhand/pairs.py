@@ -4,6 +4,7 @@
     nll(w, x, y), score(w, x, y)                          by what they take, if nll gives a number
     nll(w, x, y) -> value, gradient                       by what it gives
     class Dense: forward, backward                        by its methods
+    class Poisson: objective, gradient                    by what its methods take
 
 Whether they are what they seem to be is found out with the arrays that they get
 (`pair_calls.py`).
@@ -14,8 +15,8 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from chainrule.verify.arrays.methods import METHODS
@@ -44,6 +45,11 @@ class Stated:
     lines: tuple[int, int] = (0, 0)
     """Of their definitions."""
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether they are methods of a layer's usual names."""
+        return (self.forward, self.backward) in METHODS
+
 
 def stated_in(tree: ast.Module) -> list[Stated]:
     """All of a script, those whose names tell first."""
@@ -54,6 +60,7 @@ def stated_in(tree: ast.Module) -> list[Stated]:
     return [
         *found,
         *_by_arguments(rest),
+        *_methods_by_arguments(tree, taken),
         *(_pair(f, f, named=False) for f in rest if _gives_more(f)),
     ]
 
@@ -72,14 +79,27 @@ def with_calls(tree: ast.Module) -> ast.Module:
 
 
 def _methods(tree: ast.Module) -> Iterator[Stated]:
-    for cls in tree.body:
-        if not isinstance(cls, ast.ClassDef):
-            continue
+    for cls in _classes(tree):
         own = {n.name: n for n in cls.body if isinstance(n, ast.FunctionDef)}
         for f, b in METHODS:
             if f in own and b in own and _names_of(own[f]):
                 yield Stated(f, b, cls.name, lines=(own[f].lineno, own[b].lineno))
                 break
+
+
+def _classes(tree: ast.Module) -> list[ast.ClassDef]:
+    return [n for n in tree.body if isinstance(n, ast.ClassDef)]
+
+
+def _methods_by_arguments(tree: ast.Module, taken: Container[str]) -> Iterator[Stated]:
+    """Methods of one class that take the same: more than one argument, or a name tells."""
+    for cls in _classes(tree):
+        own = [n for n in cls.body if isinstance(n, ast.FunctionDef) and not n.decorator_list]
+        rest = [f for f in own if f.name not in taken and not f.name.startswith("__")]
+        for stated, f, b in _taking_the_same(rest):
+            is_back = not _BACK.isdisjoint(_words(b.name))
+            if _BACK.isdisjoint(_words(f.name)) and (is_back or len(_names_of(f)) > 2):
+                yield replace(stated, owner=cls.name, named=is_back)
 
 
 def _by_name(functions: Sequence[Definition]) -> Iterator[Stated]:
@@ -96,10 +116,17 @@ def _by_name(functions: Sequence[Definition]) -> Iterator[Stated]:
 
 def _by_arguments(functions: Sequence[Definition]) -> Iterator[Stated]:
     """Each two that take arguments of the same names."""
+    for stated, _, _ in _taking_the_same(functions):
+        yield stated
+
+
+def _taking_the_same(
+    functions: Sequence[Definition],
+) -> Iterator[tuple[Stated, Definition, Definition]]:
     for f in functions:
         for b in functions:
             if f is not b and len(_names_of(f)) > 1 and _names_of(f) == _names_of(b):
-                yield _pair(f, b, named=False)
+                yield _pair(f, b, named=False), f, b
 
 
 def _pair(f: Definition, b: Definition, *, named: bool) -> Stated:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from chainrule.verify.subject import Array
+from chainrule.verify.subject import Array, values
 from chainrule.verify.tolerances import LOOSE
+from chainrule.verify.trees import tree_of_file
 
 if TYPE_CHECKING:
     from chainrule.verify.script.byhand.step import HandStep
@@ -37,15 +39,15 @@ class Slopes:
 
 def slopes_of(step: HandStep, gradients: Sequence[Array | None] | None = None) -> Iterator[Slopes]:
     """Of its own gradients, or of others."""
-    values = [x.value for x in step.inputs]
+    xs = values(step)
     rng = np.random.default_rng(3)
-    pulled = step.pull(values, [_ONE]) if gradients is None else gradients
-    for k, (x, g) in enumerate(zip(values, pulled, strict=True)):
+    pulled = step.pull(xs, [_ONE]) if gradients is None else gradients
+    for k, (x, g) in enumerate(zip(xs, pulled, strict=True)):
         given = np.zeros(x.shape) if g is None else g
         ts = [t / np.linalg.norm(t) for t in rng.normal(size=(_DIRECTIONS, *x.shape))]
         if 1 < x.size <= _ONE_BY_ONE:
             ts = list(np.eye(x.size).reshape(x.size, *x.shape))
-        true = [slope(step, values, k, t) for t in ts]
+        true = [slope(step, xs, k, t) for t in ts]
         said = [float(np.sum(given * t)) for t in ts]
         size = float(np.linalg.norm(given))
         yield Slopes(np.array(true), np.array(said), size, x.size)
@@ -108,3 +110,65 @@ def is_count(x: float) -> bool:
     """Whether it is some halves, or one of so many parts: what a sum and a mean differ by. Another
     number would fit by chance what is nearly right."""
     return any(abs(2 * n - round(2 * n)) < FITS * n for n in (abs(x), 1 / abs(x)))
+
+
+_POINTS = (1.0, 1.02)
+"""What the parameters are multiplied by."""
+_NEAR, _PARTS = 1e-3, 4
+"""A loss that is shown may be the mean of so many, of which all but one are older."""
+
+
+class Squared(NamedTuple):
+    """Where a square stands for a length: with `s = limit / sum(g * g)` the product of the lengths
+    of s * g and of g is the limit, wherever the parameters are."""
+
+    line: int
+    before: str
+    after: str
+
+
+def square_for_length(step: HandStep) -> Squared | None:
+    """The sum of squares by which a step's gradients are divided; None if none is."""
+    tree = tree_of_file(step.text.file)
+    sums = list(_sums_of_squares(tree))
+    if not sums:
+        return None
+    (size, first), (other, second) = [_lengths(step, by) for by in _POINTS]
+    product = size * first
+    moved = abs(size - other) > 10 * _NEAR * size
+    if not moved or abs(product - other * second) > _NEAR * product:
+        return None
+    limits = {float(n.value) for n in ast.walk(tree)
+              if isinstance(n, ast.Constant) and isinstance(n.value, int | float)}  # fmt: skip
+    near = [abs(product * k - limit) for limit in limits for k in range(1, _PARTS + 1)]
+    return sums[0] if min(near, default=product) <= _NEAR * product else None
+
+
+def _lengths(step: HandStep, by: float) -> tuple[float, float]:
+    """Of the step's gradients, and of the loss's along them."""
+    xs = [by * x for x in values(step)]
+    pulled = step.pull(xs, [_ONE])
+    gs = [np.zeros(np.shape(x)) if g is None else g for x, g in zip(xs, pulled, strict=True)]
+    size = float(np.sqrt(sum(float(np.sum(g * g)) for g in gs))) or 1.0
+    ends = [[x + h / size * g for x, g in zip(xs, gs, strict=True)] for h in (_STEP, -_STEP)]
+    up, down = [float(step.forward(x)[0]) for x in ends]
+    return size, (up - down) / (2 * _STEP) / step.scale
+
+
+def _sums_of_squares(tree: ast.AST) -> list[Squared]:
+    """`total = sum(np.sum(g ** 2) for g in grads)`, of which something is divided further on."""
+    divisors = {name.id for n in ast.walk(tree) if isinstance(n, ast.BinOp)
+                and isinstance(n.op, ast.Div) for name in ast.walk(n.right)
+                if isinstance(name, ast.Name)}  # fmt: skip
+    found = list[Squared]()
+    for n in ast.walk(tree):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if (
+                name in divisors
+            ):
+                text = ast.unparse(value)
+                if "sum" in text and "** 2" in text and "sqrt" not in text:
+                    found.append(Squared(n.lineno, text, f"{name} = np.sqrt({text})"))
+            case _:
+                pass
+    return found

@@ -1,4 +1,4 @@
-"""Steps by hand whose gradients hold more than the loss's: decays and momenta."""
+"""Steps by hand whose gradients hold more than the loss's: decays and momenta; or less: clipped."""
 
 from __future__ import annotations
 
@@ -81,6 +81,28 @@ def test_a_wrong_gradient_is_found_beside_it(tmp_path: Path, what: str) -> None:
     assert found
 
 
+PENALIZED = NET.format(
+    update="p -= lr * g", shown="loss + 0.05 * sum(np.sum(p * p) for p in params)"
+).replace("x.T @ dh, dh.sum(0), h.T @ e", "x.T @ dh + 0.1 * V, dh.sum(0) + 0.1 * b, h.T @ e + {}")
+UNEVEN = {
+    "as the loss has it": ("0.1 * W", []),
+    "more than the loss has": ("0.1 * 9 * W", ["params[2]"]),
+}
+
+
+@pytest.mark.parametrize("what", UNEVEN)
+def test_a_matrix_that_decays_more_than_the_others(tmp_path: Path, what: str) -> None:
+    term, names = UNEVEN[what]
+    found, outcome, _ = looked_at(tmp_path, PENALIZED.replace("h.T @ e + {}", f"h.T @ e + {term}"))
+    assert [f.input for f in found] == names and outcome.is_seen
+
+
+def test_a_decay_of_one_matrix_alone_may_be_meant(tmp_path: Path) -> None:
+    text = NET.format(update="p -= lr * g", shown="loss").replace("h.T @ e]", "h.T @ e + 0.1 * W]")
+    found, outcome, _ = looked_at(tmp_path, text)
+    assert not found and outcome.is_seen
+
+
 def test_a_decay_of_the_rows_that_a_sample_touches(tmp_path: Path) -> None:
     found, outcome, _ = looked_at(tmp_path, SAMPLES.format(rows=ROWS))
     assert not found and outcome.is_seen
@@ -161,3 +183,37 @@ REPEATED = "rng.integers(0, 2, 4)"
 def test_rows_that_are_updated_more_than_once(tmp_path: Path, rows, update, codes) -> None:
     found, _, _ = looked_at(tmp_path, TABLE.format(rows=rows, update=update))
     assert [f.name.code for f in found] == codes
+
+
+CLIPPED = """
+import numpy as np
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(9, 3)), 5 * rng.normal(size=(9, 2))
+V, W, lr = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 0.1
+for step in range(6):
+    h = np.tanh(X @ V)
+    e = h @ W - Y
+    loss = 0.5 * np.sum(e * e)
+    dV, dW = X.T @ (e @ W.T * (1 - h * h)), h.T @ e
+    total = {total}
+    factor = {factor}
+    V -= lr * factor * dV
+    W -= lr * factor * dW
+    print(step, {shown})
+"""
+SQUARES = "sum(np.sum(g ** 2) for g in (dV, dW))"
+LIMITED = "min(1.0, 2.5 / total)"
+CLIPS = {
+    "the length": (f"np.sqrt({SQUARES})", LIMITED, 0),
+    "its square": (SQUARES, LIMITED, 1),
+    "a step by the loss": (SQUARES, "0.5 * loss / total", 0),
+}
+
+
+@pytest.mark.parametrize("by", CLIPS)
+def test_gradients_that_are_made_shorter_by_a_square(tmp_path: Path, by: str) -> None:
+    total, factor, count = CLIPS[by]
+    text = CLIPPED.format(total=total, factor=factor, shown="loss / 1")
+    found, _, _ = looked_at(tmp_path, text)
+    assert [f.name.code for f in found] == ["factor"] * count
+    assert all(f.correction is not None and "np.sqrt" in f.correction.after for f in found)

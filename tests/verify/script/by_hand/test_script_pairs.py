@@ -95,7 +95,25 @@ for k in range(20):
     w = w - 0.1 * X.T @ cox_grad(X @ w, event)
 print(cox_loss(X @ w, event))
 """
+METHODS = """
+class Curve:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def misfit(self, theta):
+        e = np.exp(-theta[0] * self.x) * theta[1] - self.y
+        return 0.5 * (e ** 2).sum()
+    def gradient(self, theta):
+        f = np.exp(-theta[0] * self.x)
+        e = f * theta[1] - self.y
+        return np.array([-(e * f * {HERE}).sum() * theta[1], (e * f).sum()])
+x = np.linspace(0, 2, 20)
+curve, theta = Curve(x, 1.7 * np.exp(-0.6 * x)), np.array([0.3, 1.2])
+for k in range(30):
+    theta = theta - 0.02 * curve.gradient(theta)
+print(curve.misfit(theta))
+"""
 SCRIPTS = {
+    "methods": (METHODS, "self.x", "self.y", "gradient"),
     "layer": (LAYERS, "dout.shape[1]", "dout.shape[0]", "backward"),
     "functions": (FUNCTIONS, "(1 - np.tanh(x) ** 2)", "(1 - np.tanh(x))", "blend_back"),
     "loss": (LOSS, "size * np.exp(X @ w + c)", "np.exp(X @ w + c)", "slopes"),
@@ -289,3 +307,67 @@ def test_names_tell_what_belongs_together(names: str) -> None:
     text = f"def {b}(g, x):\n    return g\ndef other(y):\n    return y\ndef {f}(x):\n    return x\n"
     (stated,) = stated_in(ast.parse(text))
     assert (stated.forward, stated.backward, stated.named) == (f, b, True)
+
+
+NORMED = """
+class Normed:
+    def __init__(self):
+        self.W = rng.normal(size=(4, 3))
+        self.settle()
+    def settle(self):
+        self.size = np.sqrt((self.W ** 2).sum())
+    def forward(self, x):
+        self.x = x
+        return x @ self.W / self.size
+    def backward(self, dy):
+        G = self.x.T @ dy
+        self.dW = (G - {HERE} * self.W / self.size ** 2) / self.size
+        return dy @ self.W.T / self.size
+layer = Normed()
+for k in range(3):
+    layer.backward(np.cos(layer.forward(rng.normal(size=(6, 4)))))
+    layer.W -= 0.1 * layer.dW
+    layer.settle()
+"""
+
+
+@pytest.mark.parametrize("taken, count", [("(G * self.W).sum()", 0), ("G.sum()", 1)])
+def test_what_another_method_computes_of_a_parameter_is_a_way_to_it(
+    tmp_path: Path, taken: str, count: int
+) -> None:
+    assert len(wrongs(report_on(tmp_path, NORMED.replace("{HERE}", taken)))) == count
+
+
+WITH_A_NUMBER = """
+class Cost:
+    def __init__(self):
+        self.power, self.weight = 3.0, 0.1
+    def value(self, w, x):
+        size = x ** 2 @ w
+        return {VALUE}
+    def grad(self, w, x):
+        size = x ** 2 @ w
+        return {GRAD}
+cost, w, x = Cost(), rng.uniform(0.5, 1, 4), rng.uniform(1, 2, (9, 4))
+for k in range(3):
+    print(cost.value(w, x))
+    w = w - 1e-6 * cost.grad(w, x)
+"""
+SUMMED = "(size ** self.power * np.log(size)).mean()"
+POWERED = "(x.T ** 2 * size ** (self.power - 1) * {INNER}).mean(1)"
+WHOLE = POWERED.replace("{INNER}", "(self.power * np.log(size) + 1)")
+OF_A_NUMBER = [
+    (SUMMED, WHOLE, 0),
+    (SUMMED, POWERED.replace("{INNER}", "1"), 1),
+    (SUMMED + " + self.weight * np.exp(w).sum()", "-" + WHOLE, 0),
+]
+"""A value, a gradient, and how many are found: one that is right where the number is 0; one that
+is another one for each number."""
+
+
+@pytest.mark.parametrize("value, grad, count", OF_A_NUMBER)
+def test_a_number_of_the_object_proves_that_methods_belong_together(
+    tmp_path: Path, value: str, grad: str, count: int
+) -> None:
+    text = WITH_A_NUMBER.replace("{VALUE}", value).replace("{GRAD}", grad)
+    assert len(wrongs(report_on(tmp_path, text))) == count
