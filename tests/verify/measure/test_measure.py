@@ -398,6 +398,22 @@ def test_rows_beyond_the_captured_ones():
     assert "size" in codes(measured(np.square, b, normal(4, 5)))
 
 
+def bags(x: Array, begins: Array) -> Array:
+    ends = np.append(begins[1:], len(x))
+    return np.stack([x[a:b].sum(0) for a, b in zip(begins, ends, strict=True)])
+
+
+def bags_back(x: Array, begins: Array, g: Array) -> Any:
+    return g[np.searchsorted(begins, np.arange(len(x)), side="right") - 1], None
+
+
+def test_parts_begin_at_0_at_other_sizes_too():
+    """Else what is before the first part belongs to none, and to the last one in the backward."""
+    evidence = examine(Pair(bags, bags_back, normal(23, 4), np.array([0, 2, 3, 9, 15])))
+    assert not evidence.wrong
+    assert len({t.point for t in evidence.trials}) > 2
+
+
 def test_an_index_is_no_input():
     evidence = measured(lambda t, i: t[i], embedding_back, normal(7, 3), np.array([4, 0, 6]))
     assert {t.input for t in evidence.trials} == {0}

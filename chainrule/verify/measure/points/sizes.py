@@ -268,7 +268,8 @@ def _are_counts(x: Array, renaming: Renaming) -> bool:
 
 
 def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
-    """Distinct numbers stay distinct, sorted ones sorted, all of them within their axis."""
+    """Distinct numbers stay distinct, sorted ones sorted, from 0 on if they were, and all of them
+    within their axis."""
     new = _inside(x, new, renaming)
     if _are_counts(x, renaming):
         return new
@@ -279,6 +280,8 @@ def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
         new = _permuted(run, x, new, axis, renaming)
     if flat.size > 1 and x.ndim == 1 and bool((np.diff(flat) >= 0).all()):
         new = np.sort(new)
+        if flat[0] == 0:  # where parts begin: what is before the first one would be in none
+            new[:1] = 0
     return new
 
 
