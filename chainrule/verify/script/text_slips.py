@@ -14,9 +14,9 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
-from chainrule.verify.script.aliases import kept_aliases
 from chainrule.verify.script.byhand.updates import of_difference
 from chainrule.verify.script.idle_masks import idle_masks
+from chainrule.verify.script.kept_aliases import kept_aliases
 from chainrule.verify.script.slip import Slip
 from chainrule.verify.script.thrown_results import thrown_results
 from chainrule.verify.training.rules.finding import finding
