@@ -19,15 +19,7 @@ from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.step.record.aliases import Aliases
 from chainrule.verify.script.step.record.marks import Marks, is_same, is_zero, memory
-from chainrule.verify.script.step.record.tape import (
-    DRAWS,
-    Constant,
-    Entry,
-    Ref,
-    Slot,
-    Tape,
-    with_things,
-)
+from chainrule.verify.script.step.record.tape import DRAWS, Constant, Entry, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.user_frames import frames, here
 
@@ -95,7 +87,7 @@ class TorchTape(Tape, Recorder):
         """Slots of the tensors that somebody still has."""
         return {slot for _, slot in self._slots.items()}
 
-    def refs(self, slots: set[int], /) -> list[Ref]:
+    def refs(self, slots: set[int], /) -> list[weakref.ref[Any]]:
         """The tensors in slots that somebody still has."""
         return [weakref.ref(t) for t, slot in self._slots.items() if slot in slots]
 
