@@ -17,6 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
 from chainrule.verify.script.idle_masks import idle_masks
 from chainrule.verify.script.kept_aliases import kept_aliases
+from chainrule.verify.script.ramps import whole_ramps
 from chainrule.verify.script.slip import Slip
 from chainrule.verify.script.thrown_results import thrown_results
 from chainrule.verify.training.rules.finding import finding
@@ -257,7 +258,7 @@ def _turns(node: ast.AST) -> bool:
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
     lost_values, lost_states, counted_parameters, turned_schedules, kept_signs, idle_masks,
-    thrown_results, kept_aliases,
+    thrown_results, kept_aliases, whole_ramps,
 )  # fmt: skip
 
 

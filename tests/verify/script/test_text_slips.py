@@ -45,6 +45,8 @@ WRONG = {
     "s = lr_scheduler.ReduceLROnPlateau(opt, 'max')\ns.step(val_loss)": "schedule_mode",
     "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
     "    def backward(ctx, g):\n        return g * ctx.a, None": "sign",
+    "def beta(step):\n    return CFG['beta'] * min(1, step // CFG['warmup'])": "wrong_value",
+    "rate = 0.1 * max(0.0, 1 - step // total)": "wrong_value",
     MASKED.format(kept="q", at_least=">="): "region",
     NESTEROV: "stale",
     "import numpy as np\ndef f(gs):\n    for k in gs:\n        np.clip(gs[k], -1, 1)": "unused",
@@ -66,6 +68,9 @@ RIGHT = [
     "import numpy as np\ndef f(x):\n    t = time.time()\n    np.sin(x)\n    return time.time() - t",
     "import numpy as np\ndef f(x):\n    with raises(ValueError):\n        x.reshape(7)",
     "class A:\n    def reshape(self, n):\n        self.n = n\ndef f(a):\n    a.reshape(3)",
+    "beta = min(1, step / warmup)",
+    "workers = max(1, count // 2)",
+    "part = min(length, step // 2)",
     MASKED.format(kept="r", at_least=">="),
     MASKED.format(kept="q", at_least=">"),
     "for p, g in zip(ps, gs):\n    p = p - lr * g\n    out.append(p)",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.distributions import Categorical
 from torch.nn import functional as F  # noqa: N812
 
 import chainrule as cr
@@ -108,6 +109,9 @@ WRONG = {
     "a softmax of a softmax": (
         "wrong_domain",
         lambda: train(lambda p: -(p.log_softmax(1) * one_of()).sum(), net(nn.Softmax(1)))),
+    "probabilities for the logits of a distribution": (
+        "wrong_domain",
+        lambda: train(lambda p: -Categorical(logits=p).log_prob(Y).mean(), net(nn.Softmax(1)))),
     "over the batch, by a product": (
         "wrong_axis", lambda: train(lambda z: -(one_of() * z.log_softmax(0)).sum(1).mean())),
     "over the batch, by indices": (
@@ -119,6 +123,9 @@ WRONG = {
 RIGHT = {
     "logits": lambda: train(lambda z: F.cross_entropy(z, Y)),
     "logarithms": lambda: train(lambda z: F.nll_loss(z.log_softmax(1), Y)),
+    "a distribution of probabilities": lambda: train(
+        lambda p: -Categorical(probs=p).log_prob(Y).mean(), net(nn.Softmax(1))),
+    "a distribution of logits": lambda: train(lambda z: -Categorical(logits=z).log_prob(Y).mean()),
     "logarithms twice": lambda: train(lambda z: F.cross_entropy(z.log_softmax(1), Y)),
     "the logarithm of a softmax": lambda: train(
         lambda p: F.cross_entropy(p.log(), Y), net(nn.Softmax(1))),

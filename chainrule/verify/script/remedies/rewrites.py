@@ -104,6 +104,13 @@ DERIVED_AGAIN = Rewrite(
     tuple([(f"grad(*A{words})", "grad(*A, create_graph=True)") for words in _ASKED]), "around"
 )
 """A derivative with a graph."""
+OTHER_WAY_ROUND = Rewrite(tuple([
+    (text, "X + (Y - X).detach()") for text in (
+        "Y - X + X.detach()", "Y + X.detach() - X", "Y + (X.detach() - X)", "X.detach() - X + Y",
+        "X.detach() + Y - X", "X.detach() + (Y - X)",
+    )
+]), "line")  # fmt: skip
+"""A step whose gradient is that of what it was made of."""
 NOT_REENTRANT = Rewrite(
     (
         ("checkpoint(*A, use_reentrant=X)", "checkpoint(*A, use_reentrant=False)"),

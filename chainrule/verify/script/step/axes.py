@@ -18,6 +18,7 @@ from chainrule.verify.script.step.record.tape import GRAD, Entry, Slot
 from chainrule.verify.script.step.spots import Spot, spots_at
 
 _VIEWS = {"view", "reshape", "_unsafe_view"}
+_FLATTEN = {*_VIEWS, "flatten"}
 _RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 _NORMS = {"norm", "vector_norm", "linalg_vector_norm", "linalg_norm", "frobenius_norm"}
 
@@ -26,17 +27,62 @@ _spots = partial(spots_at, "axes_mixed")
 
 
 def reshaped_axes(links: Links) -> Iterator[Spot]:
-    """A reshape to the same sizes in another order: it cuts rows into pieces, and moves no axis."""
+    """A reshape after which an axis is one of the same size that is another one: it cuts rows into
+    pieces, and moves no axis."""
     for entry in links.entries:
         if entry.name not in _VIEWS or not entry.is_live:
             continue
         old, new = links.shape(entry.inputs[0]), links.shape(entry.outputs[0])
-        if old != new and sorted(old) == sorted(new) and [n for n in old if n > 1] != [
-            n for n in new if n > 1
-        ]:  # fmt: skip
-            says = f"{entry.name} makes shape {list(new)} of {list(old)}: the sizes change places, "
-            says += "and the elements stay in their order, so that rows are cut into pieces"
+        moved = _moved_sizes(old, new)
+        if moved:
+            says = f"{entry.name} makes shape {list(new)} of {list(old)}: the size "
+            says += f"{' and '.join(map(str, moved))} changes its place, and the elements stay in "
+            says += "their order, so that rows are cut into pieces"
             yield from _spots(entry, says, "transpose or permute moves an axis")
+
+
+def _moved_sizes(old: Sequence[int], new: Sequence[int]) -> list[int]:
+    """Sizes that stand once before and once behind a reshape, and are not of the same axis: between
+    two places at which both shapes have as many elements to their left, nothing is split evenly."""
+    left, right = [n for n in old if n > 1], [n for n in new if n > 1]
+    while left and right:
+        first, second = [left.pop(0)], [right.pop(0)]
+        while math.prod(first) != math.prod(second):
+            short, rest = (first, left) if math.prod(first) < math.prod(second) else (second, right)
+            if not rest:
+                return []
+            short.append(rest.pop(0))
+        same = [n for n in first if first.count(n) == second.count(n) == 1]
+        shifted = len(first) == len(second) == 2 and abs(first[0] - first[1]) == 1
+        if len(first) > 1 < len(second) and same and not shifted:  # as for relative positions
+            return same
+    return []
+
+
+_LOSSES = {"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+           "binary_cross_entropy_with_logits", "binary_cross_entropy"}  # fmt: skip
+
+
+def flattened_apart(links: Links) -> Iterator[Spot]:
+    """Outputs and targets as single rows, in which the first two axes have other orders."""
+    for entry in links.entries:
+        made = links.maker.get(entry.inputs[0]) if entry.inputs else None
+        if entry.name not in _LOSSES or made is None or made.name not in _FLATTEN:
+            continue
+        target: Any = entry.args[1] if len(entry.args) > 1 else entry.kwargs.get("target")
+        source = links.part.tape.constant_of(target)
+        if source is None or source.name not in _FLATTEN:
+            continue
+        ours, theirs = links.shape(made.inputs[0]), tuple(source.args[0].shape)
+        both = ours[:2], theirs[:2]
+        if both[0] != both[1][::-1] or ours[2 : len(theirs)] != theirs[2:] or both[0] == both[1]:
+            continue
+        if links.shape(made.outputs[0])[0] == math.prod(both[0]) == target.shape[0]:
+            says = f"outputs of shape {list(ours)} and targets of shape {list(theirs)} are put in "
+            says += "rows and compared one by one: the first two axes have other orders in them"
+            stacked = links.maker.get(made.inputs[0])
+            at = stacked if stacked is not None and stacked.name == "stack" else made
+            yield from _spots(at, says, "the same order of axes: stack(..., dim=1), or transpose")
 
 
 def normalized_batch(links: Links) -> Iterator[Spot]:
@@ -175,5 +221,6 @@ def _is_by_parameters(links: Links, grad: Entry) -> bool:
 
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
-    reshaped_axes, normalized_batch, normalized_across, picked_example, other_count, one_norm,
+    reshaped_axes, flattened_apart, normalized_batch, normalized_across, picked_example,
+    other_count, one_norm,
 )  # fmt: skip

@@ -15,8 +15,10 @@ from chainrule.verify.script.step.adaptation import same_data
 from chainrule.verify.script.step.axes import ROWS as AXES
 from chainrule.verify.script.step.links import SCALES, Links, is_product
 from chainrule.verify.script.step.loss_factors import FITS, SQUARES, heads, meets_data
+from chainrule.verify.script.step.masks import ROWS as MASKS
 from chainrule.verify.script.step.record.tape import Entry, Slot
-from chainrule.verify.script.step.returns import reversed_returns
+from chainrule.verify.script.step.repeated_values import ROWS as REPEATED
+from chainrule.verify.script.step.returns import endless_sums, reversed_returns
 from chainrule.verify.script.step.spots import Spot, spots_at
 from chainrule.verify.script.step.terms import SCALING
 from chainrule.verify.training.text import edits
@@ -27,52 +29,6 @@ _PASS_ZEROS = {
     "linear", "matmul", "__matmul__", "mm", "bmm", "mul", "__mul__", "div", "dropout", "view",
     "reshape", "embedding", "__getitem__", *_TURNED,
 }  # fmt: skip
-
-
-def late_masks(links: Links) -> Iterator[Spot]:
-    """Shares that are masked behind the softmax: what is masked has its part in the sum."""
-    for entry in links.entries:
-        made = links.made_by(entry.connected[0], {"dropout"}) if entry.connected else None
-        if entry.name not in ("mul", "__mul__") or made is None or made.name != "softmax":
-            continue
-        masks = [x for x in entry.args if isinstance(x, Tensor) and _is_triangle(x)]
-        direct = links.users.get(entry.outputs[0], [])
-        uses = [d for e in direct for d in _behind_dropout(links, e)]
-        if masks and uses and all(map(is_product, uses)):
-            says = "a triangle of ones masks the shares behind the softmax: they no longer add up "
-            says += "to 1, and what is masked has its part in the sum, and gets a gradient"
-            advice = "mask the scores: masked_fill(mask == 0, float('-inf')) before the softmax"
-            yield from spots_at("mask_late", entry, says, advice)
-
-
-def _behind_dropout(links: Links, entry: Entry) -> list[Entry]:
-    return links.users.get(entry.outputs[0], []) if entry.name == "dropout" else [entry]
-
-
-def _is_triangle(x: Tensor) -> bool:
-    if x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 2:
-        return False
-    ones = torch.ones_like(x)
-    return bool(torch.equal(x, ones.tril()) or torch.equal(x, ones.triu()))
-
-
-def future_seen(links: Links) -> Iterator[Spot]:
-    """Scores of a position with those before it are masked out: what is left is the future."""
-    for entry in links.entries:
-        if entry.name not in ("masked_fill", "masked_fill_") or not entry.is_live:
-            continue
-        uses = links.users.get(entry.outputs[0], [])
-        masks = [x for x in entry.args if isinstance(x, Tensor) and x.dtype is torch.bool]
-        if any(e.name == "softmax" for e in uses) and any(map(_is_past, masks)):
-            says = "each position is kept from those before it, and sees itself and those after it"
-            advice = "mask what is above the diagonal: torch.triu(..., diagonal=1)"
-            yield from spots_at("axes_mixed", entry, says, advice)
-
-
-def _is_past(mask: Tensor) -> bool:
-    """Whether it is true of all pairs of a position with an earlier one, and of no others."""
-    square = mask.dim() >= 2 and mask.shape[-1] == mask.shape[-2] > 2
-    return square and bool((mask == torch.ones_like(mask).tril(-1)).all())
 
 
 def other_spread(links: Links) -> Iterator[Spot]:
@@ -278,6 +234,6 @@ def _is_bootstrap(links: Links, slot: int) -> bool:
 
 
 ROWS: Sequence[Callable[[Links], Iterator[Spot]]] = (
-    *AXES, late_masks, future_seen, other_spread, own_likeness, repeated_rows, falling_entropy,
-    sums_of_all, stuck_at_zero, trained_targets, reversed_returns, same_data,
+    *AXES, *MASKS, *REPEATED, other_spread, own_likeness, repeated_rows, falling_entropy,
+    sums_of_all, stuck_at_zero, trained_targets, reversed_returns, endless_sums, same_data,
 )  # fmt: skip

@@ -50,7 +50,8 @@ LOSSES = frozenset(
      "soft_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss"}
 )  # fmt: skip
 """Losses by what they expect of a prediction: see the part that judges them."""
-EXPECT = SQUASH | LOSSES
+EXPECT = SQUASH | LOSSES | {"logsumexp"}
+"""`Categorical(logits=x)` takes off the last one."""
 
 
 class Maker(NamedTuple):

@@ -6,6 +6,7 @@ given is known from the op that made it, and from the values themselves.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.op_names import SQUASH, LossInput, Selected
 from chainrule.verify.training.rules.finding import Row, is_seldom
+from chainrule.verify.training.text import edits
 from chainrule.verify.user_frames import Line, here, placed
 
 _NEAR = 1e-3
@@ -94,6 +96,7 @@ _JUDGES: dict[str, tuple[str, Callable[[LossInput, Array], str]]] = {
     "cross_entropy": ("logits", _logits),
     "softmax": ("logits", _logits),
     "log_softmax": ("logits", _logits),
+    "logsumexp": ("logits", _logits),
     "sigmoid": ("logits", _single_logits),
     "logsigmoid": ("logits", _single_logits),
     "binary_cross_entropy_with_logits": ("logits", _single_logits),
@@ -158,6 +161,7 @@ class Domains(Part):
             (is_seldom,),
             detail=lambda c: f"the loss is at {c.loss_at}" if c.loss_at != c.place else "",
             subject="the loss",
+            edit=lambda c: edits.change_line(c.place, _as_probabilities),
         ),
         Row(
             "wrong_axis",
@@ -188,7 +192,8 @@ class Domains(Part):
         rows = list[Misfit]()
         for k, times in sorted(self._found.items(), key=lambda row: row[0].name in SQUASH):
             at = placed(k.at)
-            made = _written_at(placed(k.made_at), k.maker) if k.maker else None
+            is_known = k.maker and k.name != "logsumexp"  # else it is told what it is given
+            made = _written_at(placed(k.made_at), k.maker) if is_known else None
             if made is None or made not in [row.place for row in rows]:
                 rows.append(Misfit(k.name, k.given, k.maker, made or at, at, times))
         return rows
@@ -257,7 +262,17 @@ def _written_at(at: Place | None, maker: str) -> Place | None:
     return Place(at.file, lines[0], at.function) if len(lines) == 1 else None
 
 
+def _as_probabilities(statement: ast.stmt) -> bool:
+    """`Categorical(logits=p)` as `Categorical(probs=p)`."""
+    calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
+    given = [k for n in calls for k in n.keywords if k.arg == "logits"]
+    for k in given:
+        k.arg = "probs"
+    return len(given) == 1
+
+
 _ADVICE = {
+    ("logsumexp", _PROBABILITIES): "a distribution of probabilities: Categorical(probs=...)",
     ("nll_loss", _PROBABILITIES): "log_softmax instead of softmax, or cross_entropy of the logits",
     ("nll_loss", _UNSCALED): "cross_entropy, if these are logits; else their log_softmax",
     ("cross_entropy", _PROBABILITIES): "cross_entropy of the logits: it has a softmax of its own",

@@ -59,6 +59,7 @@ WRONG = {
     "as numbers": {"loss": ONE_BY_ONE, "given": "found.tolist()"},
     "shifted and scaled": {"given": SCALED},
     "a reward for each step": {"reward": "1.0"},
+    "less a baseline, a reward for each step": {"reward": "-0.05", "given": "found - 0.3"},
     "a column": {"loss": "loss = -(torch.stack(log_probs).unsqueeze(1) * G[:, None]).mean()"},
 }
 RIGHT = {
@@ -67,6 +68,8 @@ RIGHT = {
     "turned round": {"given": "found.flip(0)"},
     "turned round and scaled": {"keep": "found.insert(0, R)", "given": SCALED},
     "in front, a reward for each step": {"keep": "found.insert(0, R)", "reward": "1.0"},
+    "in front, less a baseline, a reward for each step": {
+        "keep": "found.insert(0, R)", "reward": "-0.05", "given": "found - 0.3"},
     "choices turned round as well": {"collect": "log_probs.insert(0, dist.log_prob(a))"},
     "powers of a share": {
         "weights": "G = 0.9 ** torch.arange(9)", "reward": "1.0 if t == 8 else 0.0"},
@@ -92,3 +95,50 @@ def test_returns_in_reversed_order(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_returns_in_their_order(tmp_path: Path, name: str) -> None:
     assert not codes(tmp_path, RIGHT[name])
+
+
+ADVANTAGES = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+policy, critic = nn.Linear(3, 1), nn.Linear(3, 1)
+opt = torch.optim.Adam([*policy.parameters(), *critic.parameters()], 1e-2)
+
+def gae(R, V, D, last):
+    A, gae = torch.zeros(len(R)), 0.0
+    for t in reversed(range(len(R))):
+        later = last if t == len(R) - 1 else V[t + 1]
+        left = 1.0 - D[t]
+        delta = R[t] + 0.9 * later * {delta} - V[t]
+        gae = delta + 0.8 * {over}gae
+        A[t] = gae
+    return A
+
+for _ in range(3):
+    S, R = torch.randn(40, 3), torch.randn(40)
+    D = (torch.arange(40) % 9 == 8).float()
+    with torch.no_grad():
+        V = critic(S).squeeze(-1)
+    A = gae(R, V, D, 0.1)
+    target = A + V
+    A = (A - A.mean()) / A.std()
+    some = torch.randperm(40)[:20]
+    logp = -(policy(S[some]).squeeze(-1) - 0.5).square()
+    loss = -(logp * A[some]).mean() + (critic(S[some]).squeeze(-1) - target[some]).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(("delta", "over", "expected"), [
+    ("left", "", ["wrong_value"]),
+    ("left", "left * ", []),
+    ("1.0", "", []),
+])  # fmt: skip
+def test_sums_over_the_ends_of_episodes(tmp_path: Path, delta, over, expected) -> None:
+    report = reported(tmp_path, ADVANTAGES.format(delta=delta, over=over))
+    found = [f for f in report.findings if f.level != "note"]
+    assert [f.name.code for f in found] == expected, str(report)
+    assert all("(left * gae)" in f.correction.after for f in found if f.correction), str(report)

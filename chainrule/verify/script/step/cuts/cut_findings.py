@@ -17,7 +17,7 @@ from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.remedies.cuts import switch_on
-from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, SCALED_NOISE
+from chainrule.verify.script.remedies.rewrites import DERIVED_AGAIN, OTHER_WAY_ROUND, SCALED_NOISE
 from chainrule.verify.script.step.cuts.costs import CutCost, Root
 from chainrule.verify.script.step.loss_factors import Factors
 from chainrule.verify.script.step.spots import Spot, spot_finding
@@ -72,6 +72,8 @@ class Step:
         return self._steps.get(turn, self.stepped)
 
 
+_EXCHANGED = ("opposed", "reversed")
+"""Uses of a cut in which what is smooth and what is a step have each other's place."""
 RIGHT = 0.02
 """Error at which the opened gradient agrees with differences, in the script's own precision."""
 
@@ -150,7 +152,7 @@ def _finding(seen: CutCost, step: Step) -> list[Finding]:
     gradient."""
     known = step.parameters_of(seen.turn)
     told = step.flat
-    if seen.where == "reversed":
+    if seen.where in _EXCHANGED:
         told = set[int]()
     trained = [r for r in seen.roots if r.ident not in told and (not known or r.ident in known)]
     hurt = [r for r in trained if r.share > seen.allowed]
@@ -167,8 +169,8 @@ def _finding(seen: CutCost, step: Step) -> list[Finding]:
     rivals = [_rival(other) for other in step.costs if orphans and _is_rival(seen, other)]
     names = join_names(dict.fromkeys([r.name for r in named]))
     code = "detached" if orphans else "partly_detached"
-    if seen.where in ("step", "reversed"):
-        code = "straight_through"
+    if seen.where in ("step", *_EXCHANGED):
+        code = "sign" if seen.where == "opposed" else "straight_through"
     return [
         Finding(
             level,
@@ -204,6 +206,8 @@ def _rival(other: CutCost) -> str:
 
 
 def _level(seen: CutCost, orphans: bool) -> Level:
+    if seen.where == "opposed":
+        return "error"
     if seen.where == "step" or (seen.where == "inside" and _is_hooked(seen.place)):
         return "note"
     if orphans:
@@ -224,6 +228,8 @@ def _is_hooked(place: Place | None) -> bool:
 
 def _because(seen: CutCost, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
     said = _KINDS[seen.kind].words
+    if seen.where == "opposed":
+        return "the step is given the gradient of what it was made of with the other sign"
     if orphans:
         where = " in the optimizer" if optimized else ""
         some = f"a parameter{where} acts on the loss and gets"
@@ -243,6 +249,7 @@ def _evidence(seen: CutCost, roots: Sequence[Root]) -> list[str]:
     means = {
         "step": "a step function lies before the cut, or the value meets there what it was cut "
         "from: its gradient is made up on purpose",
+        "opposed": "the cut copy is added and the value itself taken off: -1 times the gradient",
         "reversed": "what is smooth gives the value, and a step the gradient: it is meant to be "
         "the other way round",
         "added": "the value is only added to the loss: this term changes no gradient",
@@ -264,6 +271,9 @@ def _correction(seen: CutCost, known: bool) -> Correction:
     """The line without the cut; the step was run so, and its gradient compared. That tells nothing
     where it is not `known` which of several losses the parameters belong to."""
     kind = _KINDS[seen.kind]
+    if seen.where == "opposed":
+        changed = OTHER_WAY_ROUND.at(seen.place) or Edit("", "", seen.place)
+        return Correction(_advice(seen), changed.before, changed.after, changed.place)
     edit = kind.edit(seen.place) or _line_without(seen.place, kind.piece, kind.other)
     right = bool(edit.after) and known and seen.error < RIGHT
     error = seen.error if right else None
@@ -280,6 +290,6 @@ def _line_without(place: Place, piece: str, other: str = "") -> Edit:
 
 
 def _advice(seen: CutCost) -> str:
-    if seen.where == "reversed":
+    if seen.where in _EXCHANGED:
         return "the other way round: soft + (hard - soft).detach()"
     return f"{_KINDS[seen.kind].instead}; if it is meant, nothing is to be done"

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from chainrule.verify.script.step.cuts.exchanged_roles import is_opposed
 from chainrule.verify.script.step.cuts.slices import STEPS, Cut, Slice, given, made
 from chainrule.verify.script.step.record.tape import DRAWS, GRAD, Entry, Slot
 from chainrule.verify.script.step.terms import AFFINE, ELEMENTWISE, SCALING, is_linear
 
 Purpose = Literal[
-    "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted", "state", "loss"
-]
+    "opposed", "reversed", "step", "added", "bare", "inside", "sample", "derivative", "wasted",
+    "state", "loss",
+]  # fmt: skip
 """Where a cut value goes: what the cut is for."""
 _ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
 """Calls that give the values that they are given."""
@@ -27,13 +29,15 @@ _SILENT = ("tensor", "number")
 
 def purpose(part: Slice, cut: Cut) -> Purpose:
     """Where the value goes that is cut."""
+    if all(e.name in _ALIKE for e in cut.entries) and is_opposed(part, cut):
+        return "opposed"
     if _is_reversed(part, cut):
         return "reversed"
     if _is_offset(part, cut):
         return "step"
     if _is_added(part, cut):  # a term without a graph trains nothing, whatever it was made of
         return "added"
-    if _is_step(part, cut):
+    if _is_step(part, cut) or _is_scale_of_step(part, cut):
         return "step"
     if _is_bare(part, cut):
         return "bare"
@@ -58,6 +62,15 @@ def _is_step(part: Slice, cut: Cut) -> bool:
         return _smooth(part).isdisjoint(given(cut.entries))
     before = [*part.above(cut), *cut.entries]
     return any(not e.is_float or e.name in STEPS or e.is_step for e in before)
+
+
+def _is_scale_of_step(part: Slice, cut: Cut) -> bool:
+    """Whether what a parameter is cut off for is the scale by which it is rounded, as in
+    `round(w / scale) * scale`: the step lies behind the cut, and its slope is made up as well."""
+    reached, lost = part.below(cut.entries), part.roots_above(cut)
+    meets = [e for e in part.entries if lost & {*e.inputs} and reached & {*e.inputs}]
+    behind = part.forth(made(meets), lambda e: not part.acts(e, reached))
+    return any(e.name in STEPS and behind & {*e.inputs} for e in part.entries)
 
 
 def _smooth(part: Slice) -> set[int]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.nested_tensors import checksum, comparable
@@ -61,3 +62,22 @@ class Marks:
 def version(t: Any) -> int:
     """How often PyTorch has seen a tensor being written to."""
     return t._version
+
+
+def memory(t: Tensor) -> int:
+    """Where the memory begins that a tensor lies in."""
+    if t.layout is not torch.strided:
+        return id(t)
+    return int(t.data_ptr() - t.storage_offset() * t.element_size())
+
+
+def is_same(name: str, made: Tensor) -> bool:
+    """Whether a difference is 0 everywhere, or a quotient 1."""
+    if name in ("sub", "__sub__", "__rsub__"):
+        return not bool(made.any())
+    return name in ("div", "__truediv__") and bool((made == 1).all())
+
+
+def is_zero(name: str, made: Tensor) -> bool:
+    """Whether the smallest, or largest, elements along an axis are 0, all of them."""
+    return name in ("min", "max", "amin", "amax") and not bool(made.any())

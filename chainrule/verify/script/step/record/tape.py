@@ -67,6 +67,8 @@ class Entry:
     """Whether a Function of the user's gave whole numbers: its slope is made up."""
     is_same: bool = False
     """Whether it is a difference that is 0, or a quotient that is 1, in all elements."""
+    is_zero: bool = False
+    """Whether it is the smallest or largest along an axis, which is 0 in all rows."""
     eps: float = 0.0
     """Rounding of its least precise result."""
     at: Line | None = None
@@ -144,6 +146,15 @@ def forth(
 
 
 @dataclass(frozen=True, eq=False)
+class Constant:
+    """How a constant was made, where that is kept."""
+
+    name: str
+    args: Sequence[Any]
+    at: Line | None
+
+
+@dataclass(frozen=True, eq=False)
 class Exit:
     """A number or array that was taken out of the library."""
 
@@ -204,6 +215,10 @@ class Tape(abc.ABC):
     def mean_of(self, x: Any, /) -> int:
         """Of how many elements a constant is the mean; 0 if that is not known."""
         return 0
+
+    def constant_of(self, x: Any, /) -> Constant | None:
+        """How a constant was made, if it is another view of one, or filled up to one length."""
+        return None
 
     def refs(self, slots: set[int], /) -> list[Ref]:
         """The tensors in slots that somebody still has."""

@@ -18,13 +18,15 @@ from torch import Tensor
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested_tensors import tensors_in
 from chainrule.verify.script.step.record.aliases import Aliases
-from chainrule.verify.script.step.record.marks import Marks
-from chainrule.verify.script.step.record.tape import DRAWS, Entry, Ref, Slot, Tape, with_things
+from chainrule.verify.script.step.record.marks import Marks, is_same, is_zero, memory
+from chainrule.verify.script.step.record.tape import DRAWS, Constant, Entry, Slot, Tape, with_things
 from chainrule.verify.training.facts.names import IdentityTable
 from chainrule.verify.user_frames import frames, here
 
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
 """Calls by which values leave as numbers."""
+_KEPT = frozenset({"view", "reshape", "flatten", "contiguous", "transpose", "t", "pad_sequence"})
+"""Calls on constants that are kept while their result lives."""
 _PLAIN = frozenset({int, float, bool, str, type(None)})
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
@@ -59,6 +61,7 @@ class TorchTape(Tape, Recorder):
         self._noise = IdentityTable[bool]()  # normal numbers, drawn as constants
         self._fresh = IdentityTable[bool]()  # constants that were made in this step
         self._means = IdentityTable[int]()  # constants that are means: of how many
+        self._constants = IdentityTable[Constant]()
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._made: set[int] = set()  # slots of results
         self._leaves: set[int] = set()  # slots of leaves that were computed
@@ -71,7 +74,7 @@ class TorchTape(Tape, Recorder):
         super().clear()
         self._aliased.clear()
         self.marks.clear()
-        for table in (self._slots, self._noise, self._fresh, self._means):
+        for table in (self._slots, self._noise, self._fresh, self._means, self._constants):
             table.clear()
 
     # --- slots
@@ -84,7 +87,7 @@ class TorchTape(Tape, Recorder):
         """Slots of the tensors that somebody still has."""
         return {slot for _, slot in self._slots.items()}
 
-    def refs(self, slots: set[int], /) -> list[Ref]:
+    def refs(self, slots: set[int], /) -> list[weakref.ref[Any]]:
         """The tensors in slots that somebody still has."""
         return [weakref.ref(t) for t, slot in self._slots.items() if slot in slots]
 
@@ -100,11 +103,15 @@ class TorchTape(Tape, Recorder):
         """Of how many elements a constant is the mean."""
         return self._means.of(x) or 0
 
+    def constant_of(self, x: Any, /) -> Constant | None:
+        """How a constant was made, if it is another view of one, or filled up to one length."""
+        return self._constants.of(x)
+
     def _new(self, t: Tensor, of: int | None = None) -> int:
         """A slot for a tensor, which is a view of that in the slot `of`."""
         slot = self.anonymous()
         self.shapes[slot] = tuple(t.shape)
-        self._memory[slot] = _memory(t) if of is None else self._memory[of]
+        self._memory[slot] = memory(t) if of is None else self._memory[of]
         if of is not None:
             self.group[slot] = self.group[of]
         self._slots.put(t, slot)
@@ -113,7 +120,7 @@ class TorchTape(Tape, Recorder):
     def _views(self, made: Sequence[Tensor], inputs: Iterable[int]) -> list[int | None]:
         """Of which of some slots each tensor is a view."""
         shared = {self._memory[s]: s for s in inputs if s in self._memory}
-        return [shared.get(_memory(t)) for t in made]
+        return [shared.get(memory(t)) for t in made]
 
     # --- calls
 
@@ -137,6 +144,8 @@ class TorchTape(Tape, Recorder):
         if all(map(self.is_fresh, given)):
             for t in call.made:
                 self._fresh.put(t, True)
+        if call.kind.name in _KEPT:
+            self._constants.put(call.made[0], Constant(call.kind.name, call.args, here()))
         if call.kind.name == "mean" and given and call.made[0].numel() == 1:
             x = given[0]
             if x.numel() > 1 and x.is_floating_point() and bool((x != x.round()).any()):
@@ -276,7 +285,8 @@ class TorchTape(Tape, Recorder):
         self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
-            entry.is_same = len(inputs) > 1 and _is_same(entry.name, made[0])
+            entry.is_same = len(inputs) > 1 and is_same(entry.name, made[0])
+            entry.is_zero = is_zero(entry.name, made[0])
             self._mark_inputs(given)
             views = [None] * len(made) if in_place else views_of
             total = call.total if of_call else None
@@ -306,20 +316,6 @@ class TorchTape(Tape, Recorder):
             if slot not in self._made:
                 loose = slot is not None and self.group[slot] in self._loose
                 self.marks.read(t, slot, loose)
-
-
-def _memory(t: Tensor) -> int:
-    """Where the memory begins that a tensor lies in."""
-    if t.layout is not torch.strided:
-        return id(t)
-    return int(t.data_ptr() - t.storage_offset() * t.element_size())
-
-
-def _is_same(name: str, made: Tensor) -> bool:
-    """Whether a difference is 0 everywhere, or a quotient 1."""
-    if name in ("sub", "__sub__", "__rsub__"):
-        return not bool(made.any())
-    return name in ("div", "__truediv__") and bool((made == 1).all())
 
 
 def _rounding(dtype: torch.dtype) -> float | None:
