@@ -73,7 +73,7 @@ class Arrival:
 def _native_backwards() -> Sequence[Observer]:
     from chainrule.verify.script.backwards.functions import NativeFunctions
     from chainrule.verify.script.backwards.scalar_engine import ScalarEngines
-    from chainrule.verify.script.text_slips import TextSlips
+    from chainrule.verify.script.slips.rows import TextSlips
 
     return [NativeFunctions(), ScalarEngines(), TextSlips()]
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from chainrule.verify.script.text_slips import ROWS
+from chainrule.verify.script.slips.rows import ROWS
 
 MASKED = """
 class Quantize(Function):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.script.slip import Slip
+from chainrule.verify.script.slips.slip import Slip
 from chainrule.verify.trees import last_word
 
 _NEW = {

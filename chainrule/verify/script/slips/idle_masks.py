@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from chainrule.verify.script.slip import Slip
+from chainrule.verify.script.slips.slip import Slip
 from chainrule.verify.trees import last_word
 
 _BOUNDING = {"clamp", "clip"}

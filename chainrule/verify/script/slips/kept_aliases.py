@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from chainrule.verify.script.slip import Slip
+from chainrule.verify.script.slips.slip import Slip
 from chainrule.verify.trees import blocks, last_word
 
 _MAKES = {"zeros", "zeros_like", "ones", "ones_like", "empty", "empty_like", "full", "full_like",

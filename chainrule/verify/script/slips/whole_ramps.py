@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from chainrule.verify.script.slip import Slip
+from chainrule.verify.script.slips.slip import Slip
 from chainrule.verify.trees import last_word
 
 
