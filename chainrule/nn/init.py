@@ -213,7 +213,7 @@ def kaiming_normal_(
 def calculate_gain(nonlinearity: str, slope: float = 0.01) -> float:
     """By how much an activation shrinks what flows through it, as PyTorch's table has it.
 
-    >>> calculate_gain("tanh")
+    >>> nn.init.calculate_gain("tanh")
     1.6666666666666667
     """
     gains = {

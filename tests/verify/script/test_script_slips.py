@@ -189,7 +189,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "one parameter twice": (TIED.format(tie="self.give.weight = self.take.weight"), "", ""),
     "the best values, which are the latest": (
-        BEST.format(kept="model.state_dict()"), "idle_load", "model.load_state_dict(best)",
+        BEST.format(kept="model.state_dict()"), "idle_load", "best = model.state_dict()",
     ),
     "the best values, copied": (BEST.format(kept="copy.deepcopy(model.state_dict())"), "", ""),
     "a target that is the network": (
