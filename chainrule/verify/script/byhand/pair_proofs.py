@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from chainrule.verify.arrays.methods import results_of
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.byhand.loss import is_surely_wrong
 from chainrule.verify.script.byhand.pairs import Stated
+from chainrule.verify.script.sandbox.fork import LostError, in_confined_copy
 from chainrule.verify.subject import Array, Subject, values, wanted
 from chainrule.verify.trees import tree_of_file
 
@@ -97,8 +99,8 @@ def recomputing_method(subject: Subject) -> str | None:
     others = [m for m in vars(cls) if m not in subject.names and not m.startswith("__")]
     for name in [m for m in others if callable(getattr(subject.owner, m))]:
         for args in _arguments_of(cls, name):
-            with suppress(Exception):  # it is called another way
-                if _is_right_behind(subject, name, args):
+            with suppress(LostError):  # it is called another way, or would leave a trace
+                if in_confined_copy(partial(_is_right_behind, subject, name, args)):
                     return name
     return None
 

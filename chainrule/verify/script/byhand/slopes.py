@@ -53,18 +53,18 @@ def slopes_of(step: HandStep, gradients: Sequence[Array | None] | None = None) -
         yield Slopes(np.array(true), np.array(said), size, x.size)
 
 
-def slope(step: HandStep, values: Sequence[Array], k: int, t: Array) -> float:
-    """Of the loss at some values, where the parameter k moves along t."""
-    moved = [[*values[:k], values[k] + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
-    up, down = [float(step.forward(xs)[0]) for xs in moved]
+def slope(step: HandStep, xs: Sequence[Array], k: int, t: Array) -> float:
+    """Of the loss at xs, where the parameter k moves along t."""
+    moved = [[*xs[:k], xs[k] + h * t, *xs[k + 1 :]] for h in (_STEP, -_STEP)]
+    up, down = [float(step.forward(x)[0]) for x in moved]
     return (up - down) / (2 * _STEP)
 
 
 def is_clipped(step: HandStep) -> bool:
     """Whether elements of gradients lie at a bound: they are as large as the largest one, the loss
     has a larger slope there, and that of other elements is the gradient."""
-    values = [x.value for x in step.inputs]
-    gradients = [(k, g) for k, g in enumerate(step.pull(values, [_ONE])) if g is not None]
+    xs = values(step)
+    gradients = [(k, g) for k, g in enumerate(step.pull(xs, [_ONE])) if g is not None]
     bound = max([float(np.abs(g).max(initial=0)) for _, g in gradients], default=0.0)
     at = [(k, g, i) for k, g in gradients for i in _some(np.abs(g) == bound)]
     below = [(k, g, i) for k, g in gradients for i in _some(np.abs(g) < bound)]
@@ -74,7 +74,7 @@ def is_clipped(step: HandStep) -> bool:
     def over(k: int, g: Array, i: int) -> float:
         t = np.zeros(g.shape)
         t.flat[i] = np.sign(g.flat[i]) or 1.0
-        return slope(step, values, k, t) - abs(float(g.flat[i]))
+        return slope(step, xs, k, t) - abs(float(g.flat[i]))
 
     allowed = FITS * bound
     return all(over(*r) > allowed for r in at) and all(abs(over(*r)) < allowed for r in below)

@@ -60,6 +60,23 @@ def in_copy(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
     return receive(child, read, patience)
 
 
+def in_confined_copy(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
+    """The same for functions of the user's that the script may not call so, or never: what writes,
+    connects or starts something is refused.
+
+    Raises:
+        LostError: As `in_copy`, and where no copy can be made.
+    """
+    if not can_fork():
+        raise LostError("this process cannot be copied")
+
+    def confined() -> _T:
+        confine()
+        return work()
+
+    return in_copy(confined, patience)
+
+
 def can_fork() -> bool:
     """Whether a copy of this process could compute what this process can."""
     if is_confined() or not sys.platform.startswith("linux"):

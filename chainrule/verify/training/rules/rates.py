@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from chainrule.verify.place import Place
+from chainrule.verify.script.sandbox.fork import LostError, in_confined_copy
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
@@ -117,9 +118,9 @@ def _doubled_rate(schedule: Any) -> _Rate | None:
     base = max(getattr(schedule, "base_lrs", None) or [1.0])
     if not functions or base > _USUAL or not all(hasattr(f, "__code__") for f in functions):
         return None
-    try:
-        most = max(float(f(n)) for f in functions for n in _STEPS)
-    except Exception:  # what the user's functions do at other steps is theirs
+    try:  # in a copy: they may count their calls, or fail at other steps
+        most = in_confined_copy(lambda: max(float(f(n)) for f in functions for n in _STEPS))
+    except LostError:
         return None
     if not 0 < most <= _SMALL or most * base > _TINY:
         return None

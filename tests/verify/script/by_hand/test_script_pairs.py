@@ -227,6 +227,51 @@ def test_what_calls_something_wrong_is_no_finding_of_its_own(tmp_path: Path) -> 
     assert {c.subject for c in right.ledger.checked} >= {"Block"}
 
 
+RENEWED = """
+import os
+class Normed:
+    def __init__(self):
+        self.w = rng.normal(size=(4, 3))
+        self.u = rng.normal(size=4)
+        self.renew(300)
+    def save(self, name):
+        np.save(name, self.w)
+    def drop(self, name):
+        os.remove(name)
+    def renew(self, n):
+        for _ in range(n):
+            self.v = self.w.T @ self.u
+            self.v /= np.linalg.norm(self.v)
+            self.u = self.w @ self.v
+            self.u /= np.linalg.norm(self.u)
+        self.size = self.u @ self.w @ self.v
+    def forward(self, x):
+        self.x = x
+        return x @ self.w / self.size
+    def backward(self, dout):
+        g = self.x.T @ dout
+        share = np.sum(g * self.w) / self.size
+        self.dw = (g - share * np.outer(self.u, self.v)) / self.size
+        return {HERE}
+layer = Normed()
+for k in range(3):
+    layer.backward(np.ones_like(layer.forward(rng.normal(size=(6, 4)))))
+if len(rng.normal(size=3)) > 3:
+    layer.save("{FOLDER}/weights.npy"), layer.drop("{FOLDER}/kept.txt")
+"""
+
+
+def test_what_a_method_computes_again_is_of_the_parameters_and_no_method_leaves_a_trace(
+    tmp_path: Path,
+) -> None:
+    kept = tmp_path / "kept.txt"
+    kept.write_text("kept", encoding="utf-8")
+    text = RENEWED.replace("{FOLDER}", str(tmp_path))
+    assert wrongs(report_on(tmp_path, text.replace("{HERE}", "dout @ self.w.T / self.size"))) == []
+    assert wrongs(report_on(tmp_path, text.replace("{HERE}", "dout @ self.w.T")))
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["kept.txt", "train.py"]
+
+
 NO_PAIRS = {
     "another loss": (
         "def error(w, X, y):\n    return np.abs(X @ w - y).mean()\n"
