@@ -305,3 +305,31 @@ def test_the_wrong_script_has_its_finding_and_the_right_one_none(tmp_path: Path,
     if code:
         at = found[code]
         assert at is not None and line in text.split("\n")[at.line - 1]
+
+
+COUNTED = """
+calls = []
+def rate(n):
+    calls.append(n)
+    return 1e-3 * min(1.0, (n + 1) / 5)
+m = nn.Linear(3, 1)
+o = torch.optim.Adam(m.parameters(), lr=1e-3)
+s = torch.optim.lr_scheduler.LambdaLR(o, rate)
+for i in range(8):
+    o.zero_grad()
+    m(torch.randn(4, 3)).square().mean().backward()
+    o.step()
+    s.step()
+print("calls", len(calls))
+"""
+
+
+def test_a_function_that_counts_its_calls_does_not_notice(tmp_path: Path) -> None:
+    path, printed = tmp_path / "train.py", io.StringIO()
+    path.write_text(HEAD + COUNTED, encoding="utf-8")
+    with redirect_stdout(printed), redirect_stderr(io.StringIO()):
+        report = script.run(
+            script.target(str(path)), steps=3, own=script.OWN, torch=script.TORCH, window=6
+        ).report
+    assert [f.name.code for f in report.findings if f.level != "note"] == ["wrong_rate"]
+    assert printed.getvalue() == "calls 9\n"
