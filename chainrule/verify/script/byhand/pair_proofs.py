@@ -1,8 +1,8 @@
 """Whether two functions of which one seems to state the other's derivative belong together.
 
-What proves it: a gradient that is right beside the wrong one, elements of one that are right, a
-change of the code that makes one right, or a number that their object keeps: with 0 or 1 in its
-place all is right. That number must not be the weight of a term: a penalty may be left out. What is
+Any of these proves it: a gradient that is right beside the wrong one, right elements of a wrong
+one, a change of the code that makes it right. So does a number that their object keeps, if all is
+right with 0 or 1 in its place. That number must not be the weight of a term: a penalty may be left out. What is
 put upon gradients on purpose disproves it.
 """
 

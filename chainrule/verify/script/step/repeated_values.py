@@ -1,9 +1,9 @@
 """Values that meet themselves, as the record of a step shows: rows, each a function of what a loss
 depends on.
 
-Two values that are made alike twice, with the same one of them off the graph; a value that was
-computed once more, of the same parameters as they still are; states that are the next states as
-well; labels that are what the model was given. What is told is measured on the values.
+Two values are made alike twice, with the same one of them off the graph. A value was computed once
+more, of the same parameters as they still are. States are the next states as well, or labels are
+what the model was given. What is told is measured on the values.
 """
 
 from __future__ import annotations
