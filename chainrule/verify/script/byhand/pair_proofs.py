@@ -2,8 +2,8 @@
 
 Any of these proves it: a gradient that is right beside the wrong one, right elements of a wrong
 one, a change of the code that makes it right. So does a number that their object keeps, if all is
-right with 0 or 1 in its place. That number must not be the weight of a term: a penalty may be left out. What is
-put upon gradients on purpose disproves it.
+right with 0 or 1 in its place. That number must not be the weight of a term: a penalty may be left
+out. What is put upon gradients on purpose disproves it.
 """
 
 from __future__ import annotations

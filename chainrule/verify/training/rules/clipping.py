@@ -1,6 +1,8 @@
-"""Clipping where it bounds nothing, or not all: before a backward pass has made gradients, between
-two backward passes for one step, or after the step that has used them; and what is compared with
-the bound while it is still multiplied by a number that the loss was multiplied by."""
+"""Clipping where it bounds nothing, or not all.
+
+That is before a backward pass has made gradients, between two passes for one step, or after the
+step that has used them. What the loss was multiplied by may be in gradients still.
+"""
 
 from __future__ import annotations
 
