@@ -60,7 +60,7 @@ def test_as_one_after_the_other(case: str):
     np.testing.assert_array_equal(got[1], want[1])
 
 
-BY_NUMBERS = {"far apart", "runs, the last vector not full"}
+BY_NUMBERS = ("far apart", "runs, the last vector not full")
 """Cases that are none of the patterns, of those that are neither neighbours nor alike."""
 
 
