@@ -1,0 +1,1 @@
+"""Formulas that training programs are made of, and the small edits that lead to them."""
