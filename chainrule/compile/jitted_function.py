@@ -87,7 +87,10 @@ class Jitted:
         if kwargs or around.get() is not None or watch.watches:
             pass
         elif latest is not None:
-            result = latest.call(args)
+            short = latest.short
+            result = MISFIT if short is None else short(args)
+            if result is MISFIT:
+                result = latest.call(args)
         elif self._numbers is not None and tracer() is None:
             result = self._numbers.again(args)
         if result is not MISFIT:

@@ -34,7 +34,8 @@ _R = TypeVar("_R")
 
 # --- The door ------------------------------------------------------------------------------------
 
-_recording: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", default=True)
+RECORDING: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", default=True)
+"""Whether ops are recorded."""
 Around = tuple[Callable[[Op, Sequence[Any]], Any], Any] | None
 """A function that ops are handed to, and the `Around` that holds inside it."""
 around: contextvars.ContextVar[Around] = contextvars.ContextVar("around", default=None)
@@ -312,9 +313,9 @@ def placeholder(shape: tuple[int, ...], dtype: Any, *, needs: bool = False) -> A
     return variable(spec, leaf(spec.shape, spec.dtype, needs=needs))
 
 
-is_recording = _recording.get
+is_recording = RECORDING.get
 """Whether ops are recorded here."""
-set_recording = _recording.set
+set_recording = RECORDING.set
 """Whether ops are recorded for the rest of this context; for a part of it there is `recording`."""
 
 
@@ -330,12 +331,12 @@ class recording:  # noqa: N801
         self._entered: tuple[Token[bool], Any] | None = None
 
     def __enter__(self) -> None:
-        self._entered = _recording.set(self._on), self._entered
+        self._entered = RECORDING.set(self._on), self._entered
 
     def __exit__(self, *of: object) -> None:
         assert self._entered is not None, "it is left before it is entered"
         token, self._entered = self._entered
-        _recording.reset(token)
+        RECORDING.reset(token)
 
     def __call__(self, f: Callable[_P, _R]) -> Callable[_P, _R]:
         """`f`, run within it."""

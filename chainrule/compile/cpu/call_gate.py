@@ -34,8 +34,8 @@ from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY, ITEMS, KIND, LENGTH, READY
 from chainrule.compile.llvm.numbers import I64
 
-_MATCHING = "matching"
-"""The function that `again` gives the number of."""
+_MATCHING, _ANSWER = "matching", "answer"
+"""The functions that say the number of a call's sizes, and the number that `again` gives."""
 
 
 @final
@@ -87,21 +87,30 @@ def add_call_gate(module: Any) -> None:
     """Add the function to a module."""
     _add_matching(module)
     add_call_settings(module)
+    _add_answer(module)
     s = FunctionWriter(module, "again", [PTR, PTR], PTR)
-    (plan, args), b = s.args, s.b
-    words = s.field(plan, ARRAY.data, I64)
-    key = find_key(s, words, args)
-    settings = _Plan(s, s.pointer(words)).pointer("settings")
-    found = b.alloca(I64)
-    s.store(key, found, 0)
+    plan, args = s.args
+    s.return_(s.call("PyLong_FromLongLong", PTR, find_answer(s, s.field(plan, ARRAY.data), args)))
+
+
+def find_answer(s: FunctionWriter, words: Any, args: Any) -> Any:
+    """The number that `again` gives, of the words of its plan."""
+    return s.call(_ANSWER, I64, words, args)
+
+
+def _add_answer(module: Any) -> None:
+    s = FunctionWriter(module, _ANSWER, [PTR, PTR])
+    (words, args), b = s.args, s.b
+    key = s.call(_MATCHING, I64, words, args)
+    settings = _Plan(s, words).pointer("settings")
     with b.if_then(b.and_(b.icmp_signed(">=", key, int64(0)), b.not_(s.equal(settings, NONE)))):
         settled = s.call("settle", I64, settings)
-        s.store(b.select(s.equal(settled, 0), b.sub(int64(-2), key), key), found, 0)
-    s.return_(s.call("PyLong_FromLongLong", PTR, s.load(found, 0)))
+        s.return_(b.select(s.equal(settled, 0), b.sub(int64(-2), key), key))
+    s.return_(key)
 
 
 def find_key(s: FunctionWriter, words: Any, args: Any) -> Any:
-    """What `again` gives, as a word; `words` are where those of its plan are."""
+    """The number of a call's sizes, or -1; `words` are where those of the plan are."""
     return s.call(_MATCHING, I64, s.pointer(words), args)
 
 

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.symbols import CLEAR, LOOKUP
+from chainrule.compile.cpu.symbols import CALL, CLEAR, CONTEXT, LOOKUP
 from chainrule.compile.llvm.numbers import I8, I64, declare
 from chainrule.compile.llvm.serial_loops import count_up
 
@@ -72,6 +72,26 @@ class FunctionWriter:
         """Call a function of this module, or of others."""
         f = declare(self.b, name, result, [a.type for a in args])
         return self.b.call(f, args)
+
+    def memory(self, kind: Any, count: int | None = None) -> Any:
+        """Memory of the function's own, as much in a loop as before it."""
+        with self.b.goto_entry_block():
+            return self.b.alloca(kind, count)
+
+    def call_object(self, f: Any, *args: Any) -> Any:
+        """Call a Python function; the result is owned, or a null pointer."""
+        kind = ir.FunctionType(PTR, [PTR], var_arg=True)
+        call = self.module.globals.get(CALL) or ir.Function(self.module, kind, CALL)
+        return self.b.call(call, [f, *args, ir.Constant(PTR, None)])
+
+    def context(self, variable: Any) -> Any:
+        """What is in a context variable that has a default, as an address that is not owned."""
+        found = self.memory(PTR)
+        self.store(ir.Constant(PTR, None), found, 0)
+        self.call(CONTEXT, I32, self.pointer(variable), ir.Constant(PTR, None), found)
+        value = self.load(found, 0, PTR)
+        self.call("Py_DecRef", VOID, value)
+        return value
 
     def look_up(self, holder: Any, key: Any) -> Any:
         """What a dictionary has under a key, or a null pointer."""

@@ -14,7 +14,7 @@ from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.entry_point import ONE, builtin
 from chainrule.compile.runtime.scratch import Block
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.engine.graph import is_recording
+from chainrule.engine.graph import RECORDING
 
 if TYPE_CHECKING:
     from chainrule.compile.runtime.loaded_program import Loaded
@@ -103,7 +103,7 @@ class ManyArguments:
         head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
         head["gate"] = 0 if gate is None else _address(gate)
         self._sizes = np.zeros(_SIZES, np.int64)
-        head |= {"asked": id(is_recording), "known": _address(self._sizes), "none": id(None)}
+        head |= {"recording": id(RECORDING), "known": _address(self._sizes), "none": id(None)}
         records = [n.words() for n in settings]
         words = [head.get(name, 0) for name in CALLS]
         self._plan = np.array([*words, *chain(*filter(None, records))], np.int64)

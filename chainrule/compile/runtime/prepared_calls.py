@@ -89,6 +89,11 @@ class Entered:
         self._undoes = bool(program.code.undo)
         self._kept = prepared, way, block, program, self._flags
 
+    @property
+    def parts(self) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
+        """The plan for `enter`, and the results' shapes and dtypes."""
+        return self._plan, self._made
+
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
         """What runs it and returns the results, or None if the arguments are not those that it was
         made for. The shortest way is that of programs without ops in Python, which undo nothing."""

@@ -59,14 +59,14 @@ class Lender:
 
     def maker(self, shapes: Shapes) -> Callable[[], list[Array]]:
         """What makes new arrays of these shapes and dtypes, their values anything."""
-        plan = [(shape, dtype, _is_lent(shape, dtype)) for shape, dtype in shapes]
+        plan = [(shape, dtype, is_lent(shape, dtype)) for shape, dtype in shapes]
         if any(lent for *_, lent in plan):
             return lambda: self._allocate(plan)
         return lambda: [_empty(shape, dtype) for shape, dtype in shapes]
 
     def maker_of_one(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Array]:
         """What makes one new array."""
-        if _is_lent(shape, dtype):
+        if is_lent(shape, dtype):
             make = self.maker([(shape, dtype)])
             return lambda: make()[0]
         return partial(_empty, shape, dtype)
@@ -91,7 +91,7 @@ class Lender:
         self._give_back()
 
 
-def _is_lent(shape: tuple[int, ...], dtype: Any) -> bool:
+def is_lent(shape: tuple[int, ...], dtype: Any) -> bool:
     """Whether it is large, and of a dtype that an array's interface has a word for."""
     return prod(shape) * dtype.itemsize >= LARGE and np.dtype(dtype.str) == dtype
 

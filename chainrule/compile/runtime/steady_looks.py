@@ -17,12 +17,13 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 @final
 class Looks:
     """`unchanged` as a function (see `cpu/word_guards.py`), and the addresses of `again` (see
-    `cpu/call_gate.py`), of `collect` and `collect_all` (see `cpu/call_rows.py`)."""
+    `cpu/call_gate.py`), of `call` (see `cpu/whole_call.py`), of `collect` and `collect_all` (see `cpu/call_rows.py`)."""
 
     def __init__(self) -> None:
         self._code = placed(kept_object("looks", _compiled))
         self.unchanged = Unchanged(self._code.address("unchanged"))
         self.again = self._code.address("again")
+        self.call = self._code.address("call")
         self.collect = self._code.address("collect")
         self.collect_all = self._code.address("collect_all")
 
@@ -36,6 +37,7 @@ def looks() -> Looks:
 def _compiled() -> bytes:
     from chainrule.compile.cpu.call_gate import add_call_gate
     from chainrule.compile.cpu.call_rows import add_call_rows
+    from chainrule.compile.cpu.whole_call import add_whole_call
     from chainrule.compile.cpu.word_guards import add_word_guard
     from chainrule.compile.llvm.host_target import TargetModule, host
 
@@ -43,4 +45,5 @@ def _compiled() -> bytes:
     add_word_guard(module)
     add_call_gate(module)
     add_call_rows(module)
+    add_whole_call(module)
     return compile_object(str(module))

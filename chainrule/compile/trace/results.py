@@ -70,3 +70,8 @@ def _tensor(x: Any) -> Any:
     t.value = x
     t.node = None
     return t
+
+
+def returns_tensor(finish: Callable[[Sequence[Any]], Any]) -> bool:
+    """Whether this makes a tensor of the only result, which is an array."""
+    return finish is _only

@@ -20,6 +20,9 @@ from chainrule.engine.tensors import Tensor
 class RecordedCall:
     """A variant that records a node, and what its arguments were."""
 
+    short = None
+    """There is no shorter way; see `Steady`."""
+
     def __init__(self, variant: Variant, args: Sequence[Any]) -> None:
         self._variant = variant
         self._kinds = [_kind(x) for x in args]

@@ -20,6 +20,7 @@ from chainrule.compile.runtime.call.settings import Settings
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.state_seen import Seen
 from chainrule.compile.runtime.call.wanted_arguments import Kind, Wanted, kind_of
+from chainrule.compile.runtime.call.whole_call import WholeCall, whole_call
 from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared_calls import Entered
@@ -60,6 +61,10 @@ class Steady:
         self._gate: Gate | None = None
         self._again: Callable[[Any], int] = _never
         self._entered: dict[int, Callable[[Any], Any]] = {}
+        self._whole: WholeCall | None = None
+        self.short: Callable[[Any], Any] | None = None
+        """`call` for sizes that came before, in machine code: where that gives `MISFIT`, `call` may
+        give a result. None if there is no such way."""
 
     def watch(self) -> None:
         """Have machine code look at state, settings and arguments, where it can."""
@@ -70,6 +75,9 @@ class Steady:
             self._gate = gate(self._native.code, self._wanted, rows, words, self._settings.words)
             if self._gate is not None:
                 self._again = self._gate.again
+                self._whole = whole_call(self._native, self._gate, self._recording, self._finish)
+                if self._whole is not None and not self._asked:
+                    self.short = self._whole.call
 
     def holds(self) -> bool:
         """Whether the state is as the last call left it, seen by nobody else, all that the function
@@ -106,7 +114,10 @@ class Steady:
         if sizes not in self._known:
             return MISFIT
         if self._gate is not None and key >= 0:
-            self._entered[key] = Entered(self._call, self._gate.way, sizes).caller()
+            entered = Entered(self._call, self._gate.way, sizes)
+            self._entered[key] = entered.caller()
+            if self._whole is not None:
+                self._whole.add(key, entered)
         self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
 
