@@ -177,11 +177,11 @@ class Jitted:
 
     def _remember(self, args: Any, kwargs: Any, given: Given, variant: Variant) -> None:
         """Let the next call that is like this one go the short way."""
-        self._latest = None
+        before, self._latest = [self._latest], None
         if kwargs or given.static or len(given.leaves) != len(args):
             return
         if around.get() is None and all(map(is_, args, given.leaves)):
-            self._latest = recorded(variant, args) or steady(variant, args, given.axes)
+            self._latest = recorded(variant, args) or steady(variant, args, given.axes, before)
 
     def loops(self, *args: Any, **kwargs: Any) -> str:
         """The loops that a call runs, as text, with the user's lines; of the arguments see

@@ -22,23 +22,24 @@ BITS = 20
 """Sizes are told as one number, this many bits for each symbol."""
 CALLS = (
     "gate", "kept", "memory", "rows", "filled", "width", "arrays", "settings",
-    "tuple", "float", "int", "bool", "recording", "answer", "known", "sizes", "none", "key", "ended",
+    "tuple", "float", "int", "bool", "recording", "answer", "known", "sizes", "none", "key",
+    "ended",
 )  # fmt: skip
 """What functions of `call_rows.py` read: the plan of `again`; the list that keeps arrays; memory
 for rows, how many there are and how many are filled, and the words of one; how many arrays and
 settings are in one; the addresses of Python's classes. For `collect_all` a context variable and
-what has to be in it, the numbers that are known and how many there are, None. It says what
-the number of the last call was, and whether there is no further one."""
+what has to be in it, the known numbers of sizes, each with the word for the row, and how many there
+are, None. It says what the number of the last call was, and whether there is no further one."""
 CALL_PLAN = (
     "gate", "recording", "answer", "misfit", "entries", "filled", "none", "acquire", "release",
     "enter", "empty", "results", "refuse", "tensor", "value", "node", "finish",
 )  # fmt: skip
 """What `whole_call.py` reads: the plan of `again`; a context variable, and the object that has to
 be in it; what to return if the call is not like the one before; entries for sizes, and how many
-there are; None; functions that lock the program and release it; the address of `enter`; the function
-that makes an array, and how many results there are; the function that refuses indices. The class of
-the one tensor that is returned, and where in it are its value and its node; or 0, and the function
-that makes what is returned of a list of results."""
+there are; None; functions that lock the program and release it; the address of `enter`; the
+function that makes an array, and how many results there are; the function that refuses indices. The
+class of the one tensor that is returned, and where in it are its value and its node; or 0, and the
+function that makes what is returned of a list of results."""
 RESULTS = 4
 """Results that such a call may have."""
 ENTRY = ("key", "plan", *[f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")])
@@ -46,6 +47,14 @@ ENTRY = ("key", "plan", *[f"{what}{i}" for i in range(RESULTS) for what in ("sha
 and its dtype, as objects."""
 ENTRIES = 64
 """Sizes that have an entry."""
+DICTIONARY = ("address", "version", "whole", "first", "count")
+"""What `dict_guards.py` reads of a dictionary: its address and version. Whether its keys must be
+the same. The word where its entries begin, and how many it has."""
+REPEAT = ("width", "arrays", "places", "settings", "values", "results", "cells", "blocks")
+"""What `repeat.py` reads: the words of a row; how many arrays, settings and results there are;
+where each array's index in the table is; memory for settings. Where each result's elements are, and
+how many bytes further they are in the next call. The addresses of scratch memory and of the
+symbols' values, for each number of sizes."""
 SETTINGS = ("count", "asked", "float")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
 Python; the address of Python's class of floats."""

@@ -11,7 +11,8 @@ array of int64: the words that `CALLS` names, then a record for each setting (`S
 float, int or bool, which is for Python to see.
 
 `collect_all` does that with what an iterator gives, up to the first whose number is none of those
-that are known. It gives this one, and notes its number in the plan.
+that are known. It gives this one, and notes its number in the plan. The last word of a row is then
+what is known instead of the number, which is below 0.
 """
 
 from __future__ import annotations
@@ -91,10 +92,13 @@ def _add_collect_all(module: Any) -> None:
     s.store(key, c.words, CALLS.index("key"))
     s.store(0, found, 0)
     with s.count_up(c.word("sizes")) as k:
-        same = s.equal(s.load(s.pointer(c.word("known")), k), key)
-        s.store(b.or_(s.load(found, 0), b.zext(same, I64)), found, 0)
+        known = s.element(s.pointer(c.word("known")), b.mul(k, int64(2)))
+        same = s.equal(s.load(known, 0), key)
+        s.store(b.select(same, s.load(known, 1), s.load(found, 0)), found, 0)
     with b.if_then(s.equal(s.load(found, 0), 0), likely=False):
         s.return_(batch)
+    after = b.mul(c.word("filled"), c.word("width"))
+    s.store(s.load(found, 0), s.pointer(c.word("memory")), b.sub(after, int64(1)))
     b.branch(again)
     b.position_at_end(again)
     s.call("Py_DecRef", VOID, batch)

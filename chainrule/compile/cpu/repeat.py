@@ -1,15 +1,15 @@
 """A function that runs the program again and again.
 
-    void repeat(ptr objects, ptr places, ptr rows, i64 moving, i64 calls, ptr host)
+    void repeat(ptr objects, ptr plan, ptr rows, i64 calls, ptr host)
 
 It is called with the interpreter's lock, which it gives back meanwhile.
 
-Before each call the words of its row are put where the program looks for them: `moving`
-objects at the `places` of the table, then the addresses of scratch memory and of the symbols'
-values.
+Each call has a row, as `call_rows.py` notes it. Before the call its words are put where the program
+looks for them: the arrays in the table, the settings in `values`. What stands in for a result moves
+on to the next one's elements. `plan` are the words that `REPEAT` names.
 
-The objects of a row lie anywhere, and so do their elements. The processor is asked for those of the
-next row, and for the objects of the one after that, before they are read.
+The arrays of a row lie anywhere, and so do their elements. The processor is asked for those of the
+next row, and for the arrays of the one after that, before they are read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.call_plan import REPEAT
 from chainrule.compile.cpu.function_writer import PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.interrupts import Run
 from chainrule.compile.cpu.object_layout import ARRAY
@@ -29,31 +30,43 @@ NAME = "repeat"
 def repeat(run: Run, program: Any) -> None:
     """Add the function to a module that has `program`. A run that is to end does so after a whole
     number of calls."""
-    s = FunctionWriter(run.module, NAME, [PTR, PTR, PTR, I64, I64, PTR], VOID)
-    (objects, places, rows, moving, calls, host), b = s.args, s.b
+    s = FunctionWriter(run.module, NAME, [PTR, PTR, PTR, I64, PTR], VOID)
+    (objects, plan, rows, calls, host), b = s.args, s.b
+    w = {name: s.load(plan, i) for i, name in enumerate(REPEAT)}
+    places, values, cells, blocks = [
+        s.pointer(w[name]) for name in ("places", "values", "cells", "blocks")
+    ]
     run.begin(b)
-    width = b.add(moving, int64(2))
     last = b.sub(calls, int64(1))
     with s.count_up(calls) as call:
-        row = s.element(rows, b.mul(call, width))
+        row = s.element(rows, b.mul(call, w["width"]))
         coming = [
-            s.element(rows, b.mul(intrinsic(b, "smin", b.add(call, int64(n)), last), width))
+            s.element(rows, b.mul(intrinsic(b, "smin", b.add(call, int64(n)), last), w["width"]))
             for n in (1, 2)
         ]
-        with s.count_up(moving) as k:
+        with s.count_up(w["arrays"]) as k:
             s.store(s.load(row, k), objects, s.load(places, k))
             following, later = [s.load(x, k, PTR) for x in coming]
             elements = s.field(following, ARRAY.data)
             for line in (0, 64):
                 _prefetch(b, s.place(elements, int64(line)))
             _prefetch(b, s.place(later, ARRAY.data))
-        scratch, sizes = [s.load(row, b.add(moving, int64(n)), PTR) for n in (0, 1)]
-        b.call(program, [objects, scratch, sizes, host, ir.Constant(PTR, None)])
+        with s.count_up(w["settings"]) as k:
+            s.store(s.load(row, b.add(w["arrays"], k)), values, k)
+        number = b.not_(s.load(row, b.sub(w["width"], int64(1))))
+        block = s.element(blocks, b.mul(number, int64(2)))
+        b.call(program, [objects, s.load(block, 0, PTR), s.load(block, 1, PTR), host, _NO_CLOCK])
+        with s.count_up(w["results"]) as k:
+            cell = s.element(cells, b.mul(k, int64(2)))
+            s.store(b.add(s.load(cell, 0), s.load(cell, 1)), cell, 0)
         with b.if_then(b.call(run.poll, [int64(0)]), likely=False):
             run.end(b)
             b.ret_void()
     run.end(b)
     b.ret_void()
+
+
+_NO_CLOCK = ir.Constant(PTR, None)
 
 
 def _prefetch(b: Any, at: Any) -> None:

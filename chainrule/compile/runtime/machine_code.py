@@ -19,8 +19,8 @@ Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """void run(objects, scratch, sizes, host, times)."""
 
 _P, _I = ctypes.c_void_p, ctypes.c_int64
-Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
-"""void repeat(objects, places, rows, moving, calls, host)."""
+Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _P)
+"""void repeat(objects, plan, rows, calls, host)."""
 
 
 @final

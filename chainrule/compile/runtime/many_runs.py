@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from chainrule.compile.cpu.call_plan import CALLS
+from chainrule.compile.cpu.call_plan import CALLS, REPEAT
 from chainrule.compile.cpu.symbols import HEADER
 from chainrule.compile.runtime.entry_point import ONE, builtin
 from chainrule.compile.runtime.scratch import Block
@@ -22,61 +21,63 @@ if TYPE_CHECKING:
 
 
 @final
-class Moving:
-    """Many runs of a program as one call: a row for each, of what is not the same in all of them.
-
-    `fixed` are the objects that stay, by place among the program's objects; `places` those of the
-    others.
-    """
-
-    def __init__(self, program: Loaded, fixed: Mapping[int, Any]) -> None:
-        self._program = program
-        self._fixed = dict(fixed)
-        self.places = [i for i in range(len(program.layout.objects)) if i not in fixed]
-
-    def __call__(self, columns: Sequence[Any], blocks: Sequence[Block], which: Any) -> None:
-        """Run it in block 0 or 1 or ..., as `which` (runs) says for each run; `columns` are, by
-        place, addresses of objects."""
-        program, runs = self._program, len(which)
-        if program.pool is not None:
-            program.pool.run()
-        rows = np.empty((runs, len(columns) + 2), np.int64)
-        for k, column in enumerate(columns):
-            rows[:, k] = column
-        rows[:, -2:] = np.array([(b.scratch, b.sizes) for b in blocks])[which]
-        places = np.array(self.places, np.int64)
-        count = len(program.layout.objects)
-        table = (ctypes.c_void_p * count)(
-            *[id(self._fixed[i]) if i in self._fixed else 0 for i in range(count)]
-        )
-        with program.lock:
-            program.repeat(
-                ctypes.addressof(table), places.ctypes.data, rows.ctypes.data, len(columns),
-                runs, program.number,
-            )  # fmt: skip
-
-
 class Parts:
-    """The rows of an array, one after the other, as objects that a program can be given. Of an
-    array object it only looks at the word that says where the elements are."""
+    """An array whose parts along its first axis, one after the other, are what runs are given."""
 
     def __init__(self, array: Any) -> None:
         """`array` is C-contiguous."""
-        self._cells = _places(_address(array), array.strides[0], len(array))
-        self._array = array
-        self.addresses = _places(_address(self._cells) - HEADER, self._cells.itemsize, len(array))
+        self.array = array
 
 
-def _places(start: int, step: int, count: int) -> Any:
-    """So many addresses, `step` apart."""
-    return np.arange(start, start + step * count, step) if step else np.full(count, start)
+ARGUMENT, SETTING = "argument", "setting"
+"""Objects of a run that its row says."""
+
+
+@final
+class ManyRuns:
+    """Many runs of a program as one call, each of a row; see `ManyArguments.rows`.
+
+    `objects` are the program's, in its order: what stays, `Parts`, or `ARGUMENT` or `SETTING` for
+    those of a row. Number n in a row means scratch memory `blocks[n]`.
+    """
+
+    def __init__(self, program: Loaded, objects: Sequence[Any], blocks: Sequence[Block]) -> None:
+        self._program = program
+        arguments = [i for i, x in enumerate(objects) if x is ARGUMENT]
+        settings = [i for i, x in enumerate(objects) if x is SETTING]
+        parts = [i for i, x in enumerate(objects) if x.__class__ is Parts]
+        values, arrays = np.zeros(len(settings)), [objects[i].array for i in parts]
+        # Of an array object a program only looks at the word that says where the elements are.
+        cells = [(_address(values) + 8 * k, 0) for k in range(len(settings))]
+        cells += [(_address(x), x.strides[0] if len(x) else 0) for x in arrays]
+        self._cells = np.array(cells, np.int64).reshape(-1, 2)
+        start = _address(self._cells)
+        stand_ins = {i: start + 16 * k - HEADER for k, i in enumerate([*settings, *parts])}
+        table = [stand_ins.get(i, id(x)) for i, x in enumerate(objects)]
+        places, memory = arguments, [(b.scratch, b.sizes) for b in blocks]
+        kept = self._table, where, _ = [np.array(x, np.int64) for x in (table, places, memory)]
+        words = {"width": len(arguments) + len(settings) + 1, "arrays": len(arguments)}
+        words |= {"places": _address(where), "settings": len(settings), "values": _address(values)}
+        words |= {"results": len(parts), "cells": start + 16 * len(settings)}
+        words["blocks"] = _address(kept[2])
+        self._plan = np.array([words[name] for name in REPEAT], np.int64)
+        self._kept = objects, values, blocks, kept
+
+    def __call__(self, rows: Any) -> None:
+        """Run it for each of `rows` (runs, words), whose results follow those before."""
+        program = self._program
+        if program.pool is not None:
+            program.pool.run()
+        given = [_address(x) for x in (self._table, self._plan, rows)]
+        with program.lock:
+            program.repeat(*given, len(rows), program.number)
 
 
 def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0]
+    return array.ctypes.data
 
 
-_ROWS, _SIZES = 1024, 16
+_ROWS, _SIZES = 1024, 64
 _MEMORY, _FILLED = CALLS.index("memory"), CALLS.index("filled")
 _ANSWER, _KNOWN, _KEY, _ENDED = map(CALLS.index, ("answer", "sizes", "key", "ended"))
 
@@ -102,7 +103,7 @@ class ManyArguments:
         head |= {"arrays": arrays, "settings": len(settings), "memory": _address(self._rows)}
         head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
         head["gate"] = 0 if gate is None else _address(gate)
-        self._sizes = np.zeros(_SIZES, np.int64)
+        self._sizes = np.zeros((_SIZES, 2), np.int64)
         head |= {"recording": id(RECORDING), "known": _address(self._sizes), "none": id(None)}
         records = [n.words() for n in settings]
         words = [head.get(name, 0) for name in CALLS]
@@ -116,10 +117,11 @@ class ManyArguments:
         """`collect_all` begins: calls are noted where ops are recorded, or are not, as said."""
         self._plan[_ANSWER], self._plan[_ENDED] = id(recording), 0
 
-    def know(self, keys: Iterable[int]) -> None:
-        """From here on `collect_all` goes on after calls with these numbers; a few of them."""
-        few = [*keys][:_SIZES]
-        self._sizes[: len(few)] = few
+    def know(self, numbers: Mapping[int, int]) -> None:
+        """From here on `collect_all` goes on after calls of these sizes, as `collect` says them. It
+        notes their numbers; many of them."""
+        few = [(key, ~number) for key, number in numbers.items()][:_SIZES]
+        self._sizes[: len(few)] = np.array(few, np.int64).reshape(-1, 2)
         self._plan[_KNOWN] = len(few)
 
     @property
@@ -152,12 +154,14 @@ class ManyArguments:
         """Forget the latest call, which was noted."""
         self._plan[_FILLED] -= 1
 
-    def columns(self) -> tuple[list[Any], Any, Any]:
-        """For each argument its arrays' addresses, int64, one for each call. The settings, float64
-        (calls, settings). What says the sizes: what `collect` gave, or ~number."""
-        rows = np.concatenate([*self._full, self._rows[: self._plan[_FILLED]]])
-        settings = np.ascontiguousarray(rows[:, self._arrays : -1]).view(np.float64)
-        return list(rows[:, : self._arrays].T), settings, rows[:, -1]
+    def rows(self, numbers: Mapping[int, int]) -> list[Any]:
+        """The rows, int64 (calls, words): addresses of arrays; bits of settings; ~number of the
+        sizes. `numbers` are those of what `collect` gave."""
+        parts = [*self._full, self._rows[: self._plan[_FILLED]]]
+        for rows in parts:
+            for i in np.flatnonzero(rows[:, -1] >= 0).tolist():
+                rows[i, -1] = ~numbers[int(rows[i, -1])]
+        return [x for x in parts if len(x)]
 
 
 def _never(args: Any) -> int:

@@ -25,12 +25,15 @@ class Prepared:
 
     def __init__(self, program: Loaded, count: int, fixed: Sequence[Any]) -> None:
         self._program, self._first = program, count + len(fixed)
-        layout = program.layout
-        self._table = (ctypes.c_void_p * len(layout.objects))(
-            *[0] * count, *map(id, fixed), *[0] * len(layout.results)
-        )
+        self._count = count
+        self._table = (ctypes.c_void_p * len(program.layout.objects))()
+        self.put_fixed(fixed)
         self._address = ctypes.addressof(self._table)
         self._blocks: dict[tuple[int, ...], Block] = {}
+
+    def put_fixed(self, fixed: Sequence[Any]) -> None:
+        """Use these arrays from now on; there are as many as before."""
+        self._table[self._count : self._first] = [*map(id, fixed)]
 
     @property
     def parts(self) -> tuple[Loaded, Any, int]:

@@ -17,7 +17,8 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 @final
 class Looks:
     """`unchanged` as a function (see `cpu/word_guards.py`), and the addresses of `again` (see
-    `cpu/call_gate.py`), of `call` (see `cpu/whole_call.py`), of `collect` and `collect_all` (see `cpu/call_rows.py`)."""
+    `cpu/call_gate.py`), of `call` (see `cpu/whole_call.py`), of `collect` and `collect_all`
+    (see `cpu/call_rows.py`)."""
 
     def __init__(self) -> None:
         self._code = placed(kept_object("looks", _compiled))

@@ -20,7 +20,7 @@ from chainrule.compile.graph.compiled_ops import ProgramOp
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.runtime.backend import build
-from chainrule.compile.runtime.many_runs import Moving, Parts
+from chainrule.compile.runtime.many_runs import ManyRuns, Parts
 from chainrule.compile.trace.captured_state import GradSlot
 from chainrule.compile.trace.graph_to_program import node_of, nodes_to_compute, program
 from chainrule.compile.trace.loop_scope import Before, BodyScope
@@ -63,16 +63,10 @@ class Body:
         if run.loaded.hosts:  # an iteration needs Python
             return (*state, *self._one_by_one(run, state, xs, rest, ys), *ys)
         ends = [np.empty(s.shape, s.dtype) for s in self.specs()[n : n + self.last]]
-        first = m + len(rest)
-        fixed = {
-            **dict(enumerate(state)),
-            **dict(enumerate(rest, m)),
-            **dict(enumerate(ends, first)),
-        }
         flags = [np.zeros(self.iterations, np.int64)] if run.checks else []
-        parts = [Parts(a) for a in [*xs, *ys, *flags]]
-        which = np.zeros(self.iterations, np.int64)
-        Moving(run.loaded, fixed)([p.addresses for p in parts], [run.loaded.block(())], which)
+        objects = [*state, *map(Parts, xs), *rest, *ends, *map(Parts, [*ys, *flags])]
+        rows = np.full((self.iterations, 1), ~0)  # all of the only sizes
+        ManyRuns(run.loaded, objects, [run.loaded.block(())])(rows)
         if flags and (outside := np.bitwise_or.reduce(flags[0])):
             refuse(int(outside), run.checks)
         return (*state, *ends, *ys)

@@ -85,9 +85,10 @@ def test_what_machine_code_notes(name: str):
         truths = [bool(x) is t for (i, t) in settings.truths for x in [settings.read()[i]]]
         assert (calls.collect(args) >= 0) is (noted and all(truths))
         if noted and all(truths):
-            (arrays,), found, _ = calls.columns()
-            assert arrays[-1] == id(args[0].value)
-            assert found[-1].tolist() == [float(x) for x in settings.read()]
+            *_, (array, *found, _) = calls.rows({calls.collect(args): 0})[-1]
+            assert array == id(args[0].value)
+            assert np.array(found).view(np.float64).tolist() == [*map(float, settings.read())]
+            calls.drop()
             calls.drop()
 
 
@@ -132,19 +133,19 @@ def test_calls_are_noted_up_to_one_that_is_for_python():
         assert calls.collect_all(batches)[0].shape == (sizes[count - 1], 3)
         assert len(calls) == count and calls.key >= 0 and not calls.has_ended
         keys.append(calls.key)
-        calls.know(keys)
+        calls.know({key: n for n, key in enumerate(keys)})
     assert calls.collect_all(batches) is None  # which is no call
     assert len(calls) == 6 and calls.key == -1 and not calls.has_ended
     assert calls.collect_all(batches) is None
     assert len(calls) == 7 and calls.has_ended
-    first, second, third = keys
-    assert calls.columns()[2].tolist() == [first, second, first, third, second, first, first]
+    (rows,) = calls.rows({key: n for n, key in enumerate(keys)})
+    assert (~rows[:, -1]).tolist() == [0, 1, 0, 2, 1, 0, 0]
 
 
 def test_calls_between_which_recording_changes_are_not_noted():
     calls, _, _step = _noting()
     assert calls.collect_all is not None
-    calls.know([calls.collect(_of_size(2))])
+    calls.know({calls.collect(_of_size(2)): 0})
 
     def batches() -> Any:
         yield _of_size(2)
@@ -158,7 +159,7 @@ def test_calls_between_which_recording_changes_are_not_noted():
 def test_what_is_raised_between_calls_and_by_settings():
     calls, group, _step = _noting()
     assert calls.collect_all is not None
-    calls.know([calls.collect(_of_size(2))])
+    calls.know({calls.collect(_of_size(2)): 0})
 
     def batches(error: Exception) -> Any:
         yield _of_size(2)
@@ -179,7 +180,7 @@ def test_what_is_raised_between_calls_and_by_settings():
 def test_batches_are_let_go():
     calls, _, _step = _noting()
     assert calls.collect_all is not None
-    calls.know([calls.collect(_of_size(2))])
+    calls.know({calls.collect(_of_size(2)): 0})
     args = _of_size(2)
     count = getrefcount(args)
     assert calls.collect_all(args for _ in range(5)) is None
@@ -225,6 +226,20 @@ def test_calls_that_stop_being_alike():
 
     want = [k * k * (1.0 + k // 10) for k in range(60)]
     np.testing.assert_allclose(f.loop(batches()).numpy(), want)
+
+
+def test_results_of_two_sizes_are_not_stacked():
+    """Sizes at which the function was called before, so that the program is known to hold."""
+    f = cr.jit(lambda x: x * 2, dynamic={"x": ("T",)})
+    sizes = [2, 5, 2, 5, 2]
+    for n in sizes:
+        f(_ones(n))
+    with pytest.raises(cr.ShapeError, match=r"batch 3 returns float64 \(5,\)"):
+        f.loop([(_ones(n),) for n in (2, 2, 2, 5, 2)])
+
+
+def _ones(n: int) -> Any:
+    return cr.tensor(np.ones(n))
 
 
 TAKEN: dict[str, tuple[dict[str, Any], bool | None]] = {

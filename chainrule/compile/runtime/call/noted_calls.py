@@ -12,7 +12,7 @@ from chainrule.compile.runtime.call.gate import Gate
 from chainrule.compile.runtime.call.settings import Settings
 from chainrule.compile.runtime.call.wanted_arguments import Wanted
 from chainrule.compile.runtime.loaded_program import Loaded
-from chainrule.compile.runtime.many_runs import ManyArguments, Moving, Parts
+from chainrule.compile.runtime.many_runs import ARGUMENT, SETTING, ManyArguments, ManyRuns, Parts
 from chainrule.compile.trace.guards.guards import Guards
 from chainrule.engine.graph import is_recording
 
@@ -105,34 +105,32 @@ class NotedCalls:
         if sizes not in self._known:
             return None
         if sizes not in self._every:
+            if self._every and not self._alike(sizes):
+                return None
             self._every.append(sizes)
         number = self._every.index(sizes)
         if key >= 0:
             self._numbers[key] = number
         return number
 
+    def _alike(self, sizes: tuple[int, ...]) -> bool:
+        """Whether results for these sizes are like those of the first call: they are stacked."""
+        first, found = (self._native.block(s).shapes for s in (self._every[0], sizes))
+        return first == found
+
     def run(self, state: Sequence[Any]) -> list[Any]:
         """Run them on arrays of state; the arrays of their results, stacked."""
-        native = self._native
+        native, settings = self._native, self._settings
+        settings.check()
         blocks = [native.block(s) for s in self._every]
-        given, found, sizes = self._calls.columns()
-        which = self._numbers_of(sizes)
-        shapes = blocks[int(which[0])].shapes
-        outs = [np.empty((len(which), *shape), dtype) for shape, dtype in shapes]
-        settings = self._settings.columns(found)
-        kept = [Parts(x) for x in [*filter(np.ndim, settings), *outs]]
-        stay = dict(enumerate(state, len(given)))
-        first = len(given) + len(stay)
-        stay |= {i: x for i, x in enumerate(settings, first) if not x.ndim}
-        Moving(native, stay)([*given, *[p.addresses for p in kept]], blocks, which)
+        outs = [np.empty((len(self), *shape), dtype) for shape, dtype in blocks[0].shapes]
+        objects = [ARGUMENT] * len(self._wanted.places) + [*state]
+        objects += [SETTING] * len(settings.numbers) + [*map(Parts, outs)]
+        run = ManyRuns(native, objects, blocks)
+        for rows in self._calls.rows(self._numbers):
+            run(rows)
         if native.checks:
             flags = int(np.bitwise_or.reduce(outs.pop()))
             if flags:
                 refuse(flags, native.checks)
         return outs
-
-    def _numbers_of(self, words: Any) -> Any:
-        """The number of each call's sizes, of what `ManyArguments` says of them."""
-        known = {**self._numbers, **{~n: n for n in range(len(self._every))}}
-        keys = np.array(sorted(known))
-        return np.array([known[k] for k in keys.tolist()])[np.searchsorted(keys, words)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -37,13 +37,7 @@ class Settings:
                 return False
         return True
 
-    def columns(self, found: Any) -> list[Any]:
-        """For each setting its values, float64, one for each call, or one that is the same in all
-        of them; `found` (calls, settings) is what was read. Raises what the optimizer raises for
-        settings as they are now."""
+    def check(self) -> None:
+        """Raise what the optimizer raises for settings as they are now."""
         for check in self._checks:
             check()
-        values = np.ascontiguousarray(found.T)
-        bits = values.view(np.int64)
-        alike = (bits == bits[:, :1]).all(axis=1).tolist()
-        return [np.array(x[0]) if same else x for x, same in zip(values, alike, strict=True)]

@@ -41,6 +41,7 @@ class Steady:
     def __init__(self, variant: Variant, wanted: Sequence[Kind], axes: Sequence[Axes]) -> None:
         """`wanted` are the arguments' kinds, `axes` the names of sizes that may be any."""
         self.variant = variant
+        self._kinds = wanted, axes
         self._wanted = Wanted(wanted, axes, variant.args)
         self._recording = is_recording()
         run: Any = variant.run
@@ -55,8 +56,7 @@ class Steady:
         self._read = variant.read
         # what machine code cannot see is asked in Python at every call
         self._asked = [p.stays for p in variant.read.asked()]
-        fixed = [*self.seen.arrays, *[n.array for n in variant.numbers]]
-        self._call = self._native.prepared(len(variant.args), fixed)
+        self._call = self._native.prepared(len(variant.args), self._fixed())
         self._finish = variant.finish
         self._gate: Gate | None = None
         self._again: Callable[[Any], int] = _never
@@ -65,6 +65,23 @@ class Steady:
         self.short: Callable[[Any], Any] | None = None
         """`call` for sizes that came before, in machine code: where that gives `MISFIT`, `call` may
         give a result. None if there is no such way."""
+
+    def _fixed(self) -> list[Any]:
+        return [*self.seen.arrays, *[n.array for n in self.variant.numbers]]
+
+    def takes(self, variant: Variant, wanted: Sequence[Kind], axes: Sequence[Axes]) -> bool:
+        """Whether this is the short way for such calls, once the state is looked at again."""
+        same = variant is self.variant and (wanted, axes) == self._kinds
+        return same and is_recording() is self._recording
+
+    def look_again(self) -> None:
+        """Look at the state as it is now: its tensors hold other arrays than before, and all that
+        was prepared for calls stays."""
+        self.seen = Seen(self.variant, looks().unchanged)
+        self._call.put_fixed(self._fixed())
+        rows = self.seen.watch()
+        if self._gate is not None and rows is not None:
+            self._gate.put_rows([*self._read.watch(look)[0], *rows])
 
     def watch(self) -> None:
         """Have machine code look at state, settings and arguments, where it can."""
@@ -140,8 +157,11 @@ def _never(args: Any) -> int:
     return -1
 
 
-def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Steady | None:
+def steady(
+    variant: Variant, args: Sequence[Any], axes: Sequence[Axes], before: list[Any]
+) -> Steady | None:
     """The short way for further calls like the one that was just made; None if there is none.
+    `before` has that of earlier calls, which is used again or let go: it sees the state.
 
     Where the program gets other state at each call (its gradients are averaged between two of them,
     say), no call can go this way. It is prepared ever more seldom then: that takes time, and it
@@ -165,6 +185,11 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         axes = [_NO_NAMES] * len(args)  # a program for these sizes alone: they must come again
     wanted = [kind_of(x, named) for x, named in zip(args, axes, strict=True)]
     variant.paused, variant.pause = variant.pause, min(2 * variant.pause + 1, _LONGEST_PAUSE)
+    old = before.pop()
+    if isinstance(old, Steady) and old.takes(variant, wanted, axes):
+        old.look_again()
+        return old if old.holds() else None
+    del old
     found = Steady(variant, wanted, axes)
     if not found.seen.is_alone():
         return None

@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.cpu.call_plan import DICTIONARY
 from chainrule.compile.cpu.object_layout import holders
 from chainrule.compile.trace.guards.places import (
     ABSENT,
@@ -124,13 +125,16 @@ class Guards:
         layout = holders()
         seen = self._by_sight()[0]
         words = [len(seen), 0 if layout is None else layout.version]
+        entries: list[int] = []
+        first = len(words) + len(seen) * len(DICTIONARY)
         for p in seen:
             version = layout.word(id(p.holder) + layout.version) if layout is not None else 0
-            words += [id(p.holder), version, int(p.key_order is not None), len(p.entries)]
+            whole = int(p.key_order is not None)
+            words += [id(p.holder), version, whole, first + len(entries), len(p.entries)]
             for key, e in p.entries.items():
                 found = e.value()
-                words += [id(key), 0 if found is ABSENT else id(found)]
-        return np.array(words, np.int64)
+                entries += [id(key), 0 if found is ABSENT else id(found)]
+        return np.array([*words, *entries], np.int64)
 
 
 def _is_seen(p: Source) -> bool:
