@@ -117,12 +117,13 @@ class ManyArguments:
         """`collect_all` begins: calls are noted where ops are recorded, or are not, as said."""
         self._plan[_ANSWER], self._plan[_ENDED] = id(recording), 0
 
-    def know(self, numbers: Mapping[int, int]) -> None:
-        """From here on `collect_all` goes on after calls of these sizes, as `collect` says them. It
-        notes their numbers; many of them."""
-        few = [(key, ~number) for key, number in numbers.items()][:_SIZES]
-        self._sizes[: len(few)] = np.array(few, np.int64).reshape(-1, 2)
-        self._plan[_KNOWN] = len(few)
+    def know(self, key: int, number: int) -> None:
+        """From here on `collect_all` goes on after calls of these sizes, of which `collect` gives
+        `key`, and notes their number. There is room for many of them."""
+        n = self._plan[_KNOWN]
+        if n < _SIZES:
+            self._sizes[n] = key, ~number
+            self._plan[_KNOWN] += 1
 
     @property
     def key(self) -> int:
@@ -159,9 +160,21 @@ class ManyArguments:
         sizes. `numbers` are those of what `collect` gave."""
         parts = [*self._full, self._rows[: self._plan[_FILLED]]]
         for rows in parts:
-            for i in np.flatnonzero(rows[:, -1] >= 0).tolist():
-                rows[i, -1] = ~numbers[int(rows[i, -1])]
+            last = rows[:, -1]
+            if (last >= 0).any():
+                for key, number in numbers.items():
+                    last[last == key] = ~number
         return [x for x in parts if len(x)]
+
+    def clear(self) -> None:
+        """Begin anew; what is known of sizes stays."""
+        self._kept.clear()
+        self._full.clear()
+        self._plan[_FILLED] = 0
+
+    def forget(self) -> None:
+        """Know no sizes."""
+        self._plan[_KNOWN] = 0
 
 
 def _never(args: Any) -> int:

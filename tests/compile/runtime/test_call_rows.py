@@ -133,7 +133,7 @@ def test_calls_are_noted_up_to_one_that_is_for_python():
         assert calls.collect_all(batches)[0].shape == (sizes[count - 1], 3)
         assert len(calls) == count and calls.key >= 0 and not calls.has_ended
         keys.append(calls.key)
-        calls.know({key: n for n, key in enumerate(keys)})
+        calls.know(keys[-1], len(keys) - 1)
     assert calls.collect_all(batches) is None  # which is no call
     assert len(calls) == 6 and calls.key == -1 and not calls.has_ended
     assert calls.collect_all(batches) is None
@@ -145,7 +145,7 @@ def test_calls_are_noted_up_to_one_that_is_for_python():
 def test_calls_between_which_recording_changes_are_not_noted():
     calls, _, _step = _noting()
     assert calls.collect_all is not None
-    calls.know({calls.collect(_of_size(2)): 0})
+    calls.know(calls.collect(_of_size(2)), 0)
 
     def batches() -> Any:
         yield _of_size(2)
@@ -159,7 +159,7 @@ def test_calls_between_which_recording_changes_are_not_noted():
 def test_what_is_raised_between_calls_and_by_settings():
     calls, group, _step = _noting()
     assert calls.collect_all is not None
-    calls.know({calls.collect(_of_size(2)): 0})
+    calls.know(calls.collect(_of_size(2)), 0)
 
     def batches(error: Exception) -> Any:
         yield _of_size(2)
@@ -180,7 +180,7 @@ def test_what_is_raised_between_calls_and_by_settings():
 def test_batches_are_let_go():
     calls, _, _step = _noting()
     assert calls.collect_all is not None
-    calls.know({calls.collect(_of_size(2)): 0})
+    calls.know(calls.collect(_of_size(2)), 0)
     args = _of_size(2)
     count = getrefcount(args)
     assert calls.collect_all(args for _ in range(5)) is None

@@ -40,9 +40,18 @@ class NotedCalls:
         # what `collect` says, and the sizes that it means, by their number among all that there are
         self._numbers: dict[int, int] = {}
         self._every: list[tuple[int, ...]] = []
+        self._stackable = all(isinstance(n, int) for r in native.layout.results for n in r.shape)
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def clear(self) -> None:
+        """Begin anew; sizes stay known where results are alike for all of them."""
+        self._calls.clear()
+        if not self._stackable:
+            self._numbers.clear()
+            self._every.clear()
+            self._calls.forget()
 
     def note(
         self,
@@ -79,7 +88,6 @@ class NotedCalls:
                 return None
             if not self._note(batch, calls.key, recording):
                 return batch
-            calls.know(self._numbers)
 
     def _note(self, batch: Sequence[Any], key: int, recording: bool) -> bool:
         """Note a call, whose `key` is what `collect` said, if it is like the one before."""
@@ -104,26 +112,27 @@ class NotedCalls:
         sizes = tuple([given[i].shape[a] for i, a in self._places])
         if sizes not in self._known:
             return None
+        if self._every and self._shapes(self._every[0]) != self._shapes(sizes):
+            return None  # results are stacked, so they must be alike
         if sizes not in self._every:
-            if self._every and not self._alike(sizes):
-                return None
             self._every.append(sizes)
         number = self._every.index(sizes)
-        if key >= 0:
+        if key >= 0 and key not in self._numbers:
             self._numbers[key] = number
+            self._calls.know(key, number)
         return number
 
-    def _alike(self, sizes: tuple[int, ...]) -> bool:
-        """Whether results for these sizes are like those of the first call: they are stacked."""
-        first, found = (self._native.block(s).shapes for s in (self._every[0], sizes))
-        return first == found
+    def _shapes(self, sizes: tuple[int, ...]) -> Any:
+        return self._native.block(sizes).shapes
 
     def run(self, state: Sequence[Any]) -> list[Any]:
         """Run them on arrays of state; the arrays of their results, stacked."""
         native, settings = self._native, self._settings
         settings.check()
         blocks = [native.block(s) for s in self._every]
-        outs = [np.empty((len(self), *shape), dtype) for shape, dtype in blocks[0].shapes]
+        outs = [
+            np.empty((len(self), *shape), dtype) for shape, dtype in self._shapes(self._every[0])
+        ]
         objects = [ARGUMENT] * len(self._wanted.places) + [*state]
         objects += [SETTING] * len(settings.numbers) + [*map(Parts, outs)]
         run = ManyRuns(native, objects, blocks)

@@ -61,6 +61,7 @@ class Steady:
         self._gate: Gate | None = None
         self._again: Callable[[Any], int] = _never
         self._entered: dict[int, Callable[[Any], Any]] = {}
+        self._noted: NotedCalls | None = None
         self._whole: WholeCall | None = None
         self.short: Callable[[Any], Any] | None = None
         """`call` for sizes that came before, in machine code: where that gives `MISFIT`, `call` may
@@ -141,15 +142,20 @@ class Steady:
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
         """What calls with `batches` return, up to the first that is not like the one before. The
         results' arrays, stacked (None if there was not one call); and that batch, if there is."""
-        calls = NotedCalls(
-            self._native, self._wanted, self._settings, self._gate, self._read,
-            self._sizes, self._known,
-        )  # fmt: skip
+        calls, self._noted = self._noted, None  # a batch may be what another loop returns
+        if calls is None:
+            calls = NotedCalls(
+                self._native, self._wanted, self._settings, self._gate, self._read,
+                self._sizes, self._known,
+            )  # fmt: skip
         rest = calls.note(batches, self._recording, self._asked)
-        if not len(calls):
-            return None, rest
-        self.variant.pause = self.variant.paused = 0
-        return calls.run(self.seen.arrays), rest
+        found = None
+        if len(calls):
+            self.variant.pause = self.variant.paused = 0
+            found = calls.run(self.seen.arrays)
+        calls.clear()
+        self._noted = calls
+        return found, rest
 
 
 def _never(args: Any) -> int:
