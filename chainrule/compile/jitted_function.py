@@ -84,13 +84,14 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value: compiled, if it can be."""
         latest, result = self._latest, MISFIT
+        if latest is not None and not kwargs and (short := latest.short) is not None:
+            result = short(args)
+        if result is not MISFIT:
+            return result
         if kwargs or around.get() is not None or watch.watches:
             pass
         elif latest is not None:
-            short = latest.short
-            result = MISFIT if short is None else short(args)
-            if result is MISFIT:
-                result = latest.call(args)
+            result = latest.call(args)
         elif self._numbers is not None and tracer() is None:
             result = self._numbers.again(args)
         if result is not MISFIT:

@@ -377,7 +377,9 @@ class Tensor(Variable, metaclass=_Shown):
 
     def item(self) -> Any:
         """The one element as a Python number."""
-        value = self._concrete("item()")
+        value = self.value
+        if graph.tracers or watch.watches or value.__class__ is not np.ndarray:
+            value = self._concrete("item()")
         if value.size != 1:
             raise ShapeError(f"item: needs one element, this tensor has shape {self.shape}")
         return value.item()

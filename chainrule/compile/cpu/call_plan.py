@@ -32,19 +32,27 @@ what has to be in it, the known numbers of sizes, each with the word for the row
 are, None. It says what the number of the last call was, and whether there is no further one."""
 CALL_PLAN = (
     "gate", "recording", "answer", "misfit", "entries", "filled", "none", "acquire", "release",
-    "enter", "empty", "results", "refuse", "tensor", "value", "node", "finish",
+    "enter", "empty", "results", "refuse", "tensor", "value", "node", "finish", "around",
+    "watch", "watches", "nobody", "locked",
 )  # fmt: skip
 """What `whole_call.py` reads: the plan of `again`; a context variable, and the object that has to
 be in it; what to return if the call is not like the one before; entries for sizes, and how many
 there are; None; functions that lock the program and release it; the address of `enter`; the
 function that makes an array, and how many results there are; the function that refuses indices. The
 class of the one tensor that is returned, and where in it are its value and its node; or 0, and the
-function that makes what is returned of a list of results."""
+function that makes what is returned of a list of results. A context variable in which None has to
+be; a dictionary, a key, and what has to be there. The address of the byte that is 0 while nobody
+has locked the program, or 0."""
 RESULTS = 4
 """Results that such a call may have."""
-ENTRY = ("key", "plan", *[f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")])
-"""The number that `again` gives for these sizes, the plan for `enter`, and of each result its shape
-and its dtype, as objects."""
+ENTRY = (
+    "key",
+    "plan",
+    "short",
+    *[f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")],
+)
+"""The number that `again` gives for these sizes, the plan for `enter`, whether a run keeps the
+interpreter's lock; and of each result its shape and its dtype, as objects."""
 ENTRIES = 64
 """Sizes that have an entry."""
 DICTIONARY = ("address", "version", "whole", "first", "count")

@@ -7,6 +7,9 @@ that. No handler is installed: what the user's do, they do here too.
 
     i1 poll(i64 me)      whether to end; only the thread that called the program, 0, asks Python
 
+A run that keeps the interpreter's lock is short: no handler runs before it is over, so nobody else
+comes in between.
+
 Another Python thread may hold the interpreter for long. The longer a look had to wait, the later
 the next one is, up to a fifth of a second. So little time is spent waiting.
 """
@@ -46,8 +49,8 @@ def _number(n: int) -> Any:
 @final
 class Run:
     """A module's state for the current run: whether it is to end, when the next look is due, and
-    Python's thread, 0 where the run holds the interpreter all the time. The time of the next look
-    outlives the run."""
+    Python's thread, 0 where the run holds the interpreter all the time (then no handler runs). The
+    time of the next look outlives the run."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -131,7 +134,8 @@ class Run:
             b.ret(ir.Constant(I1, 0))
         b.cbranch(self.is_stopped(b), yes, mine)
         b.position_at_end(mine)
-        b.cbranch(b.icmp_signed("==", f.args[0], _number(0)), later, no)
+        asks = b.and_(b.icmp_signed("==", f.args[0], _number(0)), self._is_free(b))
+        b.cbranch(asks, later, no)
         b.position_at_end(later)
         due = b.load(self._next, typ=I64)
         b.cbranch(b.icmp_signed("<", _milliseconds(b, COARSE), due), no, look)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from sys import getrefcount
+from threading import Lock
 from types import CellType
 from typing import Any, final
 
@@ -88,6 +89,25 @@ def _is_known(a: Any) -> bool:
     if axes != a.ndim or flags & READY != a.flags.num & READY:
         return False
     return [word(word(id(a) + ARRAY.shape) + _WORD * i) for i in range(a.ndim)] == list(a.shape)
+
+
+@cache
+def locked_byte() -> int | None:
+    """At which distance a lock has a byte that is 0 just while nobody has locked it; None if that
+    is not to be seen."""
+    lock = Lock()
+
+    def states() -> list[int]:
+        return list((ctypes.c_ubyte * type(lock).__basicsize__).from_address(id(lock)))
+
+    free = states()
+    with lock:
+        taken = states()
+    with lock:
+        again = states()
+    pairs = enumerate(zip(free, taken, again, states(), strict=True))
+    found = [i for i, (a, b, c, d) in pairs if (a, b, c, d) == (0, 1, 1, 0)]
+    return found[0] if len(found) == 1 else None
 
 
 @final

@@ -55,7 +55,8 @@ def repeat(run: Run, program: Any) -> None:
             s.store(s.load(row, b.add(w["arrays"], k)), values, k)
         number = b.not_(s.load(row, b.sub(w["width"], int64(1))))
         block = s.element(blocks, b.mul(number, int64(2)))
-        b.call(program, [objects, s.load(block, 0, PTR), s.load(block, 1, PTR), host, _NO_CLOCK])
+        memory = [s.load(block, n, PTR) for n in (0, 1)]
+        b.call(program, [objects, *memory, host, ir.Constant(PTR, None)])  # no clock
         with s.count_up(w["results"]) as k:
             cell = s.element(cells, b.mul(k, int64(2)))
             s.store(b.add(s.load(cell, 0), s.load(cell, 1)), cell, 0)
@@ -64,9 +65,6 @@ def repeat(run: Run, program: Any) -> None:
             b.ret_void()
     run.end(b)
     b.ret_void()
-
-
-_NO_CLOCK = ir.Constant(PTR, None)
 
 
 def _prefetch(b: Any, at: Any) -> None:

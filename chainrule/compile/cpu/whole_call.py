@@ -2,10 +2,11 @@
 
     object call(object plan, object args)
 
-It asks what `again` asks (see `call_gate.py`), and whether ops are recorded as they were. It makes
-arrays for the results, runs the program by its `enter`, and makes what is returned. If the call is
-not like the one before, or has sizes without an entry, it changes nothing and returns an object
-that says so. `plan` is an array of int64, the words that `CALL_PLAN` names.
+It asks what `again` asks (see `call_gate.py`), whether ops are recorded as they were, and that
+nobody intercepts or watches them. It makes arrays for the results, runs the program by its `enter`,
+and makes what is returned. If the call is not like the one before, or has sizes without an entry,
+it changes nothing and returns an object that says so. `plan` is an array of int64, the words that
+`CALL_PLAN` names.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from chainrule.compile.cpu.call_settings import NONE
 from chainrule.compile.cpu.function_writer import I32, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.object_layout import ARRAY
 from chainrule.compile.cpu.symbols import APPEND, FETCH, NEW, RESTORE
-from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.numbers import I8, I64
 
 NAME = "call"
 
@@ -31,12 +32,15 @@ def add_whole_call(module: Any) -> None:
     (plan, args), b = s.args, s.b
     c = _Call(s, s.field(plan, ARRAY.data))
     c.go_on_if(s.equal(s.context(c.word("recording")), c.word("answer")))
+    c.go_on_if(s.equal(s.context(c.word("around")), c.word("none")))
+    watches = s.look_up(c.pointer("watch"), c.pointer("watches"))
+    c.go_on_if(s.equal(watches, c.word("nobody")))
     key = find_answer(s, c.pointer("gate"), args)
     c.go_on_if(b.icmp_signed(">=", key, int64(0)))
     entry = c.entry(key)
     c.go_on_if(b.not_(s.equal(entry, NONE)))
     c.make_arrays(entry)
-    c.run(s.load(entry, ENTRY.index("plan"), PTR), args)
+    c.run(entry, args)
     with b.if_then(b.not_(s.equal(c.word("tensor"), 0))):
         s.return_(c.tensor())
     s.return_(c.finished())
@@ -97,24 +101,48 @@ class _Call:
             made = self._go_on_with(s.call_object(self.pointer("empty"), shape, dtype))
             s.store(made, self._given, b.add(k, int64(2)))
 
-    def run(self, plan: Any, args: Any) -> None:
-        """Run the program while no other thread does."""
+    def run(self, entry: Any, args: Any) -> None:
+        """Run the program while no other thread does. A short run needs no lock where nobody has
+        it: nobody else can take it before the run is over."""
         s, b = self.s, self.b
-        s.store(plan, self._given, 0)
+        s.store(s.load(entry, ENTRY.index("plan"), PTR), self._given, 0)
         s.store(args, self._given, 1)
-        locked = self._go_on_with(s.call_object(self.pointer("acquire")))
-        s.call("Py_DecRef", VOID, locked)
+        alone = s.memory(I64)
+        s.store(0, alone, 0)
+        place, short = self.word("locked"), s.load(entry, ENTRY.index("short"))
+        with b.if_then(b.not_(b.or_(s.equal(place, 0), s.equal(short, 0)))):
+            locked = b.load(s.pointer(place), typ=I8)
+            s.store(b.zext(b.icmp_unsigned("==", locked, ir.Constant(I8, 0)), I64), alone, 0)
+        with b.if_else(b.icmp_signed("!=", s.load(alone, 0), int64(0))) as (free, other):
+            with free:
+                self._go_on_if_none(self._enter())
+            with other:
+                s.call("Py_DecRef", VOID, self._go_on_with(s.call_object(self.pointer("acquire"))))
+                refused = self._enter()
+                self._release(refused)
+                self._go_on_if_none(refused)
+
+    def _enter(self) -> Any:
+        b = self.b
         kind = ir.FunctionType(PTR, [PTR, PTR, I64])
         enter = b.inttoptr(self.word("enter"), kind.as_pointer())
-        count = b.add(self.word("results"), int64(2))
-        refused = b.call(enter, [NONE, self._given, count])
-        with b.if_then(s.equal(refused, NONE), likely=False):
-            raised = [s.memory(PTR) for _ in range(3)]
+        return b.call(enter, [NONE, self._given, b.add(self.word("results"), int64(2))])
+
+    def _release(self, refused: Any) -> None:
+        """Unlock the program; what was raised meanwhile stays raised."""
+        s, b = self.s, self.b
+        raised = [s.memory(PTR) for _ in range(3)]
+        failed = s.equal(refused, NONE)
+        with b.if_then(failed, likely=False):
             s.call(FETCH, VOID, *raised)
-            s.call("Py_DecRef", VOID, s.call_object(self.pointer("release")))
-            s.call(RESTORE, VOID, *[s.load(x, 0, PTR) for x in raised])
-            b.branch(self._failed)
         s.call("Py_DecRef", VOID, s.call_object(self.pointer("release")))
+        with b.if_then(failed, likely=False):
+            s.call(RESTORE, VOID, *[s.load(x, 0, PTR) for x in raised])
+
+    def _go_on_if_none(self, refused: Any) -> None:
+        """Go on if `enter` gave None; raise what was raised, or what is wrong with indices."""
+        s, b = self.s, self.b
+        self._go_on_with(refused)
         with b.if_then(b.not_(s.equal(refused, self.pointer("none"))), likely=False):
             s.call_object(self.pointer("refuse"), refused)  # which raises
             s.call("Py_DecRef", VOID, refused)

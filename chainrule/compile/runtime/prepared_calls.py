@@ -93,9 +93,9 @@ class Entered:
         self._kept = prepared, way, block, program, self._flags
 
     @property
-    def parts(self) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
-        """The plan for `enter`, and the results' shapes and dtypes."""
-        return self._plan, self._made
+    def parts(self) -> tuple[Any, list[tuple[tuple[int, ...], Any]], bool]:
+        """The plan for `enter`, the results' shapes and dtypes, whether it is short."""
+        return self._plan, self._made, self._now[1].is_short
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
         """What runs it and returns the results, or None if the arguments are not those that it was

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.cpu.call_plan import CALL_PLAN, ENTRIES, ENTRY, RESULTS
-from chainrule.compile.cpu.object_layout import slots
+from chainrule.compile.cpu.object_layout import locked_byte, slots
 from chainrule.compile.graph.rules.index_checks import refuse
 from chainrule.compile.runtime.call.gate import Gate
 from chainrule.compile.runtime.entry_point import ONE, builtin
@@ -19,9 +19,11 @@ from chainrule.compile.runtime.result_memory import is_lent
 from chainrule.compile.runtime.steady_looks import looks
 from chainrule.compile.trace.results import returns_tensor
 from chainrule.compile.trace.variant import MISFIT
-from chainrule.engine.graph import RECORDING
+from chainrule.engine import watch
+from chainrule.engine.graph import RECORDING, around
 from chainrule.engine.tensors import Tensor
 
+_WATCHES = "watches"
 _FILLED = CALL_PLAN.index("filled")
 
 
@@ -33,14 +35,16 @@ class WholeCall:
         self, native: Loaded, gate: Gate, recording: bool, finish: Callable[[Any], Any], count: int
     ) -> None:
         """`count` is the number of results, which `finish` makes into what is returned."""
-        lock, checks = native.lock, native.checks
+        lock, checks, at = native.lock, native.checks, locked_byte()
         self._entries = np.zeros((ENTRIES, len(ENTRY)), np.int64)
         self._kept = [gate, native, lock.acquire, lock.release, finish, partial(_refuse, checks)]
         head = {"gate": gate.words.ctypes.data, "entries": self._entries.ctypes.data}
         head |= {"recording": id(RECORDING), "answer": id(recording), "misfit": id(MISFIT)}
         head |= {"acquire": id(self._kept[2]), "release": id(self._kept[3])}
         head |= {"enter": native.code.enter, "empty": id(np.empty), "none": id(None)}
-        head |= {"results": count, "finish": id(finish), "refuse": id(self._kept[-1])}
+        head |= {"around": id(around), "watch": id(vars(watch)), "nobody": id(())}
+        head |= {"watches": id(_WATCHES), "results": count, "finish": id(finish)}
+        head |= {"refuse": id(self._kept[-1]), "locked": 0 if at is None else id(lock) + at}
         if returns_tensor(finish):
             value, node, _ = slots() or (0, 0, 0)
             head |= {"tensor": id(Tensor), "value": value, "node": node}
@@ -50,12 +54,12 @@ class WholeCall:
     def add(self, key: int, entered: Entered) -> None:
         """From here on calls with these sizes are made, if there is room and their results are
         small."""
-        plan, made = entered.parts
+        plan, made, short = entered.parts
         n = int(self._plan[_FILLED])
         if n == ENTRIES or any(is_lent(shape, dtype) for shape, dtype in made):
             return
         shapes: Sequence[Any] = [x for pair in made for x in pair]
-        words = [key, id(plan), *map(id, shapes)]
+        words = [key, id(plan), int(short), *map(id, shapes)]
         self._entries[n, : len(words)] = words
         self._kept += [entered, plan, shapes]
         self._plan[_FILLED] += 1
