@@ -58,11 +58,14 @@ ENTRIES = 64
 DICTIONARY = ("address", "version", "whole", "first", "count")
 """What `dict_guards.py` reads of a dictionary: its address and version. Whether its keys must be
 the same. The word where its entries begin, and how many it has."""
-REPEAT = ("width", "arrays", "places", "settings", "values", "results", "cells", "blocks")
+REPEAT = (
+    "width", "arrays", "places", "settings", "values", "results", "cells", "blocks", "looks"
+)  # fmt: skip
 """What `repeat.py` reads: the words of a row; how many arrays, settings and results there are;
 where each array's index in the table is; memory for settings. Where each result's elements are, and
 how many bytes further they are in the next call. The addresses of scratch memory and of the
-symbols' values, for each number of sizes."""
+symbols' values, for each number of sizes. The bits of a call's number that are 0 where it is time
+to look for signals."""
 SETTINGS = ("count", "asked", "float")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
 Python; the address of Python's class of floats."""

@@ -60,9 +60,11 @@ def repeat(run: Run, program: Any) -> None:
         with s.count_up(w["results"]) as k:
             cell = s.element(cells, b.mul(k, int64(2)))
             s.store(b.add(s.load(cell, 0), s.load(cell, 1)), cell, 0)
-        with b.if_then(b.call(run.poll, [int64(0)]), likely=False):
-            run.end(b)
-            b.ret_void()
+        with b.if_then(s.equal(b.and_(call, w["looks"]), 0)):
+            stopped = b.call(run.poll, [int64(0)])
+            with b.if_then(stopped, likely=False):
+                run.end(b)
+                b.ret_void()
     run.end(b)
     b.ret_void()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -29,6 +29,8 @@ class Parts:
         self.array = array
 
 
+_LOOKS = 15
+"""There is a look for signals after so many short runs, and one more."""
 ARGUMENT, SETTING = "argument", "setting"
 """Objects of a run that its row says."""
 
@@ -42,39 +44,44 @@ class ManyRuns:
     """
 
     def __init__(self, program: Loaded, objects: Sequence[Any], blocks: Sequence[Block]) -> None:
-        self._program = program
+        self._program, self._kept = program, (objects, blocks)
         arguments = [i for i, x in enumerate(objects) if x is ARGUMENT]
         settings = [i for i, x in enumerate(objects) if x is SETTING]
-        parts = [i for i, x in enumerate(objects) if x.__class__ is Parts]
-        values, arrays = np.zeros(len(settings)), [objects[i].array for i in parts]
+        parts = [(i, x.array) for i, x in enumerate(objects) if x.__class__ is Parts]
+        # All words in one array: the plan, then what it has the addresses of.
+        sizes = (len(REPEAT), len(arguments), 2 * len(blocks), len(settings))
+        sizes += (2 * (len(settings) + len(parts)), len(objects))
+        self._words = words = np.zeros(sum(sizes), np.int64)
+        first, *places = [_address(words) + 8 * n for n in accumulate(sizes, initial=0)]
+        where, memory, values, cells, self._table, _ = places
         # Of an array object a program only looks at the word that says where the elements are.
-        cells = [(_address(values) + 8 * k, 0) for k in range(len(settings))]
-        cells += [(_address(x), x.strides[0] if len(x) else 0) for x in arrays]
-        self._cells = np.array(cells, np.int64).reshape(-1, 2)
-        start = _address(self._cells)
-        stand_ins = {i: start + 16 * k - HEADER for k, i in enumerate([*settings, *parts])}
-        table = [stand_ins.get(i, id(x)) for i, x in enumerate(objects)]
-        places, memory = arguments, [(b.scratch, b.sizes) for b in blocks]
-        kept = self._table, where, _ = [np.array(x, np.int64) for x in (table, places, memory)]
-        words = {"width": len(arguments) + len(settings) + 1, "arrays": len(arguments)}
-        words |= {"places": _address(where), "settings": len(settings), "values": _address(values)}
-        words |= {"results": len(parts), "cells": start + 16 * len(settings)}
-        words["blocks"] = _address(kept[2])
-        self._plan = np.array([words[name] for name in REPEAT], np.int64)
-        self._kept = objects, values, blocks, kept
+        lent = {
+            i: cells + 16 * k - HEADER for k, i in enumerate([*settings, *[i for i, _ in parts]])
+        }
+        plan = {"width": len(arguments) + len(settings) + 1, "arrays": len(arguments)}
+        plan |= {"places": where, "settings": len(settings), "values": values, "blocks": memory}
+        plan["looks"] = _LOOKS if all(b.is_short for b in blocks) else 0
+        plan |= {"results": len(parts), "cells": cells + 16 * len(settings)}
+        words[:] = [
+            *[plan[name] for name in REPEAT], *arguments,
+            *[x for b in blocks for x in (b.scratch, b.sizes)], *[0] * len(settings),
+            *[x for k in range(len(settings)) for x in (values + 8 * k, 0)],
+            *[x for _, a in parts for x in (_address(a), a.strides[0])],
+            *[lent.get(i, id(x)) for i, x in enumerate(objects)],
+        ]  # fmt: skip
+        self._plan = first
 
     def __call__(self, rows: Any) -> None:
         """Run it for each of `rows` (runs, words), whose results follow those before."""
         program = self._program
         if program.pool is not None:
             program.pool.run()
-        given = [_address(x) for x in (self._table, self._plan, rows)]
         with program.lock:
-            program.repeat(*given, len(rows), program.number)
+            program.repeat(self._table, self._plan, _address(rows), len(rows), program.number)
 
 
 def _address(array: Any) -> int:
-    return array.ctypes.data
+    return array.__array_interface__["data"][0]
 
 
 _ROWS, _SIZES = 1024, 64

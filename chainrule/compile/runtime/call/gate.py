@@ -28,14 +28,16 @@ class Gate:
     def __init__(self, code: Code, plan: list[int], rows: Sequence[int], kept: Any) -> None:
         """`way` is the way into the program if they are."""
         words_of_plan = [*plan, *rows]
-        self._kept, self._count = kept, len(rows)
+        self._kept = kept
         self.words = np.array(words_of_plan, np.int64)
         self.again, self._again = builtin("again", looks().again, ONE, self.words)
         self.way = WayIn(code, words_of_plan)
 
-    def put_rows(self, rows: Sequence[int]) -> None:
-        """Look at these rows from now on; there are as many as before."""
-        self.words[-self._count :] = rows
+    def put_rows(self, rows: Sequence[int]) -> Any:
+        """Look at these from now on in the place of as many, the last ones; where they are."""
+        found = self.words[-len(rows) :]
+        found[:] = rows
+        return found
 
 
 def look(rows: list[int], words: Any) -> tuple[Callable[[Any], int], Any]:

@@ -7,7 +7,6 @@ where it finds them in memory.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from operator import attrgetter, is_
 from sys import getrefcount
@@ -45,16 +44,16 @@ class Seen:
         self._alone = [_ALONE] * len(self._written)
         self._alone_slots = [_ALONE] * len(used)
         self._alone_grads = [_ALONE - 1] * len(used)
-        self._rows: Any = None
+        self._rows: tuple[int, int, Any] | None = None
 
     @property
     def arrays(self) -> list[Any]:
         """Those of the state, then those of gradients, as the program wants them."""
         return [*self._arrays, *self._slot_arrays]
 
-    def watch(self) -> list[int] | None:
+    def rows(self) -> list[int] | None:
         """Addresses, each with the word that is there while the state is as it is; None if what an
-        object holds cannot be seen. From now on `holds` looks at them."""
+        object holds cannot be seen."""
         places = slots()
         if places is None:
             return None
@@ -69,15 +68,18 @@ class Seen:
         counted = [*map(id, self._written), *map(id, self._slots), *map(id, self._slot_arrays)]
         for address in counted:
             rows += [address, word(address)]
-        self._rows = (ctypes.c_int64 * len(rows))(*rows)
         return rows
+
+    def watch(self, rows: Any) -> None:
+        """From now on `holds` looks at these `rows`, int64."""
+        self._rows = rows.__array_interface__["data"][0], len(rows) // 2, rows
 
     def holds(self) -> bool:
         """Whether all is as it was, and seen by nobody else."""
-        rows = self._rows
-        if rows is None:
+        if self._rows is None:
             return self.is_alone()
-        return bool(self._unchanged(rows, len(rows) // 2))
+        address, count, _ = self._rows
+        return bool(self._unchanged(address, count))
 
     def is_alone(self) -> bool:
         """The same, asked in Python."""

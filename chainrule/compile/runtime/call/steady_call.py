@@ -80,17 +80,24 @@ class Steady:
         was prepared for calls stays."""
         self.seen = Seen(self.variant, looks().unchanged)
         self._call.put_fixed(self._fixed())
-        rows = self.seen.watch()
-        if self._gate is not None and rows is not None:
-            self._gate.put_rows([*self._read.watch(look)[0], *rows])
+        rows = self.seen.rows()
+        if rows is not None:
+            self.seen.watch(self._watched(rows))
+
+    def _watched(self, rows: list[int]) -> Any:
+        """Where machine code looks at rows of the state."""
+        if self._gate is None:
+            return np.array(rows, np.int64)
+        return self._gate.put_rows(rows)
 
     def watch(self) -> None:
         """Have machine code look at state, settings and arguments, where it can."""
-        rows = self.seen.watch()
+        rows = self.seen.rows()
         if rows is not None:
             before, words = self._read.watch(look)
-            rows = [*before, *rows]
-            self._gate = gate(self._native.code, self._wanted, rows, words, self._settings.words)
+            every = [*before, *rows]
+            self._gate = gate(self._native.code, self._wanted, every, words, self._settings.words)
+            self.seen.watch(self._watched(rows))
             if self._gate is not None:
                 self._again = self._gate.again
                 self._whole = whole_call(self._native, self._gate, self._recording, self._finish)
