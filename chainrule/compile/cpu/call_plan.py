@@ -69,8 +69,11 @@ to look for signals."""
 SETTINGS = ("count", "asked", "float")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
 Python; the address of Python's class of floats."""
-SETTING = ("holder", "key", "item", "tuple", "truth", "last", "low", "high", "number")
+SETTING = (
+    "holder", "key", "item", "tuple", "truth", "last", "low", "high", "number", "table", "form",
+    "at",
+)  # fmt: skip
 """A setting's dictionary and key. Of a tuple there the item, otherwise -1. The address of Python's
 class of tuples. Whether the number is to be 0 (0) or not (1), or either (-1). The address of the
 word that says which object it was. The range, two float64, in which any number is taken. The
-address of the number that the program reads."""
+address of the number that the program reads. The key's place (see `place_of_key`)."""

@@ -58,7 +58,8 @@ def _add_setting(module: Any) -> None:
     s = FunctionWriter(module, _SETTING, [PTR], PTR)
     (record,), b = s.args, s.b
     holder, key, item, kind = [s.load(record, i) for i in range(4)]
-    found = s.look_up(s.pointer(holder), s.pointer(key))
+    place = [s.load(record, SETTING.index(name)) for name in ("table", "form", "at")]
+    found = s.look_up_at(s.pointer(holder), s.pointer(key), place)
     s.return_if(b.or_(s.equal(found, NONE), b.icmp_signed("<", item, int64(0))), found)
     s.return_unless(s.equal(s.field(found, KIND, I64), kind), NONE)
     s.return_unless(b.icmp_signed("<", item, s.field(found, LENGTH, I64)), NONE)

@@ -4,7 +4,7 @@
 
 `words` (see `guards.py`) begin with the number of dictionaries, and where in one its version lies
 (0: it has none). Then come a record for each dictionary (`DICTIONARY`), and all entries. An entry
-is two addresses, of key and value (0: none).
+is two addresses, of key and value (0: none), and the key's place (see `place_of_key`).
 
 A version that is as it was says that nothing has changed. Otherwise each entry is looked up, and if
 all are there the new version is put into `words`. Records are of one length: which of them is next
@@ -20,7 +20,7 @@ from chainrule.compile.cpu.function_writer import PTR, FunctionWriter, int64
 from chainrule.compile.llvm.numbers import I64
 
 OF_DICTS = "guarded"
-HEAD, ENTRY = 2, 2
+HEAD, ENTRY = 2, 5
 """Words before the records, and of an entry."""
 
 
@@ -49,5 +49,5 @@ def _look_up(s: FunctionWriter, holder: Any, first: Any, count: Any) -> None:
     (words,), b = s.args, s.b
     with s.count_up(count) as k:
         i = b.add(first, b.mul(k, int64(ENTRY)))
-        key, wanted = s.pointer(s.load(words, i)), s.load(words, b.add(i, int64(1)))
-        s.return_unless(s.equal(s.look_up(holder, key), wanted), 0)
+        key, wanted, *place = [s.load(words, b.add(i, int64(n))) for n in range(ENTRY)]
+        s.return_unless(s.equal(s.look_up_at(holder, s.pointer(key), place), wanted), 0)

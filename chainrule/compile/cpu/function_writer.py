@@ -8,6 +8,7 @@ from typing import Any, final
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.object_layout import KEYS
 from chainrule.compile.cpu.symbols import CALL, CLEAR, CONTEXT, LOOKUP
 from chainrule.compile.llvm.numbers import I8, I64, declare
 from chainrule.compile.llvm.serial_loops import count_up
@@ -99,6 +100,25 @@ class FunctionWriter:
         with self.b.if_then(self.equal(found, 0), likely=False):
             self.call(CLEAR, VOID)
         return found
+
+    def look_up_at(self, holder: Any, key: Any, place: Sequence[Any]) -> Any:
+        """The same of a key whose `place` was known once; see `place_of_key`."""
+        b, (table, form, at) = self.b, place
+        found = self.memory(PTR)
+        now = self.field(holder, KEYS.at)
+        with b.if_else(self.equal(now, table)) as (same, other):
+            with same:
+                entry = self.place(now, at)
+                alike = self.equal(b.sext(self.field(now, KEYS.form, I32), I64), form)
+                alike = b.and_(alike, self.equal(self.load(entry, 0), key))
+                self.store(
+                    b.select(alike, self.load(entry, 1, PTR), ir.Constant(PTR, None)), found, 0
+                )
+            with other:
+                self.store(ir.Constant(PTR, None), found, 0)
+        with b.if_then(self.equal(self.load(found, 0, PTR), 0), likely=False):
+            self.store(self.look_up(holder, key), found, 0)
+        return self.load(found, 0, PTR)
 
     def return_(self, result: Any) -> None:
         """Return."""

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from sys import getrefcount
+from sys import getrefcount, getsizeof
 from threading import Lock
 from types import CellType
 from typing import Any, final
@@ -108,6 +108,50 @@ def locked_byte() -> int | None:
     pairs = enumerate(zip(free, taken, again, states(), strict=True))
     found = [i for i, (a, b, c, d) in pairs if (a, b, c, d) == (0, 1, 1, 0)]
     return found[0] if len(found) == 1 else None
+
+
+class KEYS:
+    """Bytes from the start of a dictionary to the address of its table of keys, and to that of
+    values that lie elsewhere; bytes from the start of a table to what says how it is laid out."""
+
+    at, values, form = (_WORD * n for n in (4, 5, 1))
+
+
+def place_of_key(names: dict[Any, Any], key: Any) -> tuple[int, int, int]:
+    """Where a dictionary has its very key, followed by the value: the table's address, what says
+    how it is laid out, bytes from its start. Zeros if that is not to be seen."""
+    if not _tables_are_known() or word(id(names) + KEYS.values):
+        return 0, 0, 0
+    return _find_key(names, key)
+
+
+def _find_key(names: dict[Any, Any], key: Any) -> tuple[int, int, int]:
+    table = word(id(names) + KEYS.at)
+    size = getsizeof(names) - getsizeof({})
+    if key not in names or not table or size <= 0:
+        return 0, 0, 0
+    words = list((ctypes.c_int64 * (size // _WORD)).from_address(table))
+    pair = [id(key), id(names[key])]
+    found = [i for i in range(3, len(words) - 1) if words[i : i + 2] == pair]
+    return (table, _small(table + KEYS.form), found[0] * _WORD) if len(found) == 1 else (0, 0, 0)
+
+
+@cache
+def _tables_are_known() -> bool:
+    """Whether a value that changes is seen after its key, a key that is gone is not, and a table
+    of another size is another table or says so."""
+    names: dict[str, object] = {f"name {i}": object() for i in range(5)}
+    key = [*names][2]
+    table, form, at = _find_key(names, key)
+    if not table:
+        return False
+    names[key] = changed = object()
+    seen = word(id(names) + KEYS.at) == table and word(table + at + _WORD) == id(changed)
+    del names[key]
+    gone = word(id(names) + KEYS.at) != table or word(table + at) != id(key)
+    names |= {f"more {i}": None for i in range(50)}
+    other = word(id(names) + KEYS.at), _small(word(id(names) + KEYS.at) + KEYS.form)
+    return seen and gone and other != (table, form)
 
 
 @final

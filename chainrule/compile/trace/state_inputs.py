@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.compile.cpu.object_layout import READY, slot
+from chainrule.compile.cpu.object_layout import READY, place_of_key, slot
 from chainrule.compile.trace.captured_state import NOWHERE, Entry, Range
 from chainrule.engine.graph import variable
 from chainrule.engine.node import Node
@@ -123,7 +123,8 @@ class HeldNumber:
         truth = -1 if self.truth is None else int(self.truth)
         limits = np.array(self.range).view(np.int64).tolist()
         place = [id(e.holder), id(e.key), item, id(tuple)]
-        return [*place, truth, id(self) + at, *limits, self.array.ctypes.data]
+        key = place_of_key(e.holder, e.key)
+        return [*place, truth, id(self) + at, *limits, self.array.ctypes.data, *key]
 
     def fits(self, value: float) -> bool:
         """Take over another value than that of the latest call, if it fits."""

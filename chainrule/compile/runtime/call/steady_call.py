@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.cpu.object_layout import READY
 from chainrule.compile.runtime.call.declared_axes import Axes
 from chainrule.compile.runtime.call.gate import Gate, gate, look
 from chainrule.compile.runtime.call.noted_calls import NotedCalls
@@ -25,7 +26,7 @@ from chainrule.compile.runtime.loaded_program import Loaded
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.runtime.prepared_calls import Entered
 from chainrule.compile.runtime.steady_looks import looks
-from chainrule.compile.trace.state_inputs import HeldGrad
+from chainrule.compile.trace.state_inputs import Held, HeldGrad, is_writable
 from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.engine.graph import is_recording
 from chainrule.engine.tensors import Tensor
@@ -75,14 +76,17 @@ class Steady:
         same = variant is self.variant and (wanted, axes) == self._kinds
         return same and is_recording() is self._recording
 
-    def look_again(self) -> None:
+    def look_again(self) -> bool:
         """Look at the state as it is now: its tensors hold other arrays than before, and all that
-        was prepared for calls stays."""
+        was prepared for calls stays. Whether nobody else sees it."""
         self.seen = Seen(self.variant, looks().unchanged)
+        if not self.seen.is_alone():
+            return False
         self._call.put_fixed(self._fixed())
         rows = self.seen.rows()
         if rows is not None:
             self.seen.watch(self._watched(rows))
+        return True
 
     def _watched(self, rows: list[int]) -> Any:
         """Where machine code looks at rows of the state."""
@@ -131,7 +135,8 @@ class Steady:
         given = self._wanted.arrays(args)
         if given is None or is_recording() is not self._recording:
             return MISFIT
-        if key < 0 and not self.holds():
+        adopted = key < 0 and not self.holds()
+        if adopted and not self._adopts_state():
             return MISFIT
         if not all(stays() for stays in self._asked):
             return MISFIT
@@ -143,8 +148,18 @@ class Steady:
             self._entered[key] = entered.caller()
             if self._whole is not None:
                 self._whole.add(key, entered)
-        self.variant.pause = self.variant.paused = 0
+        if not adopted:
+            self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))
+
+    def _adopts_state(self) -> bool:
+        """Whether the tensors of the state hold other arrays than before, loaded into them, say,
+        that the program can take as it took those. As often as a new `Steady` may be made."""
+        v = self.variant
+        if v.paused or not all(map(_fits, v.held)) or not all(map(_is_usable, v.grads)):
+            return False
+        _lengthen_pause(v)
+        return self.look_again() and self.holds()
 
     def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
         """What calls with `batches` return, up to the first that is not like the one before. The
@@ -197,17 +212,43 @@ def steady(
     if not isinstance(run, Sized):
         axes = [_NO_NAMES] * len(args)  # a program for these sizes alone: they must come again
     wanted = [kind_of(x, named) for x, named in zip(args, axes, strict=True)]
-    variant.paused, variant.pause = variant.pause, min(2 * variant.pause + 1, _LONGEST_PAUSE)
+    _lengthen_pause(variant)
     old = before.pop()
     if isinstance(old, Steady) and old.takes(variant, wanted, axes):
-        old.look_again()
-        return old if old.holds() else None
+        return old if old.look_again() and old.holds() else None
     del old
     found = Steady(variant, wanted, axes)
     if not found.seen.is_alone():
         return None
     found.watch()
     return found if found.holds() else None
+
+
+def _lengthen_pause(v: Variant) -> None:
+    """A short way is prepared: the next one after a pause, a longer one each time."""
+    v.paused, v.pause = v.pause, min(2 * v.pause + 1, _LONGEST_PAUSE)
+
+
+def _fits(h: Held) -> bool:
+    """Whether a tensor of the state holds what the program can take as it is."""
+    t = h.tensor()
+    if t is None:
+        return False
+    a = t.value
+    return ((h.checked_array() is a and t.node is h.node) or h.fits(a, t.node)) and h.plain
+
+
+def _is_usable(h: HeldGrad) -> bool:
+    """The same of a gradient."""
+    if not _stays(h):
+        return False
+    if not (h.read or h.written):
+        return True
+    g = h.tensor().node.extra.grad  # type: ignore[union-attr]
+    a = g.value
+    if a.shape != h.spec.shape or a.dtype != h.spec.dtype:
+        return False
+    return is_writable(a) if h.written else a.flags.num & READY == READY
 
 
 def _stays(h: HeldGrad) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.cpu.call_plan import DICTIONARY
-from chainrule.compile.cpu.object_layout import holders
+from chainrule.compile.cpu.object_layout import holders, place_of_key
 from chainrule.compile.trace.guards.places import (
     ABSENT,
     Closure,
@@ -134,6 +134,7 @@ class Guards:
             for key, e in p.entries.items():
                 found = e.value()
                 entries += [id(key), 0 if found is ABSENT else id(found)]
+                entries += place_of_key(p.holder, key)
         return np.array([*words, *entries], np.int64)
 
 
