@@ -35,7 +35,7 @@ class Gate:
 
     def put_rows(self, rows: Sequence[int]) -> Any:
         """Look at these from now on in the place of as many, the last ones; where they are."""
-        found = self.words[-len(rows) :]
+        found = self.words[len(self.words) - len(rows) :]
         found[:] = rows
         return found
 

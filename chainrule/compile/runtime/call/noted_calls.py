@@ -40,7 +40,7 @@ class NotedCalls:
         # what `collect` says, and the sizes that it means, by their number among all that there are
         self._numbers: dict[int, int] = {}
         self._every: list[tuple[int, ...]] = []
-        self._stackable = all(isinstance(n, int) for r in native.layout.results for n in r.shape)
+        self._stackable = all(n.__class__ is int for r in native.layout.results for n in r.shape)
 
     def __len__(self) -> int:
         return len(self._calls)

@@ -65,7 +65,7 @@ class WholeCall:
         self._plan[_FILLED] += 1
 
 
-def _refuse(checks: Sequence[str], flags: int) -> None:
+def _refuse(checks: list[str], flags: int) -> None:
     refuse(flags, checks)
 
 
