@@ -43,16 +43,13 @@ class of the one tensor that is returned, and where in it are its value and its 
 function that makes what is returned of a list of results. A context variable in which None has to
 be; a dictionary, a key, and what has to be there. The address of the byte that is 0 while nobody
 has locked the program, or 0."""
-RESULTS = 4
+RESULTS = 8
 """Results that such a call may have."""
-ENTRY = (
-    "key",
-    "plan",
-    "short",
-    *[f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")],
-)
+_KIND = [f"{what}{i}" for i in range(RESULTS) for what in ("shape", "dtype")]
+ENTRY = ("key", "plan", "short", "maker", *_KIND)
 """The number that `again` gives for these sizes, the plan for `enter`, whether a run keeps the
-interpreter's lock; and of each result its shape and its dtype, as objects."""
+interpreter's lock; a function that makes a list of the results, where their memory is lent, or 0;
+otherwise of each result its shape and its dtype, as objects."""
 ENTRIES = 64
 """Sizes that have an entry."""
 DICTIONARY = ("address", "version", "whole", "first", "count")

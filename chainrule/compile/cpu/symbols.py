@@ -25,12 +25,14 @@ NEXT, CALL = "PyIter_Next", "PyObject_CallFunctionObjArgs"
 """CPython's functions that give what an iterator gives next, or a null pointer, and that call."""
 CONTEXT, NEW = "PyContextVar_Get", "PyType_GenericAlloc"
 """CPython's functions that read a context variable, and that make an object of a class."""
+ITEM = "PyList_GetItem"
+"""CPython's function that gives an element of a list, which is not owned."""
 FETCH, RESTORE = "PyErr_Fetch", "PyErr_Restore"
 """CPython's functions that take what was raised away for a while, and that raise it again."""
 PYTHON = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
     CALL, "Py_DecRef", "Py_IncRef", "PyFloat_FromDouble", LOOKUP, ERROR,
-    CLEAR, APPEND, AS_FLOAT, NEXT, CONTEXT, NEW, FETCH, RESTORE, "PyList_New",
+    CLEAR, APPEND, AS_FLOAT, NEXT, CONTEXT, NEW, FETCH, RESTORE, "PyList_New", ITEM,
 )  # fmt: skip
 """Functions of CPython that are called."""
 HEADER = object.__basicsize__

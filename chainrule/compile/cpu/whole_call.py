@@ -20,7 +20,7 @@ from chainrule.compile.cpu.call_plan import CALL_PLAN, ENTRY, RESULTS
 from chainrule.compile.cpu.call_settings import NONE
 from chainrule.compile.cpu.function_writer import I32, PTR, VOID, FunctionWriter, int64
 from chainrule.compile.cpu.object_layout import ARRAY
-from chainrule.compile.cpu.symbols import APPEND, FETCH, NEW, RESTORE
+from chainrule.compile.cpu.symbols import APPEND, FETCH, ITEM, NEW, RESTORE
 from chainrule.compile.llvm.numbers import I8, I64
 
 NAME = "call"
@@ -95,11 +95,20 @@ class _Call:
     def make_arrays(self, entry: Any) -> None:
         """Make the results' arrays."""
         s, b = self.s, self.b
-        with s.count_up(self.word("results")) as k:
-            first = b.add(int64(ENTRY.index("shape0")), b.mul(k, int64(2)))
-            shape, dtype = (s.load(entry, b.add(first, int64(n)), PTR) for n in (0, 1))
-            made = self._go_on_with(s.call_object(self.pointer("empty"), shape, dtype))
-            s.store(made, self._given, b.add(k, int64(2)))
+        maker, count = s.load(entry, ENTRY.index("maker"), PTR), self.word("results")
+        with b.if_else(s.equal(maker, 0)) as (small, lent):
+            with small, s.count_up(count) as k:
+                first = b.add(int64(ENTRY.index("shape0")), b.mul(k, int64(2)))
+                shape, dtype = (s.load(entry, b.add(first, int64(n)), PTR) for n in (0, 1))
+                made = self._go_on_with(s.call_object(self.pointer("empty"), shape, dtype))
+                s.store(made, self._given, b.add(k, int64(2)))
+            with lent:
+                found = self._go_on_with(s.call_object(maker))
+                with s.count_up(count) as k:
+                    made = s.call(ITEM, PTR, found, k)
+                    s.call("Py_IncRef", VOID, made)
+                    s.store(made, self._given, b.add(k, int64(2)))
+                s.call("Py_DecRef", VOID, found)
 
     def run(self, entry: Any, args: Any) -> None:
         """Run the program while no other thread does. A short run needs no lock where nobody has

@@ -67,8 +67,11 @@ class Prepared:
 
 @final
 class Entered:
-    """A prepared program at certain sizes. It puts arguments into the table and returns results,
-    of other `shapes` if these are given."""
+    """A prepared program at certain sizes, without ops in Python and nothing to undo. It puts
+    arguments into the table and returns results, of other `shapes` if these are given.
+
+    `plan` is that of `enter`; `made` are the results' shapes and dtypes; `results` makes a list.
+    """
 
     def __init__(
         self,
@@ -81,49 +84,24 @@ class Entered:
         program, table, first = prepared.parts
         self._program, self._enter = program, way.enter
         block = program.block(sizes)
-        self._now = table, block
-        self._flags = [np.zeros((), np.int64)] if program.checks else []
-        address = ctypes.addressof(table)
-        self._plan = way.plan(address, block, program.number, first, given, *self._flags)
+        flags = [np.zeros((), np.int64)] if program.checks else []
+        self.is_short = block.is_short
+        self.plan = way.plan(ctypes.addressof(table), block, program.number, first, given, *flags)
         made = block.shapes[:-1] if program.checks else block.shapes
         if shapes is not None:
             made = [(shape, dtype) for shape, (_, dtype) in zip(shapes, made, strict=True)]
-        self._results, self._made, self._count = program.lender.maker(made), made, len(made)
-        self._undoes = bool(program.code.undo)
-        self._kept = prepared, way, block, program, self._flags
-
-    @property
-    def parts(self) -> tuple[Any, list[tuple[tuple[int, ...], Any]], bool]:
-        """The plan for `enter`, the results' shapes and dtypes, whether it is short."""
-        return self._plan, self._made, self._now[1].is_short
+        self.results, self.made = program.lender.maker(made), made
+        self._kept = prepared, way, block, program, flags
 
     def caller(self) -> Callable[[tuple[Any, ...]], list[Any] | None]:
         """What runs it and returns the results, or None if the arguments are not those that it was
-        made for. The shortest way is that of programs without ops in Python, which undo nothing."""
-        program, enter, plan, make = self._program, self._enter, self._plan, self._results
-        if program.hosts or self._undoes:
-            return self._run_checked
+        made for."""
+        program, enter, plan, make = self._program, self._enter, self.plan, self.results
         checks, pool, kept = program.checks, program.pool, self._kept
         acquire, release = program.lock.acquire, program.lock.release
-        if self._count == 1:  # as most: rows of small arrays, a loss
-            make_one = program.lender.maker_of_one(*self._made[0])
-
-            def run_one(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
-                result = make_one()
-                if pool is not None and not pool.running:
-                    pool.run()
-                acquire()
-                try:
-                    refused = enter(plan, args, result)
-                finally:
-                    release()
-                if refused is None:
-                    return [result]
-                if refused:
-                    _refuse(refused, checks)
-                return None
-
-            return run_one
+        if len(self.made) == 1:  # as most: rows of small arrays
+            make_one = program.lender.maker_of_one(*self.made[0])
+            make = lambda: [make_one()]
 
         def run(args: tuple[Any, ...], _: Any = kept) -> list[Any] | None:
             results = make()
@@ -140,22 +118,13 @@ class Entered:
 
         return run
 
-    def _run_checked(self, args: tuple[Any, ...]) -> list[Any] | None:
-        results = self._results()
-        return results if self.run_into(args, results) else None
-
     def run_into(self, args: tuple[Any, ...], results: Sequence[Any]) -> bool:
         """Run it; the results go into these arrays, which are in C's order. Whether it ran."""
         program = self._program
         if program.pool is not None:
             program.pool.run()
         with program.lock:
-            program.now = self._now
-            if self._undoes:
-                with program.undoing(self._now[0]):
-                    refused = self._enter(self._plan, args, *results)
-            else:
-                refused = self._enter(self._plan, args, *results)
+            refused = self._enter(self.plan, args, *results)
         if refused:
             _refuse(refused, program.checks)
         return refused is None

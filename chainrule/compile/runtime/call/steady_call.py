@@ -61,12 +61,11 @@ class Steady:
         self._finish = variant.finish
         self._gate: Gate | None = None
         self._again: Callable[[Any], int] = _never
-        self._entered: dict[int, Callable[[Any], Any]] = {}
         self._noted: NotedCalls | None = None
         self._whole: WholeCall | None = None
         self.short: Callable[[Any], Any] | None = None
         """`call` for sizes that came before, in machine code: where that gives `MISFIT`, `call` may
-        give a result. None if there is no such way."""
+        give a result. None if something is to be asked, or done, in Python before."""
 
     def _fixed(self) -> list[Any]:
         return [*self.seen.arrays, *[n.array for n in self.variant.numbers]]
@@ -105,7 +104,7 @@ class Steady:
             if self._gate is not None:
                 self._again = self._gate.again
                 self._whole = whole_call(self._native, self._gate, self._recording, self._finish)
-                if self._whole is not None and not self._asked:
+                if self._whole is not None and not self._asked and self._native.pool is None:
                     self.short = self._whole.call
 
     def holds(self) -> bool:
@@ -115,20 +114,19 @@ class Steady:
 
     def call(self, args: tuple[Any, ...]) -> Any:
         """The result, or `MISFIT` if the arguments or the state are not as before."""
+        if not all(stays() for stays in self._asked):
+            return MISFIT
         key = self._again(args)
         if key < -1:  # settings that machine code does not judge
             if not self._settings.take_over():
                 return MISFIT
             key = -2 - key
-        run = self._entered.get(key)
-        if run is None:
-            return self._first(args, key)
-        if is_recording() is not self._recording:
-            return MISFIT
-        for stays in self._asked:
-            if not stays():
-                return MISFIT
-        return self._finish(run(args))
+        if self._whole is not None and key in self._whole.keys:
+            if self._native.pool is not None:
+                self._native.pool.run()
+            if (result := self._whole.call(args)) is not MISFIT:
+                return result
+        return self._first(args, key)
 
     def _first(self, args: tuple[Any, ...], key: int) -> Any:
         """The same for sizes that are new, or where machine code does not look: `key` is -1."""
@@ -138,16 +136,11 @@ class Steady:
         adopted = key < 0 and not self.holds()
         if adopted and not self._adopts_state():
             return MISFIT
-        if not all(stays() for stays in self._asked):
-            return MISFIT
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
         if sizes not in self._known:
             return MISFIT
-        if self._gate is not None and key >= 0:
-            entered = Entered(self._call, self._gate.way, sizes)
-            self._entered[key] = entered.caller()
-            if self._whole is not None:
-                self._whole.add(key, entered)
+        if self._gate is not None and self._whole is not None and key >= 0:
+            self._whole.add(key, Entered(self._call, self._gate.way, sizes))
         if not adopted:
             self.variant.pause = self.variant.paused = 0
         return self._finish(self._call(given, sizes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
@@ -36,6 +36,8 @@ class WholeCall:
     ) -> None:
         """`count` is the number of results, which `finish` makes into what is returned."""
         lock, checks, at = native.lock, native.checks, locked_byte()
+        self.keys = set[int]()
+        """The numbers of the sizes that have an entry."""
         self._entries = np.zeros((ENTRIES, len(ENTRY)), np.int64)
         self._kept = [gate, native, lock.acquire, lock.release, finish, partial(_refuse, checks)]
         head = {"gate": gate.words.ctypes.data, "entries": self._entries.ctypes.data}
@@ -52,16 +54,17 @@ class WholeCall:
         self.call, self._method = builtin("call", looks().call, ONE, self._plan)
 
     def add(self, key: int, entered: Entered) -> None:
-        """From here on calls with these sizes are made, if there is room and their results are
-        small."""
-        plan, made, short = entered.parts
+        """From here on calls with these sizes are made, if there is room."""
         n = int(self._plan[_FILLED])
-        if n == ENTRIES or any(is_lent(shape, dtype) for shape, dtype in made):
+        if n == ENTRIES or key in self.keys:
             return
-        shapes: Sequence[Any] = [x for pair in made for x in pair]
-        words = [key, id(plan), int(short), *map(id, shapes)]
+        self.keys.add(key)
+        kinds = [x for pair in entered.made for x in pair]
+        lent = any(is_lent(shape, dtype) for shape, dtype in entered.made)
+        maker = id(entered.results) if lent else 0
+        words = [key, id(entered.plan), int(entered.is_short), maker, *map(id, kinds)]
         self._entries[n, : len(words)] = words
-        self._kept += [entered, plan, shapes]
+        self._kept += [entered, kinds]
         self._plan[_FILLED] += 1
 
 
@@ -72,9 +75,9 @@ def _refuse(checks: list[str], flags: int) -> None:
 def whole_call(
     native: Loaded, gate: Gate, recording: bool, finish: Callable[[Any], Any]
 ) -> WholeCall | None:
-    """The short way for calls of a program; None if it runs ops in Python, or on several cores, has
-    something to undo, or many results."""
+    """The short way for calls of a program; None if it runs ops in Python, has something to undo,
+    or many results."""
     count = len(native.layout.results) - bool(native.checks)
-    if native.hosts or native.code.undo or native.pool is not None or not 0 < count <= RESULTS:
+    if native.hosts or native.code.undo or not 0 < count <= RESULTS:
         return None
     return WholeCall(native, gate, recording, finish, count)
