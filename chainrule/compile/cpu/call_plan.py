@@ -22,8 +22,8 @@ BITS = 20
 """Sizes are told as one number, this many bits for each symbol."""
 CALLS = (
     "gate", "kept", "memory", "rows", "filled", "width", "arrays", "settings",
-    "tuple", "float", "int", "bool", "recording", "answer", "known", "sizes", "none", "key",
-    "ended",
+    "tuple", "float", "float64", "int", "bool", "recording", "answer", "known", "sizes", "none",
+    "key", "ended",
 )  # fmt: skip
 """What functions of `call_rows.py` read: the plan of `again`; the list that keeps arrays; memory
 for rows, how many there are and how many are filled, and the words of one; how many arrays and
@@ -63,9 +63,9 @@ where each array's index in the table is; memory for settings. Where each result
 how many bytes further they are in the next call. The addresses of scratch memory and of the
 symbols' values, for each number of sizes. The bits of a call's number that are 0 where it is time
 to look for signals."""
-SETTINGS = ("count", "asked", "float")
+SETTINGS = ("count", "asked", "float", "float64")
 """What `settle` of `call_settings.py` reads: how many settings there are; whether they are asked in
-Python; the address of Python's class of floats."""
+Python; the addresses of Python's class of floats and of NumPy's, which is one of them."""
 SETTING = (
     "holder", "key", "item", "tuple", "truth", "last", "low", "high", "number", "table", "form",
     "at",

@@ -1,18 +1,16 @@
-"""Functions that note the calls of a loop, which Python calls as built-in ones.
+"""A function that notes the calls of a loop, which Python calls as a built-in one.
 
-    object collect(object plan, object args)
     object collect_all(object plan, object iterator)
 
-`collect` asks what `again` asks of the arguments (see `call_gate.py`), and gives the same number.
-Then it notes the call in the next row: the addresses of the arrays that the program reads, the
-settings of optimizers as they are now, the number. The arrays are kept in a list. `plan` is an
-array of int64: the words that `CALLS` names, then a record for each setting (`SETTING`). It gives
--1, and notes nothing, where `again` does, where there is no row left, or where a setting is no
-float, int or bool, which is for Python to see.
+Of each batch that the iterator gives it asks what `again` asks of the arguments (see
+`call_gate.py`), whose number says the sizes. Then it notes the call in the next row: the addresses
+of the arrays that the program reads, the settings of optimizers as they are now, what is known of
+the number, a word below 0. The arrays are kept in a list. `plan` is an array of int64: the words
+that `CALLS` names, then a record for each setting (`SETTING`).
 
-`collect_all` does that with what an iterator gives, up to the first whose number is none of those
-that are known. It gives this one, and notes its number in the plan. The last word of a row is then
-what is known instead of the number, which is below 0.
+It goes on up to the first batch whose number is none of those that are known. It gives this one,
+and notes its number in the plan: -1 if it is not noted. It is not where `again` says so, where
+there is no row left, or where a setting is no float, int or bool, which is for Python to see.
 """
 
 from __future__ import annotations
@@ -30,19 +28,14 @@ from chainrule.compile.cpu.symbols import APPEND, AS_FLOAT, ERROR, NEXT
 from chainrule.compile.llvm.numbers import I64
 
 _NOTED = "noted"
-"""The function that gives the number that `collect` gives; `_RAISED` where something was raised."""
+"""The function that notes a call and gives its number; `_RAISED` where something was raised."""
 _RAISED = -2
 
 
 def add_call_rows(module: Any) -> None:
-    """Add the functions to a module that has `again`."""
+    """Add the function to a module that has `again`."""
     _add_noted(module)
     _add_collect_all(module)
-    s = FunctionWriter(module, "collect", [PTR, PTR], PTR)
-    plan, args = s.args
-    key = s.call(_NOTED, I64, s.field(plan, ARRAY.data), args)
-    s.return_if(s.equal(key, _RAISED), NONE)
-    s.return_(s.call("PyLong_FromLongLong", PTR, key))
 
 
 def _add_noted(module: Any) -> None:
@@ -149,8 +142,9 @@ class _Calls:
         s, b = self.s, self.s.b
         kind = s.field(x, KIND, I64)
         is_float = s.equal(kind, self.word("float"))
-        whole = b.or_(s.equal(kind, self.word("int")), s.equal(kind, self.word("bool")))
-        self.go_on_if(b.or_(is_float, whole))
+        for name in ("float64", "int", "bool"):
+            is_float = b.or_(is_float, s.equal(kind, self.word(name)))
+        self.go_on_if(is_float)
         value = s.call(AS_FLOAT, F64, x)
         with b.if_then(b.fcmp_ordered("==", value, ir.Constant(F64, -1.0)), likely=False):
             s.return_if(b.not_(s.equal(s.call(ERROR, PTR), NONE)), _RAISED)

@@ -32,8 +32,8 @@ def add_call_settings(module: Any) -> None:
     s.return_unless(s.equal(s.load(words, SETTINGS.index("asked")), 0), 0)
     with s.count_up(s.load(words, SETTINGS.index("count"))) as k:
         record = setting_record(s, words, len(SETTINGS), k)
-        kind = s.load(words, SETTINGS.index("float"))
-        s.return_if(s.equal(s.call(_TAKEN, I64, record, kind), 0), 0)
+        kinds = [s.load(words, SETTINGS.index(name)) for name in ("float", "float64")]
+        s.return_if(s.equal(s.call(_TAKEN, I64, record, *kinds), 0), 0)
     s.return_(1)
 
 
@@ -68,14 +68,15 @@ def _add_setting(module: Any) -> None:
 
 def _add_taken(module: Any) -> None:
     """Whether one setting, a record, is the object that it was, or a float that is taken over."""
-    s = FunctionWriter(module, _TAKEN, [PTR, I64])
-    (record, kind), b = s.args, s.b
+    s = FunctionWriter(module, _TAKEN, [PTR, I64, I64])
+    (record, *kinds), b = s.args, s.b
     found = find_setting(s, record)
     place = s.load(record, SETTING.index("last"), PTR)
     was = s.load(place, 0, PTR)
     s.return_if(s.equal(found, was), 1)
     s.return_if(s.equal(found, NONE), 0)
-    s.return_unless(s.equal(s.field(found, KIND, I64), kind), 0)
+    one, other = [s.equal(s.field(found, KIND, I64), kind) for kind in kinds]
+    s.return_unless(b.or_(one, other), 0)
     value = s.field(found, HEADER, F64)
     low, high = (s.load(record, SETTING.index(name), F64) for name in ("low", "high"))
     inside = b.and_(b.fcmp_ordered("<=", low, value), b.fcmp_ordered("<=", value, high))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, final
 
@@ -94,38 +94,33 @@ class ManyArguments:
     """The arguments of many calls, a row of words for each: addresses of arrays, settings of
     optimizers, and what says the call's sizes.
 
-    `collect(args)` and `collect_all(iterator)` are those of `cpu/call_rows.py`. Where these cannot
-    look, the one gives -1, and the other is None.
+    `collect_all(iterator)` is that of `cpu/call_rows.py`.
     """
 
     def __init__(self, arrays: int, settings: Sequence[HeldNumber], gate: Any) -> None:
-        """A row has so many `arrays`; `gate` are the words that `again` looks at, None if there is
-        nothing that does."""
-        self.collect: Callable[[Any], int] = _never
-        self.collect_all: Callable[[Any], Any] | None = None
+        """A row has so many `arrays`; `gate` are the words that `again` looks at. Each of the
+        settings can be seen in memory."""
         self._arrays, self._kept, self._full = arrays, list[Any](), list[Any]()
         self._rows = np.empty((_ROWS, arrays + len(settings) + 1), np.int64)
         self._gate = gate
         head = {"kept": id(self._kept), "rows": _ROWS, "width": self._rows.shape[1]}
         head |= {"arrays": arrays, "settings": len(settings), "memory": _address(self._rows)}
-        head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool)}
-        head["gate"] = 0 if gate is None else _address(gate)
+        head |= {kind.__name__: id(kind) for kind in (tuple, float, int, bool, np.float64)}
         self._sizes = np.zeros((_SIZES, 2), np.int64)
-        head |= {"recording": id(RECORDING), "known": _address(self._sizes), "none": id(None)}
-        records = [n.words() for n in settings]
+        head |= {"gate": _address(gate), "known": _address(self._sizes), "none": id(None)}
+        head["recording"] = id(RECORDING)
+        records = [n.words() or [] for n in settings]
         words = [head.get(name, 0) for name in CALLS]
-        self._plan = np.array([*words, *chain(*filter(None, records))], np.int64)
-        if gate is not None and None not in records:
-            self.collect, self._method = builtin("collect", looks().collect, ONE, self._plan)
-            found = builtin("collect_all", looks().collect_all, ONE, self._plan)
-            self.collect_all, self._other_method = found
+        self._plan = np.array([*words, *chain(*records)], np.int64)
+        found = builtin("collect_all", looks().collect_all, ONE, self._plan)
+        self.collect_all, self._method = found
 
     def begin(self, recording: bool) -> None:
         """`collect_all` begins: calls are noted where ops are recorded, or are not, as said."""
         self._plan[_ANSWER], self._plan[_ENDED] = id(recording), 0
 
     def know(self, key: int, number: int) -> None:
-        """From here on `collect_all` goes on after calls of these sizes, of which `collect` gives
+        """From here on `collect_all` goes on after calls of these sizes, which have the number
         `key`, and notes their number. There is room for many of them."""
         n = self._plan[_KNOWN]
         if n < _SIZES:
@@ -142,18 +137,16 @@ class ManyArguments:
         """Whether there was no further call for `collect_all`."""
         return bool(self._plan[_ENDED])
 
-    def add(self, arrays: Sequence[Any], settings: Sequence[Any], number: int) -> None:
-        """Note a call of the sizes of that number."""
-        if self._plan[_FILLED] == _ROWS:
-            self._full.append(self._rows)
-            self._rows = np.empty_like(self._rows)
-            self._plan[_MEMORY], self._plan[_FILLED] = _address(self._rows), 0
-        row = self._rows[self._plan[_FILLED]]
-        row[: self._arrays] = [*map(id, arrays)]
-        row[self._arrays : -1].view(np.float64)[:] = settings
-        row[-1] = ~number
-        self._kept += arrays
-        self._plan[_FILLED] += 1
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no row left."""
+        return bool(self._plan[_FILLED] == _ROWS)
+
+    def add_rows(self) -> None:
+        """Make room for as many calls again."""
+        self._full.append(self._rows)
+        self._rows = np.empty_like(self._rows)
+        self._plan[_MEMORY], self._plan[_FILLED] = _address(self._rows), 0
 
     def __len__(self) -> int:
         return _ROWS * len(self._full) + int(self._plan[_FILLED])
@@ -164,7 +157,7 @@ class ManyArguments:
 
     def rows(self, numbers: Mapping[int, int]) -> list[Any]:
         """The rows, int64 (calls, words): addresses of arrays; bits of settings; ~number of the
-        sizes. `numbers` are those of what `collect` gave."""
+        sizes. `numbers` are those of the keys."""
         parts = [*self._full, self._rows[: self._plan[_FILLED]]]
         for rows in parts:
             last = rows[:, -1]
@@ -182,8 +175,3 @@ class ManyArguments:
     def forget(self) -> None:
         """Know no sizes."""
         self._plan[_KNOWN] = 0
-
-
-def _never(args: Any) -> int:
-    """What `collect` gives where nothing can look."""
-    return -1

@@ -17,7 +17,7 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 @final
 class Looks:
     """`unchanged` as a function (see `cpu/word_guards.py`), and the addresses of `again` (see
-    `cpu/call_gate.py`), of `call` (see `cpu/whole_call.py`), of `collect` and `collect_all`
+    `cpu/call_gate.py`), of `call` (see `cpu/whole_call.py`), of `collect_all`
     (see `cpu/call_rows.py`)."""
 
     def __init__(self) -> None:
@@ -25,7 +25,6 @@ class Looks:
         self.unchanged = Unchanged(self._code.address("unchanged"))
         self.again = self._code.address("again")
         self.call = self._code.address("call")
-        self.collect = self._code.address("collect")
         self.collect_all = self._code.address("collect_all")
 
 

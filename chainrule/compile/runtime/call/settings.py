@@ -18,16 +18,11 @@ class Settings:
     def __init__(self, numbers: Sequence[HeldNumber]) -> None:
         self.numbers = list(numbers)
         self._checks = list(dict.fromkeys([n.check for n in numbers]))
-        # those that the function asked for their truth, by their place, must have it still
-        self.truths = [(i, n.truth) for i, n in enumerate(numbers) if n.truth is not None]
         records = [n.words() for n in numbers]
-        head = len(numbers), int(None in records), id(float)
+        self.are_seen = None not in records
+        head = len(numbers), int(not self.are_seen), id(float), id(np.float64)
         self.words = np.array([*head, *chain(*filter(None, records))], np.int64)
         """What machine code reads of them, as `cpu/call_settings.py` says."""
-
-    def read(self) -> list[float]:
-        """What they are now."""
-        return [n.read() for n in self.numbers]
 
     def take_over(self) -> bool:
         """Whether the numbers fit; those that are others than before are taken over."""

@@ -50,8 +50,8 @@ class Steady:
         # sizes at which the program is known to hold, at others the long way asks
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
-        # of many calls as one, what an eager op raises would come too late
-        self.repeats = not (self._native.hosts or self._native.code.undo)
+        self.repeats = False
+        """Whether many calls can be one."""
         self.seen = Seen(variant, looks().unchanged)
         self._settings = Settings(variant.numbers)
         self._read = variant.read
@@ -103,6 +103,9 @@ class Steady:
             self.seen.watch(self._watched(rows))
             if self._gate is not None:
                 self._again = self._gate.again
+                # of many calls as one, what an eager op raises would come too late
+                late = self._native.hosts or self._native.code.undo
+                self.repeats = not late and not self._asked and self._settings.are_seen
                 self._whole = whole_call(self._native, self._gate, self._recording, self._finish)
                 if self._whole is not None and not self._asked and self._native.pool is None:
                     self.short = self._whole.call
@@ -159,11 +162,10 @@ class Steady:
         results' arrays, stacked (None if there was not one call); and that batch, if there is."""
         calls, self._noted = self._noted, None  # a batch may be what another loop returns
         if calls is None:
-            calls = NotedCalls(
-                self._native, self._wanted, self._settings, self._gate, self._read,
-                self._sizes, self._known,
-            )  # fmt: skip
-        rest = calls.note(batches, self._recording, self._asked)
+            assert self._gate is not None, "a loop whose calls cannot be noted"
+            of = self._native, self._wanted, self._settings, self._gate
+            calls = NotedCalls(*of, self._sizes, self._known)
+        rest = calls.note(batches, self._recording)
         found = None
         if len(calls):
             self.variant.pause = self.variant.paused = 0

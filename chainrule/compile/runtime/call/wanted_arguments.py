@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -29,8 +27,6 @@ class Wanted:
         first = {s: (i, a) for s, i, a in reversed(named)}
         self._agree = [(*first[s], i, a) for s, i, a in named if (i, a) != first[s]]
         self._all = places == list(range(len(kinds)))
-        self.take = self._taking()
-        """Takes the arrays that the program reads out of arguments that are like these."""
 
     def arrays(self, args: Sequence[Any]) -> list[Any] | None:
         """The arrays of arguments that are like these; None if they are not."""
@@ -57,13 +53,6 @@ class Wanted:
             if values[i].shape[a] != values[j].shape[b]:
                 return None
         return values if self._all else [values[i] for i in self.places]
-
-    def _taking(self) -> Callable[[Sequence[Any]], Iterable[Any]]:
-        held = [self.kinds[i][0] is Tensor for i in self.places]
-        if self._all and all(held):
-            return partial(map, attrgetter("value"))
-        pairs = list(zip(self.places, held, strict=True))
-        return lambda batch: [batch[i].value if h else batch[i] for i, h in pairs]
 
 
 def kind_of(x: Any, named: Axes) -> Kind:
