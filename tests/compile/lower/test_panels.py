@@ -12,7 +12,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.lower import matmul_choice, ordering
-from chainrule.compile.lower.packing import pack_a, panels, tall_skinny
+from chainrule.compile.lower.packing import pack_a, panels
 from chainrule.compile.runtime import threads
 from tests.sampling import sampled_file
 
@@ -160,14 +160,12 @@ def test_threads_change_no_bit(n: int, k: int):
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("m", [512, 1037])
 def test_a_left_matrix_that_no_cache_holds(m: int, turned: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tall_skinny, "FAR", 1 << 16)
+    monkeypatch.setattr(panels, "FAR", 1 << 16)
     monkeypatch.setattr(matmul_choice, "NEAR", 0)
     a, b = operands(m, 200, 150, turned)
     f = cr.jit(product(turned))
     close(f(cr.asarray(a), cr.asarray(b)).numpy(), exact(a, b, turned), 150)
-    text = str(f.loops())
-    assert "# panels" in text
-    assert f" < {tall_skinny.ROWS}, " in text and ", ahead x0[" in text
+    assert "# a panel" in str(f.loops())
 
 
 def test_a_large_result_is_not_kept(monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ from chainrule.compile.loops.expressions import Affine, Local, Var
 from chainrule.compile.loops.statements import For, Let, Prefetch, Product, Stmt, Store
 from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.matmul_choice import panel_width
-from chainrule.compile.lower.packing import pack_a, tall_skinny
+from chainrule.compile.lower.packing import pack_a
 from chainrule.compile.lower.packing.copies import (
     Memory,
     copy_block,
@@ -41,6 +41,8 @@ from chainrule.compile.lower.packing.pack_a import Rows
 
 DEEP = 1024
 """Terms of a block of a sum, at most: so long a panel stays in the second cache, with the next."""
+FAR = 1 << 24
+"""Bytes of a left matrix from which on it does not stay in any cache."""
 TURNS = 8
 """Of so many iterations, about, each has memory of its own, so that cores can share them."""
 
@@ -49,18 +51,14 @@ def split_into_panels(builder: Builder, p: Product) -> list[Stmt]:
     """`p`, which need not have right's columns side by side, in panels."""
     n, width = static_size(p.j.extent), panel_width(p.acc.dtype.itemsize, builder.target)
     count = n // width
-    if tall_skinny.suits(p):
-        out, rows = tall_skinny.in_rows(builder, p, width, count), [Rows(0, 1, p.i.extent)]
-    else:
-        each, left = divmod(count, shares := _share_count(count, p))
-        rows = pack_a.rows(builder, p, count)
-        out = _Columns(builder, p, rows, 0, shares, each, width).nest()
-        out += (
-            _Columns(builder, p, rows, shares * each * width, 1, left, width).nest() if left else []
-        )
-    return out + (
-        _Columns(builder, p, rows, count * width, 1, 1, n % width).nest() if n % width else []
-    )
+    each, left = divmod(count, shares := _share_count(count, p))
+    rows = pack_a.rows(builder, p, count)
+    out = _Columns(builder, p, rows, 0, shares, each, width).nest()
+    if left:
+        out += _Columns(builder, p, rows, shares * each * width, 1, left, width).nest()
+    if n % width:
+        out += _Columns(builder, p, rows, count * width, 1, 1, n % width).nest()
+    return out
 
 
 @final
@@ -176,7 +174,7 @@ def _share_count(count: int, p: Product) -> int:
     """Among how many iterations `count` panels are divided, evenly if that is possible. The left
     matrix is read anew in each."""
     left = typical(p.i.extent) * typical(p.k[0].extent) * p.acc.dtype.itemsize
-    wanted = TURNS if left <= tall_skinny.FAR else TURNS // 2
+    wanted = TURNS if left <= FAR else TURNS // 2
     even = [t for t in range(2 * wanted, wanted // 2, -1) if count % t == 0]
     return min(even, key=lambda t: abs(t - wanted)) if even else min(count, wanted)
 
