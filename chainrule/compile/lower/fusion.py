@@ -101,14 +101,18 @@ class Fusion:
 
     def _candidates(self, m: Member, rows: Sequence[Extent], last: int) -> list[int]:
         """The kernel of the last term that `m` reads, then later kernels that share a read with
-        `m`. Those must go over the same rows, or over all of the same elements."""
+        `m`. Those must go over the same rows, or over all of the same elements. Single numbers are
+        computed together, whatever they read."""
         mine = self._sources(m.term)
         first = [last] if last >= 0 else []
         later = range(last + 1, len(self.groups))[-NEAR:]
         return first + [
             n for n in later
             if (g := self.groups[n]).kind == "rows"
-            and any(self._reads_alike(x, m, mine, [*g.rows] == rows) for x in g.members)
+            and any(
+                _are_numbers(x, m) or self._reads_alike(x, m, mine, [*g.rows] == rows)
+                for x in g.members
+            )
         ]  # fmt: skip
 
     def _reads_alike(self, x: Member, m: Member, mine: set[Term], same_rows: bool) -> bool:
@@ -253,6 +257,11 @@ def _common_rows(g: Group, m: Member, axes: Sequence[int], inside: bool) -> int 
 def _within(m: Member, rows: int) -> Member:
     """`m` in a group of so many rows."""
     return replace(m, along=MappingProxyType({a: i for a, i in m.along.items() if i < rows}))
+
+
+def _are_numbers(x: Member, m: Member) -> bool:
+    """Whether both are maps of single numbers."""
+    return not (x.counters or m.counters)
 
 
 def kept_axes(m: Member) -> tuple[list[int], bool]:
