@@ -7,7 +7,7 @@ found, and nobody looks.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from sys import getrefcount, getsizeof
@@ -117,7 +117,7 @@ class KEYS:
     at, values, form = (_WORD * n for n in (4, 5, 1))
 
 
-def place_of_key(names: dict[Any, Any], key: Any) -> tuple[int, int, int]:
+def place_of_key(names: Mapping[Any, Any], key: Any) -> tuple[int, int, int]:
     """Where a dictionary has its very key, followed by the value: the table's address, what says
     how it is laid out, bytes from its start. Zeros if that is not to be seen."""
     if not _tables_are_known() or word(id(names) + KEYS.values):
@@ -125,7 +125,7 @@ def place_of_key(names: dict[Any, Any], key: Any) -> tuple[int, int, int]:
     return _find_key(names, key)
 
 
-def _find_key(names: dict[Any, Any], key: Any) -> tuple[int, int, int]:
+def _find_key(names: Mapping[Any, Any], key: Any) -> tuple[int, int, int]:
     table = word(id(names) + KEYS.at)
     size = getsizeof(names) - getsizeof({})
     if key not in names or not table or size <= 0:
