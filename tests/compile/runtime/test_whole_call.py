@@ -159,6 +159,25 @@ def test_state_that_is_loaded_between_calls():
     np.testing.assert_allclose(trained("jit"), trained("eager"), rtol=1e-10)
 
 
+def test_arrays_of_a_run_are_kept_until_it_is_over():
+    """Another thread loads state and calls meanwhile."""
+    w = cr.tensor(np.ones(3))
+    f = cr.jit(lambda x: (w * x).sum())
+    x = cr.tensor(np.ones(3))
+    for _ in range(3):
+        f(x)
+    steady = vars(f)["_latest"]
+    before, found = steady.seen, list[float]()
+    w.data = cr.tensor(np.full(3, 2.0))
+    thread = threading.Thread(target=lambda: found.append(f(x).item()))
+    with vars(steady)["_native"].lock:
+        thread.start()
+        thread.join(0.1)
+        assert steady.seen is before
+    thread.join(10)
+    assert found == [6.0] and steady.seen is not before
+
+
 def test_where_a_dictionary_has_a_key():
     """Found, and not taken for another after changes."""
     names: dict[str, object] = {"a": object(), "b": object(), "c": object()}

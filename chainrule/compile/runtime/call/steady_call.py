@@ -78,14 +78,15 @@ class Steady:
     def look_again(self) -> bool:
         """Look at the state as it is now: its tensors hold other arrays than before, and all that
         was prepared for calls stays. Whether nobody else sees it."""
-        self.seen = Seen(self.variant, looks().unchanged)
-        if not self.seen.is_alone():
-            return False
-        self._call.put_fixed(self._fixed())
-        rows = self.seen.rows()
-        if rows is not None:
-            self.seen.watch(self._watched(rows))
-        return True
+        with self._native.lock:  # a run of another thread may still write to the arrays before
+            self.seen = Seen(self.variant, looks().unchanged)
+            if not self.seen.is_alone():
+                return False
+            self._call.put_fixed(self._fixed())
+            rows = self.seen.rows()
+            if rows is not None:
+                self.seen.watch(self._watched(rows))
+            return True
 
     def _watched(self, rows: list[int]) -> Any:
         """Where machine code looks at rows of the state."""
