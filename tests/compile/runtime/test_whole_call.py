@@ -61,6 +61,7 @@ def test_nothing_is_kept_of_a_call():
     for _ in range(3):
         f(x)
     short, args = short_of(f), (x,)
+    gc.collect()
     counts = [getrefcount(o) for o in (None, MISFIT, x, x.value, args, x.value.dtype)]
     for _ in range(1000):
         short(args)
