@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.engine.methods.making import function_of
+from chainrule.engine.op import Op
 from chainrule.engine.operators import ARITHMETIC, COMPARISONS, UNARY
 from chainrule.names.methods import CAST, IN_PLACE, METHODS, PROPERTIES
 
@@ -43,22 +44,14 @@ class Methods(Variable):
     def __hash__(self) -> _int: ...
 '''
 PLAIN = {
-    "Any",
-    "None",
-    "Literal",
-    "Sequence",
-    "int",
-    "float",
-    "bool",
-    "str",
-    "tuple",
-    "list",
-    "Tensor",
+    *("Any", "None", "Literal", "Sequence", "Tensor", "object"),
+    *("int", "float", "bool", "str", "tuple", "list"),
 }
 """Words in annotations that the page knows."""
 RENAMED = {"int": "_int", "float": "_float", "bool": "_bool"}
 """A class with a method `int` has another meaning of `int` in its annotations."""
-IN_PLACE_ONLY = {"zero": "(self)", "fill": "(self, value: Any)", "copy": "(self, source: Any)"}
+IN_PLACE_ONLY = {"zero": "self", "fill": "self, value: Any", "copy": "self, source: Any"}
+"""The parameters of methods in place that have no counterpart."""
 
 
 def annotation(text: str) -> str:
@@ -83,6 +76,9 @@ def foreign(text: str, f: Any) -> Iterator[tuple[str, str]]:
 
 def parameters(f: Any) -> str:
     """The parameters of a function as a method's, without the types of the first."""
+    op = inspect.unwrap(f)
+    if isinstance(op, Op):
+        return ", ".join(["self", *[f"x{i}: Any" for i in range(2, op.takes + 1)], "/"])
     kept = list(inspect.signature(f).parameters.values())[1:]
     words, starred, places = ["self"], False, False
     for p in kept:
@@ -106,7 +102,7 @@ def parameters(f: Any) -> str:
 def result(f: Any) -> str:
     """What a method returns: where a function says `Any`, a tensor for a tensor."""
     said = inspect.signature(f).return_annotation
-    text = "Any" if said is inspect.Signature.empty else str(said)
+    text = str(said) if isinstance(said, str) else "Any"
     return annotation(re.sub(r"\b(Any|Tensor)\b", "Self", text))
 
 
@@ -115,13 +111,13 @@ def methods() -> Iterator[str]:
     for name in sorted(METHODS):
         f = function_of(name)
         paragraph = inspect.cleandoc(f.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-        first = re.split(r"(?<=[.:;]) ", paragraph)[0]
+        first = re.split(r"(?<=[.:;]) ", paragraph)[0].rstrip(":;.") + "."
         doc = f'        """{first}"""' if len(first) < 86 else ""
         mark = "    @property\n" if name in PROPERTIES else ""
         returned = "Self" if METHODS[name][0] == CAST else result(f)
         yield f"{mark}    def {name}({parameters(f)}) -> {returned}:\n{doc}\n        ...\n"
     for name in sorted(IN_PLACE):
-        taken = parameters(function_of(name)) if name in METHODS else IN_PLACE_ONLY[name][1:-1]
+        taken = IN_PLACE_ONLY.get(name) or parameters(function_of(name))
         yield f"    def {name}_({taken}) -> Self: ..."
 
 
@@ -142,6 +138,8 @@ def text() -> str:
     found: dict[str, str] = {}
     for name in METHODS:
         f = function_of(name)
+        if isinstance(inspect.unwrap(f), Op):
+            continue
         signature = inspect.signature(f)
         kept = list(signature.parameters.values())[1:]
         for x in (*[p.annotation for p in kept], signature.return_annotation):

@@ -167,13 +167,15 @@ def polygamma(x: Any, n: Any) -> Any:
 # --- Dtypes and devices --------------------------------------------------------------------------
 
 
-def to(x: Any, target: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+def to(x: Any, target: object = None, dtype: Any = None, *, device: Any = None) -> Any:
     """The same numbers as another dtype: `target` is a dtype, a tensor that has it, or "cpu"."""
-    if isinstance(target, str) and target not in np.sctypeDict:
-        device, target = target, dtype
+    wanted: Any = target
+    if isinstance(target, str) and target not in np.sctypeDict:  # a device
+        device, wanted = target, None
     check_device(device)
-    wanted = getattr(target, "dtype", target) if isinstance(target, Variable) else target
     wanted = dtype if wanted is None else wanted
+    if isinstance(wanted, Variable):
+        wanted = wanted.value.dtype
     return x if wanted is None else shaping.astype(x, wanted)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from inspect import currentframe, signature
+from inspect import currentframe
 from opcode import opmap
 from sys import getrefcount
 from typing import Any
 
-from chainrule.engine.border import border
+from chainrule.engine.border import border, without_border
 from chainrule.engine.doors import door
 from chainrule.engine.lost_assignments import references_of_unheld_object
 from chainrule.engine.op import Op
@@ -67,8 +67,8 @@ def _of_op(name: str, op: Op) -> Function:
     made: Any = door(op) if op.takes == 1 and not op.many else method
     made.__name__, made.__qualname__ = name, f"Tensor.{name}"
     made.__doc__, made.__module__ = op.__doc__, "chainrule"
-    made.__signature__ = signature(op)
-    return made
+    made.__wrapped__ = op  # which may get its signature later
+    return without_border(made)
 
 
 def _cast(name: str, dtype: str) -> Function:
@@ -124,7 +124,7 @@ def _in_place(name: str) -> Function:
     method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
     method.__module__ = "chainrule"
     method.__doc__ = f"`x[...] = x.{name}(...)`; returns x. Graphs keep the values that they read."
-    return method
+    return without_border(method)  # a frame more would hold x
 
 
 def _is_result_dropped() -> bool:
