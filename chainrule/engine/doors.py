@@ -49,11 +49,9 @@ def _unary(op: Op, other: Door) -> Door:
     fn, plans, plan, cls = op.eval, op.plans, op.plan, variable_class()
     quiet = op.quiet
 
-    def unary(a: Any, /, *more: Any, **unknown: Any) -> Any:
+    def unary(a: Any, /) -> Any:
         if a.__class__ is not cls or watch.watches or around.get() is not None:
-            return other(a, *more, **unknown)
-        if more or unknown:
-            return other(a, *more, **unknown)
+            return other(a)
         x, m = a.value, a.node
         if x.__class__ is not _ndarray:
             return other(a)

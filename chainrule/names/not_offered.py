@@ -6,7 +6,7 @@ stated once for each family of names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NOWHERE = "leave it out: everything is on the CPU"
 _SIZES = "layers are made with their sizes"
@@ -172,8 +172,7 @@ PACKAGE_FUNCTIONS: dict[str, str] = {
 """Of `torch` (with `spellings.FUNCTIONS`): expressions, of which a test runs each."""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Names that one sentence answers: those listed, and all with a prefix or a suffix."""
 
     title: str

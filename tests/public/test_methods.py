@@ -213,11 +213,19 @@ def test_nothing_that_a_tensor_is_is_hidden():
         assert name not in METHODS and f"{name}_" not in METHODS
 
 
-@pytest.mark.parametrize("name", words("cumsum exp reshape softmax float masked_fill"))
+@pytest.mark.parametrize("name", words("cumsum add reshape softmax float masked_fill"))
 def test_wrong_arguments_are_what_the_function_says(name: str):
     x = cr.tensor(X)
     with pytest.raises(cr.DtypeError, match=f"{name} has no argument 'nonsense'"):
         getattr(x, name)(nonsense=1)
+
+
+def test_an_op_of_one_array_says_its_name():
+    """Python answers the call: to look for more arguments would take longer than some ops do."""
+    x = cr.tensor(X)
+    for wrong in (lambda: x.exp(1), lambda: x.exp(out=x)):  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"Tensor.exp\(\)"):
+            wrong()
 
 
 def test_the_line_of_an_error_is_the_users():
