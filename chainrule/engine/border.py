@@ -28,6 +28,7 @@ from chainrule.engine.arrays import admit, is_native, passing
 from chainrule.engine.misuse.argument_kinds import signature_of
 from chainrule.engine.misuse.call_errors import instead, is_required, unbound
 from chainrule.engine.misuse.foreign_arrays import report_caller
+from chainrule.engine.misuse.number_arguments import numbers_as_arrays
 from chainrule.engine.provenance import is_inside
 from chainrule.errors import (
     ChainruleError,
@@ -107,6 +108,8 @@ def border(
                 _check(public, args, kwargs)
             return y
         except Exception as cause:
+            if arrays and (new := numbers_as_arrays(f, args, kwargs, cause)) is not None:
+                return wrapper(*new[0], **new[1])
             error = misuse(public, args, kwargs, cause)
             if error is None:
                 raise
