@@ -46,7 +46,7 @@ qr slogdet
     "chainrule.nn.functional": "hardshrink prelu",
     "chainrule.nn.init": "normal_ uniform_",
     FORMS: """
-H mH adjoint copy clone=copy transpose t dot squeeze diagonal trace where polygamma
+H mH adjoint addcdiv addcmul copy clone=copy transpose t dot squeeze diagonal trace where polygamma
 reshape view=reshape permute_dims permute=permute_dims flip tile broadcast_to expand
 view_as=reshape_as reshape_as expand_as unfold
 to type_as cpu contiguous numel nelement=numel dim ndimension=dim itemsize element_size
@@ -75,8 +75,8 @@ METHODS = _read(_NAMES)
 """By method, the module that has its function, and the function's name."""
 
 _IN_PLACE = """
-abs absolute acos acosh add addmm arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh
-atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+abs absolute acos acosh add addcdiv addcmul addmm arccos arccosh arcsin arcsinh arctan arctan2
+arctanh asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
 bitwise_xor ceil clamp clamp_max clamp_min clip conj_physical copy copysign cos cosh cumprod cumsum
 deg2rad digamma div divide eq erf erfc erfinv exp exp2 expm1 fill fix floor floor_divide fmod frac
 ge greater greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill

@@ -122,7 +122,7 @@ FUNCTIONS: dict[str, str] = {
 """Of `torch.nn.functional`."""
 
 METHODS: dict[str, str] = {
-    "addcmul": "x + value * y * w", "addcdiv": "x + value * y / w", "addmv": "x + y @ w",
+    "addmv": "x + y @ w",
     "addr": "x + cr.outer(y, w)", "addbmm": "x + cr.sum(y @ w, axis=0)",
     "baddbmm": "cr.addmm(x, y, w)", "aminmax": "x.min(axis), x.max(axis)",
     "argwhere": "cr.stack(cr.nonzero(x), axis=1)",

@@ -109,8 +109,12 @@ def test_there_is_one_device(name: str):
     linear: Any = nn.Linear
     x: Any = leaf()
     for given in (name, Device(name)):
-        with pytest.raises(cr.ConfigError, match="one device, 'cpu': leave the call out"):
-            model.to(given)
+        if name == "cpu":
+            assert model.to(given) is model and x.to(given) is x
+            continue
+        for call in (lambda: model.to(given), lambda: x.to(given)):  # noqa: B023
+            with pytest.raises(cr.ConfigError, match="one device, 'cpu': leave the call out"):
+                call()
     for call in (lambda: model.to(device=name), lambda: linear(3, 2, device=name)):
         with pytest.raises(cr.DtypeError, match="'device': leave it out: everything is on the CPU"):
             call()

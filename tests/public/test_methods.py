@@ -66,7 +66,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(["split", "chunk", "tensor_split"], (2,)),
     **dict.fromkeys(["broadcast_to", "expand", "tile"], (2, 3, 3)),
     **dict.fromkeys(["kthvalue", "topk", "matrix_power", "mvlgamma", "polygamma"], (2,)),
-    "addmm": (Y, X), "astype": ("float32",), "cholesky_solve": (np.tril(Y),), "fill": (1.5,),
+    "addmm": (Y, X), "addcmul": (Y, X), "addcdiv": (Y, X), "astype": ("float32",), "cholesky_solve": (np.tril(Y),), "fill": (1.5,),
     "copy_": (Y,), "gather": (1, INTS % 3), "index_fill": (*_INDICES, 1.5),
     "index_put": ((np.array([0, 2]), np.array([1, 1])), 1.5), "index_select": _INDICES,
     "index_reduce": (*_INDICES, Y, "prod"), "lerp": (Y, 0.25), "masked_fill": (MASK, 1.5),

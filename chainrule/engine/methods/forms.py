@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.engine import creation
-from chainrule.engine.dtypes import check_device, isdtype
+from chainrule.engine.dtypes import DEVICE, is_device, isdtype
 from chainrule.engine.graph import Variable, apply
 from chainrule.engine.op import Alias
 from chainrule.engine.tensors import tensor
@@ -159,6 +159,16 @@ def where(x: Any, condition: Any, other: Any) -> Any:
     return selection.where(condition, x, other)
 
 
+def addcmul(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
+    """x + value * a * b."""
+    return x + value * (a * b)
+
+
+def addcdiv(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
+    """x + value * a / b."""
+    return x + value * (a / b)
+
+
 def polygamma(x: Any, n: Any) -> Any:
     """The n-th derivative of `digamma`."""
     return table.polygamma(n, x)
@@ -170,9 +180,10 @@ def polygamma(x: Any, n: Any) -> Any:
 def to(x: Any, target: object = None, dtype: Any = None, *, device: Any = None) -> Any:
     """The same numbers as another dtype: `target` is a dtype, a tensor that has it, or "cpu"."""
     wanted: Any = target
-    if isinstance(target, str) and target not in np.sctypeDict:  # a device
+    if is_device(target):
         device, wanted = target, None
-    check_device(device)
+    if device is not None and str(device) != DEVICE:
+        raise ConfigError(f"to: there is one device, {DEVICE!r}: leave the call out")
     wanted = dtype if wanted is None else wanted
     if isinstance(wanted, Variable):
         wanted = wanted.value.dtype
