@@ -76,15 +76,15 @@ METHODS = _read(_NAMES)
 
 _IN_PLACE = """
 abs absolute acos acosh add addcdiv addcmul addmm arccos arccosh arcsin arcsinh arctan arctan2
-arctanh asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
-bitwise_xor ceil clamp clamp_max clamp_min clip conj_physical copy copysign cos cosh cumprod cumsum
-deg2rad digamma div divide eq erf erfc erfinv exp exp2 expm1 fill fix floor floor_divide fmod frac
-ge greater greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill
-index_put index_reduce ldexp le lerp less less_equal lgamma log log10 log1p log2 logical_and
-logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply mvlgamma
-nan_to_num ne neg negative nextafter not_equal polygamma pow rad2deg reciprocal relu remainder
-renorm round rsqrt scatter scatter_add scatter_reduce sgn sigmoid sign sin sinc sinh sqrt square
-sub subtract tan tanh tril triu true_divide trunc xlogy zero
+arctanh asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip conj_physical copy copysign cos
+cosh cumprod cumsum deg2rad digamma div divide eq erf erfc erfinv exp exp2 expm1 fill fix floor
+floor_divide fmod frac ge greater greater_equal gt heaviside hypot i0 igamma igammac index_add
+index_copy index_fill index_put index_reduce ldexp le lerp less less_equal lgamma log log10 log1p
+log2 logical_and logical_not logical_or logical_xor logit lt masked_fill masked_scatter mul multiply
+mvlgamma nan_to_num ne neg negative nextafter not_equal polygamma pow rad2deg reciprocal relu
+remainder renorm round rsqrt scatter scatter_add scatter_reduce sgn sigmoid sign sin sinc sinh sqrt
+square sub subtract tan tanh tril triu true_divide trunc xlogy zero
 """
 IN_PLACE = frozenset(_IN_PLACE.split())
 """Methods `name_` that assign what `name` gives: `x.add_(y)` is `x[...] = x.add(y)`, and x."""

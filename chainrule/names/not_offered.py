@@ -269,7 +269,7 @@ FAMILIES: tuple[Family, ...] = (
     _family(
         "what NumPy does", "write it with NumPy, outside the graph", "",
         "apply_ map_ map2_ hash_tensor histogramdd nonzero_static index classproperty "
-        "fill_diagonal_ transpose_",
+        "fill_diagonal_",
     ),
 )  # fmt: skip
 """Of `torch` and `torch.Tensor`: what one sentence answers."""
