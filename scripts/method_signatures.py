@@ -1,7 +1,8 @@
 """Writes chainrule/engine/methods/signatures.py: what type checkers are told of a tensor's methods.
 
 Methods are functions (`chainrule/names/methods.py`), so their signatures and first lines are read
-from these. Run it after a change of a function: `python scripts/method_signatures.py`.
+from these. chainrule/scalar/signatures.py has those of a `Value`. Run it after a change of a
+function: `python scripts/method_signatures.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from chainrule.engine.methods.making import function_of
 from chainrule.engine.op import Op
 from chainrule.engine.operators import ARITHMETIC, COMPARISONS, UNARY
 from chainrule.names.methods import CAST, IN_PLACE, METHODS, PROPERTIES
+from chainrule.scalar.value import row_methods
 
 PAGE = Path(__file__).parents[1] / "chainrule" / "engine" / "methods" / "signatures.py"
 HEAD = '''"""What type checkers know of a tensor's methods, whose functions stand in other modules.
@@ -42,6 +44,24 @@ class Methods(Variable):
     __slots__ = ()
 
     def __hash__(self) -> _int: ...
+'''
+SCALAR_PAGE = PAGE.parents[2] / "scalar" / "signatures.py"
+SCALAR_HEAD = '''"""What type checkers know of a Value's methods, which are rows of the op table.
+
+Written by `scripts/method_signatures.py`; a test compares it. No program imports it.
+"""
+
+# ruff: noqa: D102
+from __future__ import annotations
+
+from typing import Self
+
+
+class RowMethods:
+    """The methods of a `Value` that are elementwise functions."""
+
+    __slots__ = ()
+
 '''
 PLAIN = {
     *("Any", "None", "Literal", "Sequence", "Tensor", "object"),
@@ -148,11 +168,26 @@ def text() -> str:
     imports = "\n".join([f"from {found[word]} import {word}" for word in sorted(found)])
     body = "\n".join([*operators(), *methods()])
     page = f"{HEAD.replace('IMPORTS', imports)}\n{body}\n"
+    return formatted(page, PAGE)
+
+
+def scalar_text() -> str:
+    """The same page of a `Value`, whose methods are rows of the op table."""
+    lines: list[str] = []
+    for name, row in sorted(row_methods()):
+        more = "".join([f", x{i}: Self | float" for i in range(2, row.takes + 1)])
+        lines.append(f"    def {name}(self{more}, /) -> Self: ...")
+    return formatted(SCALAR_HEAD + "\n".join(lines) + "\n", SCALAR_PAGE)
+
+
+def formatted(page: str, path: Path) -> str:
+    """A page as ruff formats it."""
     for command in (["check", "--fix", "--quiet", "--select=I"], ["format", "--quiet"]):
-        run = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PAGE), "-"]
+        run = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
         page = subprocess.run(run, input=page, capture_output=True, text=True, check=True).stdout
     return page
 
 
 if __name__ == "__main__":
     PAGE.write_text(text(), encoding="utf-8")
+    SCALAR_PAGE.write_text(scalar_text(), encoding="utf-8")

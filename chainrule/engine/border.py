@@ -109,7 +109,7 @@ def border(
             return y
         except Exception as cause:
             if arrays and (new := numbers_as_arrays(f, args, kwargs, cause)) is not None:
-                return wrapper(*new[0], **new[1])
+                return cast(Any, wrapper)(*new[0], **new[1])
             error = misuse(public, args, kwargs, cause)
             if error is None:
                 raise

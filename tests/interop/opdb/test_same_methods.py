@@ -34,15 +34,20 @@ UNREADABLE = {"bfloat16"}
 
 def _entries() -> Iterator[tuple[str, Any]]:
     """The names under which PyTorch's tensors have the ops of its table as methods."""
-    for op in op_db:
+    table: Any = op_db
+    for op in table:
         if op.get_method() is not None:
-            for name in [op.name.rpartition(".")[2], *[a.name for a in op.aliases]]:
+            others: list[str] = [str(a.name) for a in op.aliases]
+            for name in [op.name.rpartition(".")[2], *others]:
                 if callable(getattr(torch.Tensor, name, None)):
                     yield name, op
 
 
 def _method(name: str) -> Callable[..., Any]:
-    return lambda x, *args, **words: getattr(x, name)(*args, **words)
+    def f(x: Any, *args: Any, **words: Any) -> Any:
+        return getattr(x, name)(*args, **words)
+
+    return f
 
 
 def _changed(name: str) -> Callable[..., Any]:
