@@ -42,7 +42,7 @@ class Method:
 def put_methods(cls: type) -> None:
     """Give `cls` every method of the table."""
     for name in METHODS:
-        setattr(cls, name, Method(cls, name))
+        setattr(cls, name, _filling(name) if name.endswith("_") else Method(cls, name))
     for name in IN_PLACE:
         setattr(cls, f"{name}_", _in_place(name))
 
@@ -112,12 +112,7 @@ def _in_place(name: str) -> Function:
         lost = getrefcount(x) <= _UNHELD and _is_result_dropped()
         values = new(x, *args, **words) if new else getattr(x, name)(*args, **words)
         if lost:
-            raise ConfigError(
-                f"{name}_: this assignment would be lost: it changes a new tensor that nothing "
-                "holds, for x.data, x.detach(), x[i] and x.T share no memory with x. Call it of "
-                f"the tensor itself, for a parameter within no_grad(): p.{name}_(...); for a part "
-                "write x[i] = value"
-            )
+            raise _lost(f"{name}_")
         x[...] = values
         return x
 
@@ -125,6 +120,29 @@ def _in_place(name: str) -> Function:
     method.__module__ = "chainrule"
     method.__doc__ = f"`x[...] = x.{name}(...)`; returns x. Graphs keep the values that they read."
     return without_border(method)  # a frame more would hold x
+
+
+def _filling(name: str) -> Function:
+    """A method whose function itself changes its argument, and returns it."""
+
+    def method(x: Any, /, *args: Any, **words: Any) -> Any:
+        if getrefcount(x) <= _UNHELD and _is_result_dropped():
+            raise _lost(name)
+        return function_of(name)(x, *args, **words)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__module__ = "chainrule"
+    method.__doc__ = f"`nn.init.{name}(x, ...)`; returns x."
+    return without_border(method)  # a frame more would hold x
+
+
+def _lost(name: str) -> ConfigError:
+    """The error for a change of a tensor that nothing holds."""
+    return ConfigError(
+        f"{name}: this assignment would be lost: it changes a new tensor that nothing holds, for "
+        "x.data, x.detach(), x[i] and x.T share no memory with x. Call it of the tensor itself, "
+        f"for a parameter within no_grad(): p.{name}(...); for a part write x[i] = value"
+    )
 
 
 def _is_result_dropped() -> bool:
