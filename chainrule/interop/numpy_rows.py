@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.engine.arrays import operand
 from chainrule.engine.dtypes import INEXACT, result_type
 from chainrule.engine.graph import Variable
-from chainrule.engine.tensors import asarray, holds_tensors
+from chainrule.engine.tensors import Tensor, asarray, holds_tensors
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.interop import standard
 from chainrule.ops import elementwise as ew
@@ -258,7 +258,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     periods is constant almost everywhere, so the derivative by each element is 1."""
     x = A(p)
     step = scattering.diff(x, axis=axis)
-    step = step.detach() if isinstance(step, Variable) else step
+    step = step.detach() if isinstance(step, Tensor) else step
     whole = x.dtype.kind in "iu" and isinstance(period, int)
     half = period // 2 if whole else period / 2
     moved = ew.remainder(step + half, period) - half
