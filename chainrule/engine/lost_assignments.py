@@ -19,6 +19,9 @@ class _Probe:
     def __setitem__(self, key: Any, value: Any) -> None:
         _Probe.count = getrefcount(self)
 
+    def assign(self, /, *values: Any, **words: Any) -> None:
+        _Probe.count = getrefcount(self)
+
 
 def references_of_unheld() -> int:
     """How many references an object has at most if nothing holds it; 0 if that cannot be told."""
@@ -26,4 +29,13 @@ def references_of_unheld() -> int:
     unheld = _Probe.count
     held = _Probe()
     held[0] = None
+    return unheld if unheld < _Probe.count else 0
+
+
+def references_of_unheld_object() -> int:
+    """The same of an object whose method assigns to it: `x.data.add_(1)`."""
+    _Probe().assign()
+    unheld = _Probe.count
+    held = _Probe()
+    held.assign()
     return unheld if unheld < _Probe.count else 0

@@ -17,7 +17,6 @@ from chainrule.engine.op import Op
 from chainrule.errors import ForeignArrayError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import matmul
-from chainrule.ops.descriptions import description
 
 Operator = Callable[[Any, Any], Any]
 
@@ -68,9 +67,8 @@ UNARY: dict[str, Op] = {
     "__pos__": ew.positive,
     "__abs__": ew.abs,
     "__invert__": ew.bitwise_invert,
-    **{str(op): op for op in (ew.exp, ew.log, ew.sqrt, ew.tanh, ew.sigmoid, ew.relu)},
 }
-"""Methods without arguments: those of Python, and those that read better than functions."""
+"""Methods without arguments."""
 
 
 def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -82,12 +80,12 @@ def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, (op, other) in COMPARISONS.items():
         yield _set_name(f"__{name}__", _operator(op, f"__{other}__"))
     for name, op in UNARY.items():
-        yield _set_name(name, door(op), doc=description(str(op)))
+        yield _set_name(name, door(op))
 
 
-def _set_name(name: str, method: Any, doc: str | None = None) -> tuple[str, Any]:
+def _set_name(name: str, method: Any) -> tuple[str, Any]:
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = doc.partition("\n")[0] if doc else None
+    method.__doc__ = None
     return name, method
 
 

@@ -22,8 +22,9 @@ from chainrule.engine.dtypes import DEVICE, INEXACT, Dtype, check_device, result
 from chainrule.engine.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
 from chainrule.engine.lost_assignments import references_of_unheld
 from chainrule.engine.lost_gradients import differentiated, notice
+from chainrule.engine.methods.making import put_methods
 from chainrule.engine.misuse.foreign_arrays import unreadable
-from chainrule.engine.op import Alias, Array, Detach, Spec
+from chainrule.engine.op import Array, Detach, Spec
 from chainrule.engine.operators import operators
 from chainrule.errors import (
     WITHOUT_NUMBERS,
@@ -35,11 +36,14 @@ from chainrule.errors import (
     describe,
 )
 from chainrule.names.spellings import MissingName, put_elsewhere
-from chainrule.ops.indexing import index_arrays, selection
+from chainrule.ops.indexing import index_arrays
 from chainrule.ops.indexing.scattering import index_put
-from chainrule.ops.reductions import reduction, variances
-from chainrule.ops.shapes import arranging, joining, shaping
-from chainrule.ops.shapes.shaping import Axis
+from chainrule.ops.shapes import joining, shaping
+
+if TYPE_CHECKING:
+    from chainrule.engine.methods.signatures import Methods
+else:
+    Methods = Variable
 
 FLOAT = np.dtype(np.float32)
 """The dtype of Python floats."""
@@ -67,7 +71,7 @@ def _is_shown(cls: type, name: str) -> bool:
 
 
 @final
-class Tensor(Variable, metaclass=_Shown):
+class Tensor(Methods, metaclass=_Shown):
     """An n-dimensional array with a place in a graph.
 
     `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
@@ -451,71 +455,6 @@ class Tensor(Variable, metaclass=_Shown):
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.value, None, self.requires_grad and self.is_leaf)
 
-    # --- operators, and methods of one row: written from tables, see `operators`
-
-    if TYPE_CHECKING:
-        # fmt: off
-        def __add__(self, b: Any) -> Tensor: ...
-        def __radd__(self, a: Any) -> Tensor: ...
-        def __sub__(self, b: Any) -> Tensor: ...
-        def __rsub__(self, a: Any) -> Tensor: ...
-        def __mul__(self, b: Any) -> Tensor: ...
-        def __rmul__(self, a: Any) -> Tensor: ...
-        def __truediv__(self, b: Any) -> Tensor: ...
-        def __rtruediv__(self, a: Any) -> Tensor: ...
-        def __floordiv__(self, b: Any) -> Tensor: ...
-        def __rfloordiv__(self, a: Any) -> Tensor: ...
-        def __mod__(self, b: Any) -> Tensor: ...
-        def __rmod__(self, a: Any) -> Tensor: ...
-        def __pow__(self, b: Any) -> Tensor: ...
-        def __rpow__(self, a: Any) -> Tensor: ...
-        def __matmul__(self, b: Any) -> Tensor: ...
-        def __rmatmul__(self, a: Any) -> Tensor: ...
-        def __eq__(self, b: Any) -> Tensor: ...  # type: ignore[override]
-        def __ne__(self, b: Any) -> Tensor: ...  # type: ignore[override]
-        def __lt__(self, b: Any) -> Tensor: ...
-        def __le__(self, b: Any) -> Tensor: ...
-        def __gt__(self, b: Any) -> Tensor: ...
-        def __ge__(self, b: Any) -> Tensor: ...
-        def __and__(self, b: Any) -> Tensor: ...
-        def __rand__(self, a: Any) -> Tensor: ...
-        def __or__(self, b: Any) -> Tensor: ...
-        def __ror__(self, a: Any) -> Tensor: ...
-        def __xor__(self, b: Any) -> Tensor: ...
-        def __rxor__(self, a: Any) -> Tensor: ...
-        def __lshift__(self, b: Any) -> Tensor: ...
-        def __rlshift__(self, a: Any) -> Tensor: ...
-        def __rshift__(self, b: Any) -> Tensor: ...
-        def __rrshift__(self, a: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __pos__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        # fmt: on
-        def exp(self) -> Tensor:
-            """e to the power of each element."""
-            ...
-
-        def log(self) -> Tensor:
-            """The natural logarithm of each element."""
-            ...
-
-        def sqrt(self) -> Tensor:
-            """The square root of each element."""
-            ...
-
-        def tanh(self) -> Tensor:
-            """The hyperbolic tangent of each element."""
-            ...
-
-        def sigmoid(self) -> Tensor:
-            """1 / (1 + exp(-x)) of each element."""
-            ...
-
-        def relu(self) -> Tensor:
-            """max(x, 0) of each element; the derivative at 0 is 0."""
-            ...
-
     def __getitem__(self, key: Any) -> Tensor:
         return index_arrays.getitem(self, key)
 
@@ -573,8 +512,6 @@ class Tensor(Variable, metaclass=_Shown):
         if not (self.is_leaf and self.requires_grad):
             self.node = new.node
 
-    # --- methods that read better than functions
-
     @property
     def T(self) -> Tensor:  # noqa: N802
         """All axes in reverse order."""
@@ -585,120 +522,11 @@ class Tensor(Variable, metaclass=_Shown):
         """The last two axes exchanged."""
         return shaping.matrix_transpose(self)
 
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
-        """The elements in row-major order under another shape, in which one size may be -1."""
-        new = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return shaping.reshape(self, new)  # type: ignore[arg-type]
-
-    def permute_dims(self, *axes: int | Sequence[int]) -> Tensor:
-        """Axes reordered: axis i of the result is axis `axes[i]` of this tensor."""
-        new = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return shaping.permute_dims(self, new)  # type: ignore[arg-type]
-
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        """Two axes exchanged."""
-        return shaping.swapaxes(self, axis1, axis2)
-
-    def copy(self) -> Tensor:
-        """The same values as a tensor of its own, to assign to; gradients flow through."""
-        return apply(_ALIAS, self)
-
-    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-        """The axes from `start_axis` to `end_axis`, both included, as one; by default all."""
-        return shaping.flatten(self, start_axis, end_axis)
-
-    def ravel(self) -> Tensor:
-        """NumPy's name for `flatten`."""
-        return shaping.flatten(self)
-
-    def transpose(self, *axes: Any) -> Tensor:
-        """NumPy's `permute_dims`; without axes, all in reverse order.
-
-        Raises for two axes in their order, which is nothing in NumPy and an exchange in PyTorch.
-        """
-        if axes in ((0, 1), (-2, -1)) and self.ndim == 2:
-            raise ConfigError(
-                f"transpose{axes} of a matrix: PyTorch exchanges the axes, NumPy does nothing; "
-                f"write swapaxes{axes}, or leave it out"
-            )
-        if len(axes) == 2 != self.ndim:
-            raise ShapeError(
-                f"transpose{axes} of {self.shape} names 2 of {self.ndim} axes: to exchange them, "
-                f"as in PyTorch, write swapaxes{axes}"
-            )
-        return self.permute_dims(*axes) if axes else self.T
-
-    def unfold(self, axis: int, size: int, step: int) -> Tensor:
-        """All windows of `size` elements along `axis`, every `step`, along a new last axis."""
-        return arranging.unfold(self, axis, size, step)
-
-    def dot(self, b: Any) -> Tensor:
-        """NumPy's product: over the last axis here and the last but one of `b`."""
-        return np.dot(self, b)
-
-    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
-        """Without the axes `axis`, which must have size 1; None for all that have."""
-        ones = tuple([i for i, n in enumerate(self.shape) if n == 1])
-        return shaping.squeeze(self, ones if axis is None else axis)
-
-    def astype(self, dtype: Any) -> Tensor:
-        """The same numbers as another dtype."""
-        return shaping.astype(self, dtype)
-
-    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """The sum over `axis`."""
-        return reduction.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """The mean over `axis`."""
-        return reduction.mean(self, axis=axis, keepdims=keepdims)
-
-    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """The product over `axis`."""
-        return reduction.prod(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """The largest element over `axis`."""
-        return reduction.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """The smallest element over `axis`."""
-        return reduction.min(self, axis=axis, keepdims=keepdims)
-
-    def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """The variance over `axis`."""
-        return variances.var(self, axis=axis, correction=correction, keepdims=keepdims)
-
-    def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        """The standard deviation over `axis`."""
-        return variances.std(self, axis=axis, correction=correction, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the first largest element along `axis`."""
-        return reduction.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the first smallest element along `axis`."""
-        return reduction.argmin(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """Whether any element over `axis` is nonzero."""
-        return reduction.any(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-        """Whether all elements over `axis` are nonzero."""
-        return reduction.all(self, axis=axis, keepdims=keepdims)
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        """Each element limited to [min, max]."""
-        return selection.clip(self, min, max)
-
 
 bind(Tensor)
 for _name, _method in operators():
     setattr(Tensor, _name, _method)
 _UNHELD = references_of_unheld()
-_ALIAS = Alias()
 
 
 def _touch(x: Tensor) -> None:
@@ -848,5 +676,6 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     return variable(to_array(x, dtype, copy=True))
 
 
-put_elsewhere(Tensor)  # what is a function here is a method there
 public(Tensor, __name__)
+put_methods(Tensor)
+put_elsewhere(Tensor)  # what is no method here

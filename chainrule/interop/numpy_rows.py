@@ -18,13 +18,13 @@ import numpy as np
 from chainrule.engine.arrays import operand
 from chainrule.engine.dtypes import INEXACT, result_type
 from chainrule.engine.graph import Variable
-from chainrule.engine.tensors import asarray, holds_tensors
+from chainrule.engine.tensors import Tensor, asarray, holds_tensors
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.interop import standard
 from chainrule.ops import elementwise as ew
 from chainrule.ops.indexing import index_arrays, scattering, selection, sorting
 from chainrule.ops.reductions import reduction as red
-from chainrule.ops.reductions import variances
+from chainrule.ops.reductions import scan, variances
 from chainrule.ops.shapes import joining, padding, shaping
 from chainrule.ops.shapes.shaping import Axis
 from chainrule.ops.special import table as special
@@ -251,6 +251,24 @@ def sinc(x: Any) -> Any:
 def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Numbers in place of NaN and the infinities, by default 0 and the largest ones."""
     return special.nan_to_num(x, nan, posinf, neginf)
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:
+    """`p` with steps larger than `discont`, by default half a period, moved by whole periods. Which
+    periods is constant almost everywhere, so the derivative by each element is 1."""
+    x = A(p)
+    step = scattering.diff(x, axis=axis)
+    step = step.detach() if isinstance(step, Tensor) else step
+    whole = x.dtype.kind in "iu" and isinstance(period, int)
+    half = period // 2 if whole else period / 2
+    moved = ew.remainder(step + half, period) - half
+    if not whole or period % 2 == 0:  # half a period up stays up
+        moved = selection.where(ew.logical_and(moved == -half, step > 0), half, moved)
+    least = period / 2 if discont is None else discont
+    turns = selection.where(ew.abs(step) < least, 0, moved - step)
+    lead = min(x.shape[axis], 1)
+    first, rest = joining.split(x, [lead, x.shape[axis] - lead], axis)
+    return joining.concat([first, rest + scan.cumsum(turns, axis)], axis)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:

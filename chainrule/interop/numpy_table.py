@@ -195,6 +195,7 @@ _PLAIN: dict[Any, Call] = {
     np.round:         rows_.round,
     np.fix:           lambda x: ew.trunc(x),
     np.sinc:          rows_.sinc,
+    np.unwrap:        rows_.unwrap,
     np.real:          lambda val: cx.real(val),
     np.imag:          lambda val: cx.imag(val) if val.dtype.kind == "c" else val * 0,
     np.angle:         lambda z, deg=False: cx.angle(z) / (DEGREE if deg else 1),

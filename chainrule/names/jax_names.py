@@ -72,9 +72,12 @@ LAYERS: dict[str, str] = {
 """Of `jax.nn`, besides functions that differ in underscores: expressions; a test runs each."""
 
 ARRAYS: dict[str, str] = {
-    "at": "x[i] = y", "argpartition": "cr.argsort(x)", "conjugate": "cr.conj(x)",
-    "ptp": "x.max(axis) - x.min(axis)", "flat": "x.flatten()",
-    "compress": "x[mask]",
+    "at": "x[i] = y", "argpartition": "cr.argsort(x)", "ptp": "x.max(axis) - x.min(axis)",
+    "flat": "x.flatten()", "compress": "x[mask]", "fill": "x.fill_(value)",
+    "partition": "cr.sort(x)", "tofile": "x.detach().numpy().tofile(path)",
+    "dump": "cr.save_file(state, path)", "dumps": "x.detach().numpy().dumps()",
+    **{n: f"x.detach().numpy().{n}" for n in ("base", "flags", "strides", "ctypes")},
+    **{n: f"x.detach().numpy().{n}" for n in ("getfield", "setfield", "setflags")},
     "choose": "cr.take_along_axis(cr.stack(xs), x[None], 0)[0]",
     "tobytes": "x.detach().numpy().tobytes()", "byteswap": "x.detach().numpy().byteswap()",
     "unsafe_buffer_pointer": "x.detach().numpy().ctypes.data",

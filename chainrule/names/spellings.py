@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from chainrule.names import jax_names, not_offered
+from chainrule.names import jax_names, methods, not_offered
 from chainrule.names.numpy_names import numpy_advice
 from chainrule.names.public_names import imports_of
 from chainrule.optional import is_installed
@@ -18,36 +18,15 @@ from chainrule.optional import is_installed
 _NOWHERE = not_offered.NOWHERE
 # fmt: off
 METHODS: dict[str, str] = {
-    "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)", "reshape_as": "x.reshape(y.shape)",
-    "permute": "x.permute_dims(axes)", "t": "x.T", "swapdims": "x.swapaxes(axis1, axis2)",
-    "movedim": "cr.moveaxis(x, source, destination)", "unsqueeze": "cr.expand_dims(x, axis)",
-    "expand": "cr.broadcast_to(x, shape)", "expand_as": "cr.broadcast_to(x, y.shape)",
-    "repeat": "cr.tile(x, counts)", "repeat_interleave": "cr.repeat(x, counts)",
-    "unbind": "cr.unstack(x, axis=axis)", "clone": "x.copy()", "clamp": "x.clip(min, max)",
-    "clamp_min": "x.clip(min)", "clamp_max": "x.clip(max=max)", "unique": "cr.unique_values(x)",
-    "mm": "x @ w", "mv": "x @ w", "bmm": "x @ w", "amax": "x.max(axis)", "amin": "x.min(axis)",
-    "eq": "x == y", "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
-    "true_divide": "x / y", "absolute": "cr.abs(x)", "inverse": "cr.linalg.inv(x)",
-    "pinverse": "cr.linalg.pinv(x)", "vdot": "cr.vecdot(x, y)",
-    "to": "x.astype(dtype)", "type": "x.astype(dtype)", "type_as": "x.astype(y.dtype)",
-    "half": "x.astype(cr.float16)", "float": "x.astype(cr.float32)",
-    "double": "x.astype(cr.float64)", "int": "x.astype(cr.int32)", "long": "x.astype(cr.int64)",
-    "bool": "x.astype(cr.bool)", "bfloat16": "x.astype(cr.bfloat16)",
-    "numel": "x.size", "nelement": "x.size", "dim": "x.ndim", "ndimension": "x.ndim",
-    "element_size": "x.dtype.itemsize", "is_floating_point": "x.dtype.kind == 'f'",
-    "is_complex": "x.dtype.kind == 'c'", "grad_fn": "x.node",
-    "new_zeros": "cr.zeros(shape, x.dtype)", "new_ones": "cr.ones(shape, x.dtype)",
-    "new_full": "cr.full(shape, value, x.dtype)", "new_tensor": "cr.tensor(data, x.dtype)",
-    "zero_": "x.data = cr.zeros_like(x)", "fill_": "x.data = cr.full_like(x, value)",
-    "copy_": "x.data = y", "normal_": "cr.nn.init.normal_(x)",
-    "uniform_": "cr.nn.init.uniform_(x)", "detach_": "x = x.detach()",
-    "equal": "bool(cr.all(x == y))", "sort": "cr.sort(x), cr.argsort(x)",
-    "nonzero": "cr.stack(cr.nonzero(x), axis=1)",
+    "repeat": "x.tile(counts)", "type": "x.astype(dtype)", "grad_fn": "x.node",
+    "detach_": "x = x.detach()", "equal": "bool(cr.all(x == y))",
+    "sort": "cr.sort(x), cr.argsort(x)", "nonzero": "cr.stack(cr.nonzero(x), axis=1)",
     **not_offered.METHODS, **jax_names.ARRAYS,
 }
-"""What to write for a method of PyTorch's tensors or JAX's arrays; a test runs each."""
-OF_DEVICES: dict[str, str] = {"to": f", or for a device {_NOWHERE}"}
-"""What follows the hint for a method that means a device as well."""
+"""What to write for a method of PyTorch's tensors, NumPy's or JAX's arrays that is none here, or
+means something else; a test runs each."""
+MORE: dict[str, str] = {"repeat": ", or for NumPy's repeat x.repeat_interleave(counts)"}
+"""What follows the hint for a method that means something else in another library."""
 FUNCTIONS: dict[str, str] = {
     "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
     "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
@@ -61,9 +40,8 @@ FUNCTIONS: dict[str, str] = {
 }
 """What to write for a function of PyTorch's or NumPy's, besides those above; a test runs each."""
 LEFT_OUT: dict[str, str] = {
-    "cuda": _NOWHERE, "cpu": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
+    "cuda": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
     "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
-    "contiguous": "leave it out: no result depends on how an array lies in memory",
     "is_contiguous": "leave it out: no result depends on how an array lies in memory",
     "values": "leave it out: max, min, sort and median give values alone",
     "indices": "max, min and sort give values alone: write cr.argmax, cr.argmin or cr.argsort",
@@ -71,7 +49,8 @@ LEFT_OUT: dict[str, str] = {
 }
 """What to do about those for which nothing is to be written."""
 PACKAGE: dict[str, str] = {
-    "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
+    "device": _NOWHERE, "cpu": _NOWHERE,
+    "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
     "dtype": "write cr.float32, cr.int64 and so on, or np.dtype", "ndarray": "write cr.Tensor",
@@ -161,7 +140,7 @@ _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
 def no_attribute(x: Any, name: str) -> AttributeError:
     """The error for a method or attribute that a tensor lacks, with what to write if it is known.
 
-    Known are PyTorch's spellings, and functions of ours that are no methods.
+    Known are other libraries' spellings, and functions of ours that are no methods.
     """
     said = f"'{type(x).__name__}' object has no attribute '{name}'"
     hint = None if name.startswith("_") else _method(name)
@@ -239,8 +218,9 @@ _LOSSES = {
 def put_elsewhere(cls: type) -> None:
     """Let `cls` say what to write for the names of functions, and for `name_`, that it lacks."""
     functions = [n for module in ("chainrule", "chainrule.linalg") for n in imports_of(module)]
+    kept = [n for n in methods.METHODS if n not in methods.IN_PLACE]  # their `name_` says so
     families = [n for family in not_offered.FAMILIES for n in family.names]
-    for name in [*METHODS, *LEFT_OUT, *functions, *families]:
+    for name in [*METHODS, *LEFT_OUT, *functions, *kept, *families]:
         if name[0] == "_" or not name.isidentifier() or not (name.islower() or name in METHODS):
             continue  # a module or a class
         for spelling in (name, f"{name}_"):
@@ -264,28 +244,46 @@ def no_function(name: str) -> AttributeError:
 
 
 def _function(name: str) -> str | None:
+    """What to write for a function of another library's, None if nobody knows."""
     if name in LEFT_OUT or name in PACKAGE:
         return LEFT_OUT.get(name) or PACKAGE[name]
     for table in (FUNCTIONS, METHODS):
         if name in table:
-            return f"write {table[name]}{OF_DEVICES.get(name, '')}"
+            return f"write {table[name]}{MORE.get(name, '')}"
     for part in _PARTS if is_installed("numpy") else ():
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
             return f"write cr.{part}.{name}"
+    if name in methods.METHODS:
+        return _function_of_method(name)
+    if name.endswith("_") and name[:-1] in methods.IN_PLACE:
+        return f"it is a method: write x.{name}(...)"
     if name.endswith("_") and (name[:-1] in imports_of("chainrule") or _function(name[:-1])):
         return f"nothing is changed in place: write what there is for {name[:-1]}"
     return not_offered.family_advice(name)
+
+
+def _function_of_method(name: str) -> str:
+    """What to write for a function of which there is only a method of that name."""
+    home, function = methods.METHODS[name]
+    if home == methods.CAST:
+        return f"write cr.{function}"
+    if function in imports_of(home):
+        return f"write {home.replace('chainrule', 'cr', 1)}.{function}(x, ...)"
+    call = name if name in methods.PROPERTIES else f"{name}(...)"
+    return f"it is a method: write x.{call}"
 
 
 def _method(name: str) -> str | None:
     if name in LEFT_OUT:
         return LEFT_OUT[name]
     if name in METHODS:
-        return f"write {METHODS[name]}{OF_DEVICES.get(name, '')}"
+        return f"write {METHODS[name]}{MORE.get(name, '')}"
     for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
-        if name in dir(import_module(home)):
+        if name in imports_of(home):
             return f"it is a function: write {shown}.{name}(x, ...)"
+    if name.endswith("_") and name[:-1] in methods.METHODS:
+        return f"it would be another shape: write x = x.{name[:-1]}(...)"
     if name.endswith("_") and (there := _method(name[:-1])) is not None:
         return f"nothing is changed in place; {there}, and use the result"
     return not_offered.family_advice(name)

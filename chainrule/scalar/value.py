@@ -12,11 +12,12 @@ Notation: `a b` a node's operands, `d_a d_b` its partial derivatives with respec
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule.engine.op import Op, kinds
 from chainrule.errors import DtypeError, GradientError, describe
+from chainrule.names.methods import METHODS
 from chainrule.ops import elementwise as table
 from chainrule.ops.descriptions import description
 from chainrule.ops.rows import Elementwise, rows
@@ -24,15 +25,20 @@ from chainrule.scalar.rules import Made, functions, number
 from chainrule.scalar.views import NOTHING, Step, by_hand, last_two, step
 from chainrule.scalar.walk import APART, SUMMED, count, forget, sum_of, sweep
 
+if TYPE_CHECKING:
+    from chainrule.scalar.signatures import RowMethods
+else:
+    RowMethods = object
+
 
 @final
-class Value:
+class Value(RowMethods):
     """A number with a place in a graph: `Value(2.0)`.
 
     `data` is a Python number (ints stay ints; NumPy's scalars become Python's), `grad` the
     derivative of what `backward` was last called on. `+ - * / **` take Values and numbers on either
-    side; `relu tanh exp log sigmoid` are methods; every elementwise function of `chainrule` (`sin`,
-    `maximum`, ...) takes Values too. Where Python raises, the number is what IEEE 754 says:
+    side; every elementwise function of `chainrule` (`sin`, `maximum`, ...) takes Values too, and is
+    a method where it is one of a tensor. Where Python raises, the number is what IEEE 754 says:
     `Value(1) / 0` is inf. `a / b` is computed as `a * b**-1`, as in micrograd.
 
     `< <= > >=` compare numbers and give bools; `==` and `hash` are the object's identity, so that
@@ -103,11 +109,6 @@ class Value:
         def __rpow__(self, a: float) -> Value: ...
         def __neg__(self) -> Value: ...
         def __abs__(self) -> Value: ...
-        def relu(self) -> Value: ...  # noqa: D102
-        def tanh(self) -> Value: ...  # noqa: D102
-        def exp(self) -> Value: ...  # noqa: D102
-        def log(self) -> Value: ...  # noqa: D102
-        def sigmoid(self) -> Value: ...  # noqa: D102
         # fmt: on
 
     # fmt: off
@@ -289,16 +290,41 @@ def _apply(op: Op, *xs: Any) -> Any:
     return v
 
 
+class _RowMethod:
+    """What the class holds under a method's name until it is first asked for."""
+
+    def __init__(self, name: str, row: Elementwise) -> None:
+        self.name = name
+        self.row = row
+
+    def __get__(self, v: Any, cls: type) -> Any:
+        row = self.row
+
+        def of_several(v: Any, *xs: Any) -> Any:
+            return row(v, *xs)
+
+        made: Any = _written[row.label][0] if len(row.partials) == 1 else of_several
+        made.__doc__ = description(row.label)
+        setattr(Value, self.name, made)
+        return made.__get__(v, cls)
+
+
+def row_methods() -> Iterator[tuple[str, Elementwise]]:
+    """The methods of a tensor that are public rows with a derivative, and their rows."""
+    for name, (home, function) in METHODS.items():
+        row = getattr(table, function, None) if home == "chainrule" else None
+        if isinstance(row, Elementwise) and row.partials and description(row.label):
+            yield name, row
+
+
 def _install() -> None:
     for name, row in _OPERATORS.items():
         of, turned = _written[row.label]
         setattr(Value, f"__{name}__", of)
         if len(row.partials) == 2:
             setattr(Value, f"__r{name}__", turned)
-    for row in _METHODS:
-        method = _written[row.label][0]
-        method.__doc__ = description(row.label)
-        setattr(Value, row.label, method)
+    for name, row in row_methods():
+        setattr(Value, name, _RowMethod(name, row))
     kinds[Value] = _apply
 
 
@@ -306,5 +332,4 @@ _OPERATORS = {
     "add": table.add, "sub": table.sub, "mul": table.mul, "truediv": table.div, "pow": table.pow,
     "neg": table.neg, "abs": table.abs,
 }  # fmt: skip
-_METHODS = (table.relu, table.tanh, table.exp, table.log, table.sigmoid)
 _install()

@@ -168,6 +168,8 @@ CASES = [
     case(np.round, lambda x: np.round(x, 1), M + 0.013),
     case(np.fix, lambda x: np.fix(x), M),
     case(np.sinc, lambda x: np.sinc(x), M),
+    case(np.unwrap, lambda x: np.unwrap(7 * x, axis=0), M),
+    case(np.unwrap, lambda x: np.unwrap(3 * x, period=2.5, discont=2.0), M),
     case(np.real, lambda x: np.real(x), Z),
     case(np.imag, lambda x: np.imag(x), Z),
     case(np.angle, lambda x: np.angle(x), Z),

@@ -31,6 +31,7 @@ LONG_FUNCTIONS = {
 LONG_FILES = {
     "chainrule/__init__.py": "a table of names",
     "chainrule/nn/__init__.py": "a table of names",
+    "chainrule/engine/methods/signatures.py": "written by scripts/method_signatures.py",
     "chainrule/engine/tensors.py": "one class: a tensor has the methods that it has",
     "chainrule/engine/graph.py": "recording, tracing and making nodes ask each other at each op",
     "chainrule/engine/derive.py": "a sweep transposes rules, and a transposed rule is a sweep",

@@ -31,6 +31,7 @@ LAYERS: list[set[str]] = [
         "files.strict_json",
         "version",
         "names.not_offered",
+        "names.methods",
         "ops.descriptions",
         "names.examples",
     },
@@ -91,6 +92,7 @@ LAYERS: list[set[str]] = [
     {"ops.composite_derivatives", "ops.kernel_use"},
     {"ops.fusing"},
     {"random", "ops.networks.composite", "ops.networks.linear", "ops"},
+    {"engine.methods"},
     {"engine", "engine.tensors", "tree", "interop"},
     {"transforms.replay", "transforms.recompute", "transforms.checkpointing"},
     {
@@ -107,6 +109,7 @@ LAYERS: list[set[str]] = [
         "fft",
     },
     {
+        "engine.methods.forms",
         "interop.numpy",
         "interop.numpy_rows",
         "interop.numpy_statistics",
@@ -142,6 +145,7 @@ LATE: dict[tuple[str, str], str] = {
     ("names.public_names", "engine.border"): "what users call has the border",
     ("names.numpy_names", "interop.numpy"): "an error tells which functions take tensors",
     ("names.numpy_names", "nn.init"): "an error tells which initial values there are",
+    ("engine.methods.making", ""): "a method loads its function when it is first asked for",
     ("names.spellings", ""): "an error tells what stands in the package under another name",
     ("names.spellings", "nn.functional"): "the same",
     ("ops.eager_kernels", "compile.eager"): "ops on many elements run as kernels",

@@ -178,10 +178,12 @@ class Module:
         Integers and booleans stay what they are; complex tensors take a complex `dtype` only.
         Parameters remain the same tensors, so an optimizer keeps them, but it keeps the dtypes of
         its own averages too: make it afterwards. Gradients are forgotten. Raises `DtypeError` for
-        a dtype that is not floating-point or complex, `ConfigError` for a device, of which there is
-        one, and inside a compiled function.
+        a dtype that is not floating-point or complex, `ConfigError` for a device other than "cpu",
+        where everything is, and inside a compiled function.
         """
         if is_device(dtype):
+            if str(dtype) == DEVICE:
+                return self
             raise ConfigError(f"to: there is one device, {DEVICE!r}: leave the call out")
         new = admit_dtype(dtype, "a module")
         if new.kind not in INEXACT:

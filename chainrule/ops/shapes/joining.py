@@ -145,7 +145,8 @@ class Unstack(Linear):
 
 def split(x: Any, sizes: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
     """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be
-    smaller).
+    smaller), as in PyTorch. NumPy's `np.split` takes the number of pieces, or the places to cut at:
+    write `tensor_split`, or `np.split`, which takes tensors.
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
 
@@ -160,7 +161,8 @@ def split(x: Any, sizes: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
         sizes = [min(sizes, n - i) for i in range(0, n, sizes)]
     if sum(sizes) != n:
         raise ShapeError(
-            f"split: sizes {list(sizes)} do not add up to {n}, axis {axis} of {x.shape}"
+            f"split: sizes {list(sizes)} do not add up to {n}, axis {axis} of {x.shape}; places to "
+            "cut at, as in np.split, are given to tensor_split"
         )
     ends = np.cumsum(sizes).tolist()
     lead = ((None, None, None),) * axis
