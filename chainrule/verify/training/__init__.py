@@ -24,7 +24,6 @@ from chainrule.verify.training.rules.loss_domains import Domains
 from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
-from chainrule.verify.training.rules.opposed_losses import Opposed
 from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.rates import Rates
@@ -39,7 +38,7 @@ from chainrule.verify.training.rules.weights.averages import Averages
 from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Cut, Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
     Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
