@@ -35,12 +35,11 @@ from chainrule.verify.training.rules.sequences.states import States
 from chainrule.verify.training.rules.shapes import Shapes
 from chainrule.verify.training.rules.weights.alike_parameters import Alike
 from chainrule.verify.training.rules.weights.averages import Averages
-from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
-    Rates, Owners, Moves, Alike, Averages, Masks, States,
+    Rates, Owners, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Closures, Assigned, Masks, States)
