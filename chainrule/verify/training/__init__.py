@@ -17,7 +17,7 @@ from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.dead_networks import Died
 from chainrule.verify.training.rules.detached_losses import Cut
 from chainrule.verify.training.rules.flow.observer import Flow
-from chainrule.verify.training.rules.given_values import Assigned, Closures
+from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
 from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
 from chainrule.verify.training.rules.loss_domains import Domains
@@ -38,11 +38,11 @@ from chainrule.verify.training.rules.weights.averages import Averages
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
+    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
-_TORCH_ONLY = (Recounted, Closures, Assigned, Masks, States)
+_TORCH_ONLY = (Recounted, Closures, Masks, States)
 """Those that chainrule's programs cannot make."""
 
 
@@ -54,20 +54,16 @@ def observers() -> list[Observer]:
 def torch_bus() -> Bus:
     """Events of PyTorch's loops; the first tap can be told of what was there before."""
     from chainrule.verify.training.record.scalers import ScalerTap
-    from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import ModuleTap, TorchTap
     from chainrule.verify.training.record.torch_ops import OpTap
 
     main = TorchTap()
-    scalers, hooks = ScalerTap(main), HookTap(main)
-    return Bus([main, scalers, ModuleTap(main), OpTap(main), hooks])
+    return Bus([main, ScalerTap(main), ModuleTap(main), OpTap(main)])
 
 
 def torch_parts(bus: Bus) -> list[Part]:
     """The parts for PyTorch."""
-    from chainrule.verify.training.rules.hooks import Hooks
-
-    return [*[part(bus) for part in _PARTS], Hooks(bus)]
+    return [part(bus) for part in _PARTS]
 
 
 def native_bus() -> Bus:

@@ -42,7 +42,6 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "not_reset": (order.reset_after_use,),
     "reset_misplaced": (order.drop_reset, order.reset_after_step),
     "graph_kept": (order.detach_carried,),
-    "writes": (memory.read_only, memory.return_change),
     "partly_detached": (cuts.rejoin, cuts.write_in_torch),
     "wrong_domain": (losses.expected,),
     "schedule_unit": (order.in_its_unit,),
