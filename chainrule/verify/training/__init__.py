@@ -25,7 +25,6 @@ from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.passes import Order, Wasted
-from chainrule.verify.training.rules.precision import Precision
 from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
 from chainrule.verify.training.rules.scales import Scales
@@ -38,7 +37,7 @@ from chainrule.verify.training.rules.weights.averages import Averages
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Domains, Schedules,
+    Kept, Recounted, Flow, Died, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
