@@ -15,7 +15,6 @@ from chainrule.verify.training.rules.accumulation import Accumulation
 from chainrule.verify.training.rules.clipping import Clipping
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.dead_networks import Died
-from chainrule.verify.training.rules.detached_losses import Cut
 from chainrule.verify.training.rules.flow.observer import Flow
 from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
@@ -36,7 +35,7 @@ from chainrule.verify.training.rules.weights.alike_parameters import Alike
 from chainrule.verify.training.rules.weights.averages import Averages
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Alike, Averages, Masks, States,
 )  # fmt: skip
