@@ -40,7 +40,7 @@ _PARTS: Sequence[type[Part]] = (
     Rates, Owners, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
-_TORCH_ONLY = (Recounted, Closures, Masks, States)
+_TORCH_ONLY = (Recounted, Bad, Closures, Masks, States)
 """Those that chainrule's programs cannot make."""
 
 
@@ -75,7 +75,4 @@ def native_bus() -> Bus:
 
 def native_parts(bus: Bus) -> list[Part]:
     """The parts for chainrule."""
-    from chainrule.verify.training.rules.native_nonfinite import OwnBad
-
-    parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
-    return [part(bus) for part in parts]
+    return [part(bus) for part in _PARTS if part not in _TORCH_ONLY]
