@@ -31,13 +31,8 @@ from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
-from chainrule.verify.script.step.spots import Spot, spot_finding
+from chainrule.verify.script.step.spots import spot_finding
 from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused_derivatives import (
-    Unused,
-    unread_values,
-    unused_derivatives,
-)
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -63,10 +58,6 @@ class OneStep(Part):
         self._unfit = ""
         """Why a step cannot be recorded."""
         self._parts: Parts = ()
-        self._slices: list[Slice] = []
-        """Of all losses of the step."""
-        self._unused: list[Unused] = []
-        self._unread: list[Spot] = []
         self._sums: list[Sum] = []
         """Losses as they are added up, and the passes from these."""
         self._passes = defaultdict[Place | None, list[Pass]](list)
@@ -114,10 +105,6 @@ class OneStep(Part):
             return
         self._seconds_of_step = perf_counter() - self._since
         self.recorder.end()
-        if self._step.stepped and self._trial is None:
-            self._unused = unused_derivatives(tape, self._slices, tape.consumed)
-            self._unread = list(unread_values(tape, self._slices, tape.consumed))
-        self._slices.clear()
         self._parts, self._is_paused, tape.active = (), False, False
         if tape.broken:
             self._skipped.append(tape.broken)
@@ -202,10 +189,6 @@ class OneStep(Part):
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
         """What an optimizer computes is its own; but a closure runs the model."""
-        tape = self.recorder.tape
-        if tape is not None and self.recorder.is_on:
-            held = [p.grad for p in e.params if p.grad is not None]
-            tape.consumed.update([s for g in held if (s := tape.slot(g)) is not None])
         if not e.closure:
             self.pause()
 
@@ -256,7 +239,6 @@ class OneStep(Part):
             parts.append((part, loss))
             self._compare(part, loss)
             self._step.used |= part.used
-            self._slices.append(part)
             self._step.factors.look(part, self._step.turn)
         return parts
 
@@ -320,7 +302,5 @@ class OneStep(Part):
             none = "no backward pass from one number was seen in the second step"
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-        unused = [row.spot for row in self._unused if row.is_certain]
         wasted = wasted_spots(self._sums, self._passes, self.history)
-        spots = [*unused, *self._unread, *wasted]
-        return [*recorder.findings(self._step), *map(spot_finding, spots)]
+        return [*recorder.findings(self._step), *map(spot_finding, wasted)]

@@ -170,8 +170,6 @@ class Seen:
     """Ids of parameters that were frozen in a step."""
     elsewhere: set[int] = field(default_factory=set[int])
     """Ids of parameters of optimizers that were made before anybody looked, and rest."""
-    loose: bool = False
-    """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
@@ -256,9 +254,6 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self.facts.backwards += 1
         self.facts.touched |= e.touched
-        known, optimized = self.facts.names, self.facts.optimized
-        for x in e.begin.graph.leaves:
-            self.facts.loose |= not known.has(x) and id(x) not in optimized
         self.facts.unheld.ended(e, self.facts.names, self.facts.optimized)
         self.facts.remade.ended(e, self.facts.names, self.facts.optimized)
         for key, (module, _, _) in self.facts.strangers.items():
