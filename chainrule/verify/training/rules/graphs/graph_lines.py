@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from chainrule.verify.place import Place
 
@@ -38,9 +38,6 @@ class GraphLine:
     """Nodes older than the last step, backward pass by backward pass."""
     sizes: list[int] = field(default_factory=list[int])
     error: str = ""
-    retained: int = 0
-    needless: int = 0
-    """Backward passes that retained their graph, and those of them that nothing used again."""
 
     @property
     def name(self) -> str:
@@ -51,14 +48,6 @@ class GraphLine:
     def filled_at(self) -> Place | None:
         """The line that puts them there."""
         return self.holder[1] if self.holder is not None else None
-
-
-class GraphSum(NamedTuple):
-    """A variable with a graph of all steps."""
-
-    name: str
-    nodes: int
-    place: Place | None
 
 
 def held_steps(line: GraphLine) -> tuple[int, ...]:
