@@ -13,10 +13,10 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
 from chainrule.verify.training.rules.clipping import Clipping
+from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.dead_networks import Died
 from chainrule.verify.training.rules.flow import Flow
-from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
 from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
 from chainrule.verify.training.rules.loss_domains import Domains

@@ -204,9 +204,7 @@ class Accumulated:
     @cached_property
     def divided(self) -> Edit | None:
         """The right division."""
-        if near(self.by, 1):
-            return edits.divide_loss(self.place, self.k)
-        return edits.change_divisor(self.place, self.by, self.k)
+        return edits.divide_loss(self.place, self.k) if near(self.by, 1) else None
 
     @property
     def usual_drop(self) -> tuple[int, float]:
