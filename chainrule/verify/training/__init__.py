@@ -23,6 +23,7 @@ from chainrule.verify.training.rules.loss_domains import Domains
 from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
+from chainrule.verify.training.rules.opposed_losses import Opposed
 from chainrule.verify.training.rules.passes import Order, Wasted
 from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
@@ -33,11 +34,12 @@ from chainrule.verify.training.rules.sequences.states import States
 from chainrule.verify.training.rules.shapes import Shapes
 from chainrule.verify.training.rules.weights.alike_parameters import Alike
 from chainrule.verify.training.rules.weights.averages import Averages
+from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
-    Order, Resets, Wasted, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
     Kept, Recounted, Flow, Died, Bad, Closures, Shapes, Domains, Schedules,
-    Rates, Owners, Alike, Averages, Masks, States,
+    Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 _TORCH_ONLY = (Recounted, Bad, Closures, Masks, States)

@@ -34,8 +34,8 @@ class LowRank(nn.Module):
     [
         (lambda m: m.base, lambda p: p.requires_grad, []),
         (lambda m: m.base, lambda p: True, []),
-        (lambda m: m, lambda p: p.requires_grad, []),
-        (lambda m: m, lambda p: True, []),
+        (lambda m: m, lambda p: p.requires_grad, ["no_gradient"]),
+        (lambda m: m, lambda p: True, ["no_gradient"]),
     ],
     ids=["base", "base, all given", "all", "all, and all given"],
 )

@@ -51,6 +51,23 @@ def mode_lines(file: str, mode: str) -> list[Place]:
     return _lines(file, sets)
 
 
+def freeze_line(near: Place | None) -> Place | None:
+    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
+    return _only(_freezes, ("requires_grad",), near)
+
+
+def _freezes(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(
+            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
+        ):
+            return no is False
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
+            return no is False
+        case _:
+            return False
+
+
 def sharing_line(near: Place | None) -> Place | None:
     """The line that makes `.data` of one thing that of another: `a.data = b.data`."""
     return _only(_shares, (".data",), near)

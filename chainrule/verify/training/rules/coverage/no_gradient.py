@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import of_parameters
+from chainrule.verify.training.text import origins
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -58,7 +60,42 @@ def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Zero:
+    """Matrices of a model that is trained, that are nothing but zeros and cannot change."""
+
+    count: int
+    names: str
+    place: Place | None
+
+
+def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
+    """The second factor of a low-rank adapter, frozen together with the model that it was put into.
+    A matrix multiplies, rather than is added: along one axis that would have one element."""
+    seen = part.facts
+    rows = [row for row in seen.optimizers.values() if row.count]
+    given = {id(p): p for row in rows for p in row.params.values()}
+    given |= {id(p): p for p in seen.names.params() if rows}
+    matrices = [p for p in given.values() if len(p.shape) == 2 and min(p.shape) > 1]
+    frozen = [
+        p for p in matrices if not p.requires_grad and id(seen.names.owner(p)) in seen.ran
+    ]  # fmt: skip
+    engine = next((engine for engine, _ in seen.names.roots.values()), None)
+    norms = engine.norms(frozen) if engine is not None else []
+    zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
+    if zero:
+        place = origins.freeze_line(rows[0].place) or rows[0].place
+        yield _Zero(len(zero), join_names([seen.names.param(p) for p in zero]), place)
+
+
 ROWS = (
+    of_parameters(
+        "no_gradient",
+        _frozen_at_zero,
+        "{count} matrices are 0 and frozen (requires_grad is False): what they are multiplied with "
+        "stays 0, however long the training",
+        "freeze the old parameters before new ones are put in, or requires_grad_(True) for these",
+    ),
     of_parameters(
         "no_gradient",
         _bare,
