@@ -31,8 +31,9 @@ from chainrule.verify.script.step.cuts.slices import Cut, Slice
 from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spots
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
-from chainrule.verify.script.step.spots import spot_finding
+from chainrule.verify.script.step.spots import Spot, spot_finding
 from chainrule.verify.script.step.terms import added_numbers
+from chainrule.verify.script.step.unread_values import unread_values
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -58,6 +59,9 @@ class OneStep(Part):
         self._unfit = ""
         """Why a step cannot be recorded."""
         self._parts: Parts = ()
+        self._slices: list[Slice] = []
+        """Of all losses of the step."""
+        self._unread: list[Spot] = []
         self._sums: list[Sum] = []
         """Losses as they are added up, and the passes from these."""
         self._passes = defaultdict[Place | None, list[Pass]](list)
@@ -105,6 +109,9 @@ class OneStep(Part):
             return
         self._seconds_of_step = perf_counter() - self._since
         self.recorder.end()
+        if self._step.stepped and self._trial is None:
+            self._unread = list(unread_values(tape, self._slices, tape.consumed))
+        self._slices.clear()
         self._parts, self._is_paused, tape.active = (), False, False
         if tape.broken:
             self._skipped.append(tape.broken)
@@ -189,6 +196,10 @@ class OneStep(Part):
     @on(events.StepBegins)
     def _step_begins(self, e: events.StepBegins) -> None:
         """What an optimizer computes is its own; but a closure runs the model."""
+        tape = self.recorder.tape
+        if tape is not None and self.recorder.is_on:
+            held = [p.grad for p in e.params if p.grad is not None]
+            tape.consumed.update([s for g in held if (s := tape.slot(g)) is not None])
         if not e.closure:
             self.pause()
 
@@ -237,6 +248,7 @@ class OneStep(Part):
                 continue
             part = Slice(tape, slot)
             parts.append((part, loss))
+            self._slices.append(part)
             self._compare(part, loss)
             self._step.used |= part.used
             self._step.factors.look(part, self._step.turn)
@@ -303,4 +315,5 @@ class OneStep(Part):
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
         wasted = wasted_spots(self._sums, self._passes, self.history)
-        return [*recorder.findings(self._step), *map(spot_finding, wasted)]
+        spots = [*self._unread, *wasted]
+        return [*recorder.findings(self._step), *map(spot_finding, spots)]
