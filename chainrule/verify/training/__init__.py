@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
-from chainrule.verify.training.rules.clipping import Clipping
+from chainrule.verify.training.rules.clipping import Clipping, Scales
 from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.coverage.observer import Coverage
 from chainrule.verify.training.rules.dead_networks import Died
@@ -27,7 +27,6 @@ from chainrule.verify.training.rules.opposed_losses import Opposed
 from chainrule.verify.training.rules.passes import Order
 from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
-from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.sequences.masks import Masks
 from chainrule.verify.training.rules.sequences.states import States

@@ -16,13 +16,6 @@ OTHER_WAY_ROUND = Rewrite(tuple([
     )
 ]), "line")  # fmt: skip
 """A step whose gradient is that of what it was made of."""
-NOT_REENTRANT = Rewrite(
-    (
-        ("checkpoint(*A, use_reentrant=X)", "checkpoint(*A, use_reentrant=False)"),
-        ("checkpoint(*A)", "checkpoint(*A, use_reentrant=False)"),
-    ),
-    "around",
-)
 SCALED_NOISE = Rewrite(
     tuple([
         row

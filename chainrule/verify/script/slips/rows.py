@@ -15,11 +15,13 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
-from chainrule.verify.script.slips.idle_masks import idle_masks
 from chainrule.verify.script.slips.kept_aliases import kept_aliases
+from chainrule.verify.script.slips.single_statements import (
+    idle_masks,
+    thrown_results,
+    whole_ramps,
+)
 from chainrule.verify.script.slips.slip import Slip
-from chainrule.verify.script.slips.thrown_results import thrown_results
-from chainrule.verify.script.slips.whole_ramps import whole_ramps
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file

@@ -81,14 +81,6 @@ class _Model(NamedTuple):
         """Layers with a status."""
         return [i for i, s in enumerate(self.statuses) if s == status]
 
-    def listed(self, status: str) -> str:
-        """Their names."""
-        return join_names([self.labels[i] for i in self.having(status)])
-
-    def place(self, status: str) -> Any:
-        """Where the first of them is called."""
-        return placed(self.layers[self.having(status)[0]].at)
-
     @property
     def table(self) -> tuple[tuple[str, ...], ...]:
         """All layers, with their statuses."""
@@ -121,8 +113,9 @@ def _words(code: _Code) -> Callable[[_Model], str]:
 def _of_model(code: str, status: str, words: Callable[[_Model], str], fix: str, why: str) -> Row:
     return Row(
         code, lambda f: [m for m in f.models() if m.having(status)], words, fix,
-        place=lambda m: m.place(status), detail=why, subject="{name}", kind="model",
-        input=lambda m: m.listed(status), table=lambda m: m.table,
+        place=lambda m: placed(m.layers[m.having(status)[0]].at), detail=why, subject="{name}",
+        kind="model", input=lambda m: join_names([m.labels[i] for i in m.having(status)]),
+        table=lambda m: m.table,
     )  # fmt: skip
 
 

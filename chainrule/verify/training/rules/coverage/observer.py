@@ -23,7 +23,6 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import (
     forgotten_models,
     no_gradient,
-    switches,
     unoptimized_parameters,
 )
 from chainrule.verify.training.rules.coverage.forgotten_models import Unheld
@@ -188,7 +187,7 @@ class Coverage(Part):
 
     title = "parameters: gradients and optimizers"
     rows = (
-        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS, *switches.ROWS,
+        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS,
         *no_gradient.ROWS,
     )  # fmt: skip
 
