@@ -15,7 +15,6 @@ from chainrule.verify.training.rules.accumulation import Accumulation
 from chainrule.verify.training.rules.clipping import Clipping, Scales
 from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.coverage.observer import Coverage
-from chainrule.verify.training.rules.dead_networks import Died
 from chainrule.verify.training.rules.flow import Flow
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
 from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
@@ -37,7 +36,7 @@ from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
     Order, Resets, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Closures, Shapes, Domains, Schedules,
+    Kept, Recounted, Flow, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
