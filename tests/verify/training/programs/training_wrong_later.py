@@ -57,35 +57,6 @@ def a_state_is_carried_where_each_step_makes_new_leaves():
         w = (w - 0.1 * g).detach().requires_grad_()
 
 
-@wrong("dead")
-def a_step_that_is_too_long_kills_all_units():
-    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    nn.init.constant_(m[2].weight, 0.1)
-    o = torch.optim.SGD(m.parameters(), 200.0)
-    for _ in range(8):
-        x = torch.rand(16, 4)
-        o.zero_grad()
-        F.l1_loss(m(x), x[:, :1] - 3000).backward()
-        o.step()
-
-
-@wrong("dead")
-def units_die_in_the_model_of_the_second_of_two_optimizers():
-    first = nn.Linear(4, 4)
-    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    nn.init.constant_(m[2].weight, 0.1)
-    nn.init.eye_(first.weight)
-    some = torch.optim.SGD(first.parameters(), 1e-6)
-    others = torch.optim.SGD(m.parameters(), 200.0)
-    for _ in range(8):
-        x = torch.rand(16, 4)
-        some.zero_grad()
-        others.zero_grad()
-        F.l1_loss(m(first(x).abs()), x[:, :1] - 3000).backward()
-        some.step()
-        others.step()
-
-
 @wrong("not_deterministic")
 def a_line_search_over_a_function_that_changes():
     m, (x, y) = mlp(), batch()
