@@ -144,12 +144,6 @@ class Subject(abc.ABC):
         cannot do so, or if the forward gives other outputs then than without that call."""
         return None
 
-    def outdated(
-        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
-    ) -> Place | None:
-        """The line that keeps what `resumed` is wrong for; None if that is not known."""
-        return None
-
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Names of arrays that a forward or backward wrote into though they are not its own:
         inputs, cotangents, parameters. Empty if none, or if the adapter cannot see it."""

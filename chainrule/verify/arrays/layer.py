@@ -122,13 +122,6 @@ class Layer(Subject):
         Gradients of parameters may be put together of those of both calls."""
         return None if self.convention.updates else calls.resumed(self, xs, others, gs)
 
-    def outdated(
-        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
-    ) -> Place | None:
-        """The line of the one array that the second forward should have kept anew: with it the
-        backward gives what it should."""
-        return calls.outdated(self, xs, others, gs)
-
     def bars(
         self, layer: Any, xs: list[Any], gs: list[Any]
     ) -> tuple[tuple[Array, ...], tuple[Array | None, ...]]:

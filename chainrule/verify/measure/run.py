@@ -14,7 +14,6 @@ import numpy as np
 
 from chainrule.engine import dtypes
 from chainrule.verify.evidence import Behaviour, Evidence, Trial
-from chainrule.verify.place import Place
 from chainrule.verify.stopwatch import Stopwatch
 from chainrule.verify.subject import Array, Subject, wanted
 
@@ -96,16 +95,6 @@ class Run:
     def resumed(self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]) -> Bars | None:
         """See `Subject.resumed`; widened, and errors as for `pull`."""
         return self._asked(lambda: self.subject.resumed(xs, others, gs))
-
-    def outdated(
-        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
-    ) -> Place | None:
-        """See `Subject.outdated`; None where that cannot be found out."""
-        try:
-            with np.errstate(all="ignore"):
-                return self.subject.outdated(xs, others, gs)
-        except Exception:  # What is wrong is known without it.
-            return None
 
     def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
         self._count()

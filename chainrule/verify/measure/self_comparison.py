@@ -113,8 +113,7 @@ def check_after_other_call(run: Run, base: Base) -> bool:
     says = "what a call on other values has kept is used again by the next one: its result changes"
     if later is None or all(distance(first[k], later[k]) <= LOOSE for k in run.wanted):
         return True
-    at = run.outdated(base.xs, other, gs)
-    return _compare(run, "stale", first, later, says, resumed=True, at=at)
+    return _compare(run, "stale", first, later, says, resumed=True)
 
 
 def other_values(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:

@@ -14,11 +14,12 @@ from typing import Any, TypeAlias, cast
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.record.library import torch_library
-from chainrule.verify.training.rules.scales import PATIENCE
 from chainrule.verify.user_frames import Line, here
 
 Origin: TypeAlias = tuple[Line | None, tuple[tuple[int, ...], ...]]
 """A line on which an optimizer is made, and the shapes of its parameters."""
+PATIENCE = 8
+"""Steps that a scaler may skip in a row: it starts at 2^16 and is halved each time."""
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
 

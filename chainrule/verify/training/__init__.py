@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.record.bus import Bus, Part
 from chainrule.verify.training.rules.accumulation import Accumulation
-from chainrule.verify.training.rules.clipping import Clipping
+from chainrule.verify.training.rules.clipping import Clipping, Scales
+from chainrule.verify.training.rules.closures import Closures
 from chainrule.verify.training.rules.coverage.observer import Coverage
-from chainrule.verify.training.rules.dead_networks import Died
-from chainrule.verify.training.rules.detached_losses import Cut
-from chainrule.verify.training.rules.flow.observer import Flow
-from chainrule.verify.training.rules.given_values import Assigned, Closures
+from chainrule.verify.training.rules.flow import Flow
 from chainrule.verify.training.rules.graphs.kept_graphs import Kept
 from chainrule.verify.training.rules.graphs.recounted_losses import Recounted
 from chainrule.verify.training.rules.loss_domains import Domains
@@ -25,11 +23,9 @@ from chainrule.verify.training.rules.memory_owners import Owners
 from chainrule.verify.training.rules.modes import Modes
 from chainrule.verify.training.rules.nonfinite import Bad
 from chainrule.verify.training.rules.opposed_losses import Opposed
-from chainrule.verify.training.rules.passes import Order, Wasted
-from chainrule.verify.training.rules.precision import Precision
+from chainrule.verify.training.rules.passes import Order
 from chainrule.verify.training.rules.rates import Rates
 from chainrule.verify.training.rules.resets import ByHand, Resets
-from chainrule.verify.training.rules.scales import Scales
 from chainrule.verify.training.rules.schedules import Schedules
 from chainrule.verify.training.rules.sequences.masks import Masks
 from chainrule.verify.training.rules.sequences.states import States
@@ -39,12 +35,12 @@ from chainrule.verify.training.rules.weights.averages import Averages
 from chainrule.verify.training.rules.weights.moves import Moves
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Order, Resets, Wasted, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
-    Kept, Recounted, Flow, Died, Bad, Precision, Closures, Shapes, Assigned, Domains, Schedules,
+    Order, Resets, Opposed, ByHand, Accumulation, Scales, Modes, Clipping, Coverage,
+    Kept, Recounted, Flow, Bad, Closures, Shapes, Domains, Schedules,
     Rates, Owners, Moves, Alike, Averages, Masks, States,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
-_TORCH_ONLY = (Recounted, Closures, Assigned, Masks, States)
+_TORCH_ONLY = (Recounted, Bad, Closures, Masks, States)
 """Those that chainrule's programs cannot make."""
 
 
@@ -56,20 +52,16 @@ def observers() -> list[Observer]:
 def torch_bus() -> Bus:
     """Events of PyTorch's loops; the first tap can be told of what was there before."""
     from chainrule.verify.training.record.scalers import ScalerTap
-    from chainrule.verify.training.record.torch_hooks import HookTap
     from chainrule.verify.training.record.torch_loop import ModuleTap, TorchTap
     from chainrule.verify.training.record.torch_ops import OpTap
 
     main = TorchTap()
-    scalers, hooks = ScalerTap(main), HookTap(main)
-    return Bus([main, scalers, ModuleTap(main), OpTap(main), hooks])
+    return Bus([main, ScalerTap(main), ModuleTap(main), OpTap(main)])
 
 
 def torch_parts(bus: Bus) -> list[Part]:
     """The parts for PyTorch."""
-    from chainrule.verify.training.rules.hooks import Hooks
-
-    return [*[part(bus) for part in _PARTS], Hooks(bus)]
+    return [part(bus) for part in _PARTS]
 
 
 def native_bus() -> Bus:
@@ -83,7 +75,4 @@ def native_bus() -> Bus:
 
 def native_parts(bus: Bus) -> list[Part]:
     """The parts for chainrule."""
-    from chainrule.verify.training.rules.native_nonfinite import OwnBad
-
-    parts = [OwnBad if part is Bad else part for part in _PARTS if part not in _TORCH_ONLY]
-    return [part(bus) for part in parts]
+    return [part(bus) for part in _PARTS if part not in _TORCH_ONLY]

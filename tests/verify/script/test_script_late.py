@@ -40,10 +40,6 @@ WRONG = {
         LOOP.replace("F.mse_loss(m(x), y)", SATURATES),
         "first_bad", "torch.log(1 - torch.sigmoid",
     ),
-    "units die": (
-        LOOP + "    if i == 6:\n        m[0].bias.data.fill_(-50.0)\n",
-        "dead", "o = torch.optim.SGD",
-    ),
     "a layer is replaced after a first fit": (
         LOOP + "    if i == 8:\n        m[3] = nn.Linear(16, 1)\n",
         "not_optimized", "o = torch.optim.SGD",

@@ -40,7 +40,6 @@ AWAY = """
     with torch.no_grad():
         {}
 """
-SIGNS = "0.05 * p.grad.sign()"
 RHO = "0.05 * p.grad / p.grad.norm()"
 COPIES = """
 net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
@@ -59,7 +58,6 @@ for step in range(8):
     {behind}
 """
 PULL = "one.load_state_dict(net.state_dict())"
-LATER = "if step == 5: [c.load_state_dict(net.state_dict()) for c in copies]"
 SUM, MEAN = "sum(gs)", "torch.stack(gs).mean(0)"
 
 
@@ -206,12 +204,6 @@ CASES = {
     "a bound behind the step": ("", between(behind=BOUND)),
     "a diagonal that the step undoes": ("undone", between(DIAGONAL)),
     "a decay in front of the step": ("", between("[p.data.mul_(0.99) for p in net.parameters()]")),
-    "weights that are not put back": ("undone", between(AWAY.format(
-        RHO, f"[p.sub_({RHO}) for p in net.parameters()]"))),
-    "signs that are not put back": (
-        "undone",
-        between(AWAY.format(SIGNS, f"[p.sub_({SIGNS}) for p in net.parameters()]")),
-    ),
     "weights that are put back": ("", between(AWAY.format(
         RHO, "[p.sub_(e) for p, e in zip(net.parameters(), move)]"))),
     "weights that are copied back": ("", between(AWAY.format(
@@ -219,13 +211,9 @@ CASES = {
     "a second step of the same kind": ("", between(AWAY.format(
         f"-{RHO}", f"[p.sub_({RHO}) for p in net.parameters()]"))),
     "a sum of copies' gradients": ("accumulation", copies(SUM)),
-    "the last of the copies' gradients": ("overwritten", copies("gs[-1]")),
-    "the first of them": ("overwritten", copies("gs[0].clone()")),
     "a sum of losses that are means": ("accumulation", copies(SUM, loss="l1_loss")),
     "a mean of copies' gradients": ("", copies(MEAN)),
     "a sum of gradients of sums": ("", copies(SUM, by=", reduction='sum'")),
-    "copies of old weights": ("stale", copies(MEAN, "pass", LATER)),
-    "copies that are never renewed": ("stale", copies(MEAN, "pass")),
     "copies that go on by themselves": (
         "", copies(MEAN, "[p.data.mul_(0.99) for p in one.parameters()]")),
     "a line of all batches, by epochs": (

@@ -41,8 +41,6 @@ WRONG = {
     "for k, g in gs.items():\n    self.t += 1\n    m[k] = b * m[k] + g\n"
     "    h = m[k] / (1 - b ** self.t)\n    ps[k] -= lr * h": "wrong_update",
     "for i, p in enumerate(ps):\n    t += 1\n    p.sub_(lr * m[i] / (1 - b ** t))": "wrong_update",
-    "s = ReduceLROnPlateau(opt, factor=0.5)\ns.step(val_acc)": "schedule_mode",
-    "s = lr_scheduler.ReduceLROnPlateau(opt, 'max')\ns.step(val_loss)": "schedule_mode",
     "class GradReverse(Function):\n    def forward(ctx, x, a):\n        return x\n"
     "    def backward(ctx, g):\n        return g * ctx.a, None": "sign",
     "def beta(step):\n    return CFG['beta'] * min(1, step // CFG['warmup'])": "wrong_value",

@@ -10,17 +10,6 @@ torch.manual_seed(3)
 X, Y = torch.randn(64, 6), torch.randn(64, 1)
 C = torch.randint(0, 3, (64,))
 """
-ACOS = """
-net = nn.Linear(6, 4)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for epoch in range(4):
-    opt.zero_grad()
-    u = F.normalize(net(X), dim=1)
-    others = torch.cat([u[:32], u[32:].flip(0)])
-    angle = torch.acos((u * others).sum(1))
-    angle.mean().backward()
-    opt.step()
-"""
 CLIP = """
 def train(net, data):
     optimizer = torch.optim.AdamW(net.parameters())
@@ -32,74 +21,6 @@ def train(net, data):
         grad_scaler.step(optimizer)
         grad_scaler.update()
 train(nn.Linear(6, 1), [(X, Y)] * 5)
-"""
-BCE_HAND = """
-net = nn.Linear(6, 1)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-t = (Y > 0).float()
-for epoch in range(4):
-    opt.zero_grad()
-    p = torch.sigmoid(400 * net(X))
-    loss = -(t * p.log() + (1 - t) * (1 - p).log()).mean()
-    loss.backward()
-    opt.step()
-"""
-COSINE = """
-net = nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU())
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-X[4] = 0
-for epoch in range(4):
-    opt.zero_grad()
-    h = net(X)
-    unit = h / h.square().sum(1, keepdim=True).sqrt()
-    loss = unit.sum(1).square().mean()
-    loss.backward()
-    opt.step()
-"""
-LOG_SOFTMAX = """
-net = nn.Linear(6, 3)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for epoch in range(4):
-    opt.zero_grad()
-    probs = F.softmax(300 * net(X), dim=1)
-    loss = -torch.log(probs)[torch.arange(64), C].mean()
-    loss.backward()
-    opt.step()
-"""
-LOGSUMEXP = """
-net = nn.Linear(6, 3)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for epoch in range(4):
-    opt.zero_grad()
-    z = 500 * net(X)
-    lse = torch.log(torch.exp(z).sum(dim=1))
-    loss = (lse - z[torch.arange(64), C]).mean()
-    loss.backward()
-    opt.step()
-"""
-DATA_WRITE = """
-net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 1))
-opt = torch.optim.SGD(net.parameters(), lr=0.05)
-for epoch in range(4):
-    opt.zero_grad()
-    loss = F.mse_loss(net(X), Y)
-    for p in net.parameters():
-        p.data.mul_(0.9)
-    loss.backward()
-    opt.step()
-"""
-DATA_VIEW = """
-net = nn.Sequential(nn.Linear(6, 9), nn.Sigmoid())
-last = nn.Linear(9, 1)
-opt = torch.optim.SGD([*net.parameters(), *last.parameters()], lr=0.05)
-for epoch in range(4):
-    opt.zero_grad()
-    h = net(X)
-    loss = F.mse_loss(last(h), Y)
-    shown = h.detach().numpy()
-    shown *= 100
-    loss.backward()
-    opt.step()
 """
 DECORATED = """
 class Net(nn.Module):
@@ -121,16 +42,6 @@ for epoch in range(4):
     F.mse_loss(net(X), Y).backward()
     opt.step()
 """
-ITEM_LOSS = """
-net = nn.Linear(6, 1)
-opt = torch.optim.Adam(net.parameters())
-for epoch in range(4):
-    opt.zero_grad()
-    value = F.mse_loss(net(X), Y).item()
-    loss = torch.tensor(value, requires_grad=True)
-    loss.backward()
-    opt.step()
-"""
 REG_ITEM = """
 net = nn.Linear(6, 1)
 opt = torch.optim.Adam(net.parameters())
@@ -139,76 +50,6 @@ for epoch in range(4):
     penalty = float(net.weight.abs().sum())
     loss = F.mse_loss(net(X), Y) + 0.01 * penalty
     loss.backward()
-    opt.step()
-"""
-SCHED = """
-net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 1))
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-sched = torch.optim.lr_scheduler.StepLR(opt, 2)
-for epoch in range(4):
-    sched.step()
-    for part in (0, 1):
-        opt.zero_grad()
-        F.mse_loss(net(X), Y).backward()
-        opt.step()
-"""
-SEQ_SIGMOID = """
-layers = [nn.Linear(6, 24), nn.Sigmoid()]
-for _ in range(9):
-    layers += [nn.Linear(24, 24), nn.Sigmoid()]
-net = nn.Sequential(*layers, nn.Linear(24, 1), nn.Sigmoid())
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-t = (Y > 0).float()
-for epoch in range(4):
-    opt.zero_grad()
-    F.binary_cross_entropy(net(X), t).backward()
-    opt.step()
-"""
-EXPLODING = """
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(24, 24) for _ in range(10)])
-        for layer in self.layers:
-            layer.weight.data.normal_(0, 1.5)
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = F.relu(layer(x))
-        return x
-net = Net()
-opt = torch.optim.SGD(net.parameters(), lr=1e-30)
-X = torch.randn(64, 24)
-for epoch in range(4):
-    opt.zero_grad()
-    net(X).mean().backward()
-    opt.step()
-"""
-DEAD = """
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up, self.down = nn.Linear(6, 32), nn.Linear(32, 1)
-        nn.init.constant_(self.up.bias, -30.0)
-
-    def forward(self, x):
-        return self.down(torch.relu(self.up(x)))
-net = Net()
-opt = torch.optim.SGD(net.parameters(), lr=1e-2)
-X = torch.randn(128, 6)
-Y = torch.randn(128, 1)
-for epoch in range(4):
-    opt.zero_grad()
-    F.mse_loss(net(X), Y).backward()
-    opt.step()
-"""
-HALF_MODEL = """
-net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1)).to(torch.float16)
-opt = torch.optim.SGD(net.parameters(), lr=1e-3)
-x, y = X.half(), Y.half()
-for epoch in range(4):
-    opt.zero_grad()
-    (F.mse_loss(net(x), y) * 1e-3).backward()
     opt.step()
 """
 DICT_LAYERS = """
@@ -255,27 +96,6 @@ for epoch in range(4):
     F.cross_entropy(student(X), C).backward()
     opt.step()
 """
-LSTM_STATE = """
-rnn = nn.LSTM(6, 8)
-head = nn.Linear(8, 1)
-opt = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.05)
-state = None
-for epoch in range(4):
-    out, state = rnn(X.view(4, 16, 6), state)
-    loss = head(out).square().mean()
-    opt.zero_grad()
-    loss.backward(retain_graph=True)
-    opt.step()
-"""
-NONE_BY_HAND = """
-net = nn.Linear(6, 1)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for epoch in range(4):
-    F.mse_loss(net(X), Y).backward()
-    for p in net.parameters():
-        p.grad = None
-    opt.step()
-"""
 ADDED = """
 class Layer(nn.Module):
     def __init__(self, n, m):
@@ -298,56 +118,6 @@ for epoch in range(4):
         far = sum(torch.distributions.kl_divergence(m.posterior(), prior).sum() for m in (a, b))
     loss = fit + far / 64
     loss.backward()
-    opt.step()
-"""
-CLAMPED = """
-net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 1))
-opt = torch.optim.RMSprop(net.parameters(), lr=5e-3)
-
-def clamp():
-    for p in net.parameters():
-        p.data.clamp_(-0.1, 0.1)
-
-for epoch in range(4):
-    loss = net(X).mean()
-    opt.zero_grad()
-    clamp()
-    loss.backward()
-    opt.step()
-"""
-GROWING = """
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.turn = nn.Parameter(3.0 * torch.eye(6) + 0.1 * torch.randn(6, 6))
-
-    def forward(self, x):
-        for _ in range(20):
-            x = x @ self.turn
-        return x
-net = Net()
-opt = torch.optim.SGD(net.parameters(), lr=1e-3)
-for epoch in range(4):
-    loss = (net(X) - Y).square().mean()
-    opt.zero_grad()
-    loss.backward()
-    opt.step()
-"""
-FEW = """
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.one, self.two = nn.Linear(6, 16), nn.Linear(16, 1)
-        nn.init.constant_(self.one.bias, -20.0)
-
-    def forward(self, x):
-        return self.two(F.relu(self.one(x)))
-net = Net()
-opt = torch.optim.SGD(net.parameters(), lr=1e-2)
-for epoch in range(4):
-    x = torch.randn(32, 6)
-    opt.zero_grad()
-    F.mse_loss(net(x), x[:, :1]).backward()
     opt.step()
 """
 LISTED = """
@@ -375,24 +145,6 @@ def mixed(x):
 for epoch in range(4):
     opt.zero_grad()
     F.mse_loss(mixed(X), Y).backward()
-    opt.step()
-"""
-ROUNDED = """
-coder, reader = nn.Linear(6, 4), nn.Linear(4, 1)
-opt = torch.optim.Adam([*coder.parameters(), *reader.parameters()], lr=0.01)
-for epoch in range(4):
-    code = torch.round(3 * torch.tanh(coder(X)))
-    opt.zero_grad()
-    F.mse_loss(reader(code), Y).backward()
-    opt.step()
-"""
-CHOSEN = """
-router, parts = nn.Linear(6, 4), nn.Linear(6, 4)
-opt = torch.optim.Adam([*router.parameters(), *parts.parameters()], lr=0.01)
-for epoch in range(4):
-    one = F.one_hot(router(X).argmax(1), 4).float()
-    opt.zero_grad()
-    F.mse_loss((one * parts(X)).sum(1, keepdim=True), Y).backward()
     opt.step()
 """
 METER = """
@@ -494,43 +246,15 @@ WRONG = [
     (SHARED_WEIGHTS, "unseen_change", "ctx.weights, ctx.power = weights.clone(), power"),
     (LISTED, "detached", "likely = torch.stack(said)"),
     (IN_NUMPY, "detached", "torch.exp(scores - scores.amax(dim=1, keepdim=True))"),
-    (ROUNDED, "no_gradient", "- 3 * torch.tanh(coder(X))).detach()"),
-    (CHOSEN, "no_gradient", "torch.softmax(router(X), 1) + ("),
     (METER, "graph_kept", "meter.add(loss.detach())"),
     (LAYER_LIST, "graph_kept", "self.seen.append(h.detach())"),
     (HISTORY, "graph_kept", "history[name].append(value.detach())"),
     (ADDED, "partly_detached", "    far = sum(torch.distributions"),
     (WINDOW, "unseen_change", "torch.as_tensor(window[:, ::1].copy())) + torch.from_numpy(shown)"),
-    (CLAMPED, "unseen_change", "loss.backward()\n    clamp()"),
-    (GROWING, "first_bad", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"),
-    (FEW, "dead", "constant_(self.one.bias, 0.0)"),
-    (ACOS, "first_bad", "clamp(-1 + 1e-6, 1 - 1e-6)"),
     (CLIP, "clip_scaled", "grad_scaler.unscale_(optimizer)"),
-    (BCE_HAND, "first_bad", "(1 - p).clamp(min=1e-8).log()"),
-    (COSINE, "first_bad", ".sqrt() + 1e-8)"),
-    (LOG_SOFTMAX, "first_bad", "F.log_softmax(300 * net(X), dim=1)["),
-    (LOGSUMEXP, "first_bad", "torch.logsumexp(z, dim=1)"),
-    (
-        DATA_WRITE,
-        "unseen_change",
-        "loss.backward()\n    for p in net.parameters():\n        p.data.mul_(0.9)",
-    ),
-    (DATA_VIEW, "unseen_change", "h.detach().numpy().copy()"),
     (DECORATED, "detached", "    def features(self, x):"),
-    (ITEM_LOSS, "detached", "loss = value"),
     (REG_ITEM, "partly_detached", "penalty = net.weight.abs().sum()"),
-    (SCHED, "scheduled_first", "opt.step()\n    sched.step()"),
-    (SEQ_SIGMOID, "vanishing", "nn.Linear(24, 24), nn.ReLU()]"),
-    (EXPLODING, "exploding", "kaiming_normal_(layer.weight.data"),
-    (DEAD, "dead", "constant_(self.up.bias, 0.0)"),
-    (HALF_MODEL, "lost_updates", ".to(torch.float32)"),
     (DICT_LAYERS, "not_optimized", "nn.ModuleDict({name:"),
     (GROUPS, "not_optimized", '{"params": net.c.parameters()}]'),
     (TEACHER, "not_optimized", "SGD(student.parameters()"),
-    (LSTM_STATE, "graph_kept", "state = tuple(s.detach() for s in state)"),
-    (
-        NONE_BY_HAND,
-        "reset_misplaced",
-        "opt.step()\n    for p in net.parameters():\n        p.grad = None",
-    ),
 ]

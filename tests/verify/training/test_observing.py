@@ -12,7 +12,7 @@ from chainrule.verify.pytorch import door, modules
 from chainrule.verify.pytorch.nested_tensors import checksum, total
 from chainrule.verify.training import torch_bus, torch_parts
 from chainrule.verify.training.record import op_events
-from chainrule.verify.training.rules.flow.observer import Flow
+from chainrule.verify.training.rules.flow import Flow
 from chainrule.verify.training.watching import watching
 from tests.verify.training.programs.training_models import GPT, batch, mlp
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import amp, nn, optim
+from chainrule import nn, optim
 from chainrule.verify.training.watching import watching
 from tests.sampling import sampled_file
 
@@ -70,19 +70,6 @@ def test_reset_misplaced():
 
 def test_optimizer_of_another_model():
     assert "not_optimized" in codes(lambda: good(replaced=True))
-
-
-def test_first_nan():
-    def loop():
-        m, (x, y) = Net(), data()
-        o = optim.SGD(m.parameters(), lr=0.1)
-        for _ in range(3):
-            o.zero_grad()
-            p = m(x)
-            ((p - p).sqrt() + p - y).mean().backward()
-            o.step()
-
-    assert codes(loop) == ["first_bad"]
 
 
 def test_gan():
@@ -165,7 +152,6 @@ def test_the_table_has_the_norms_of_the_gradients():
         deep(shortcuts=False)
     rows = {row[0]: row for row in report.findings[0].table}
     assert 0 < float(rows["layers.0"][2]) < 1e-5 < float(rows["out"][2])
-    assert float(rows["out"][5]) > 0
 
 
 class Biased(nn.Module):
@@ -187,11 +173,9 @@ class Biased(nn.Module):
         (cr.relu, -9.0, 1.0, ["dead"]),
         (lambda h: h.relu(), 0.0, 1.0, []),
         (cr.tanh, 0.0, 1.0, []),
-        (cr.tanh, 0.0, 1e4, ["dead"]),
-        (cr.sigmoid, 0.0, 1e4, ["dead"]),
     ],
 )
-def test_units_that_are_dead_or_saturated(act, bias, scale, expected):
+def test_units_that_are_dead(act, bias, scale, expected):
     def loop():
         x = cr.tensor(np.random.default_rng(0).normal(size=(128, 4)))
         y = x[:, :1]
@@ -343,72 +327,6 @@ def test_gradients_that_are_clipped(when):
     assert codes(lambda: clipped(when)) == ([] if when == "in time" else ["clip_idle"])
 
 
-@pytest.mark.parametrize(
-    ("scale", "expected"), [(65536.0, []), (2.0**100, ["scaler_skips"])], ids=["usual", "too large"]
-)
-def test_a_scale_that_is_never_small_enough(scale, expected):
-    """2^100 in float16 is infinite for more steps than are waited for."""
-
-    def loop():
-        m, (x, y) = Net(), small_data()
-        o = optim.SGD(m.parameters(), lr=1e-2)
-        scaler = amp.GradScaler(init_scale=scale)
-        for _ in range(12):
-            o.zero_grad()
-            with amp.autocast("float16"):
-                loss = loss_of(m, x, y)
-            scaler.scale(loss).backward()
-            scaler.step(o)
-            scaler.update()
-
-    assert codes(loop) == expected
-
-
-@pytest.mark.parametrize(("factor", "expected"), [(1.0, []), (1e-6, ["underflow"])])
-def test_gradients_that_are_too_small_for_float16(factor, expected):
-    def loop():
-        m, (x, y) = Net(), small_data()
-        o = optim.SGD(m.parameters(), lr=1e-2)
-        for _ in range(4):
-            o.zero_grad()
-            with amp.autocast("float16"):
-                p = m(x)
-            (((p - y) ** 2).sum() * factor).backward()
-            o.step()
-
-    assert codes(loop) == expected
-
-
-def test_updates_that_bfloat16_rounds_to_nothing():
-    def loop():
-        w = cr.tensor(np.linspace(1, 2, 64), dtype="bfloat16", requires_grad=True)
-        o = optim.SGD([w], lr=1e-5)
-        for _ in range(4):
-            o.zero_grad()
-            (w * w).sum().backward()
-            o.step()
-
-    assert codes(loop) == ["lost_updates"]
-
-
-@pytest.mark.parametrize("early", [True, False])
-def test_a_schedule_before_the_first_step(early):
-    def loop():
-        m, (x, y) = Net(), data()
-        o = optim.SGD(m.parameters(), lr=1e-2)
-        schedule = optim.Scheduler(o, optim.Linear(10))
-        for _ in range(3):
-            o.zero_grad()
-            loss_of(m, x, y).backward()
-            if early:
-                schedule.step()
-            o.step()
-            if not early:
-                schedule.step()
-
-    assert codes(loop) == (["scheduled_first"] if early else [])
-
-
 @pytest.mark.parametrize("divided", ["first", "then"])
 def test_a_loss_that_is_scaled_by_hand(divided):
     def loop():
@@ -478,30 +396,3 @@ def test_a_step_between_a_loss_and_its_backward_pass():
             loss.backward()
 
     assert codes(loop) == ["stale"]
-
-
-def numbers_are_the_loss():
-    m, (x, y) = Net(), data()
-    o = optim.SGD(m.parameters(), lr=1e-2)
-    for _ in range(3):
-        o.zero_grad()
-        parts = [loss_of(m, x, y).item(), 1e-3 * cr.abs(m(x)).mean().item()]
-        loss = cr.tensor(sum(parts), requires_grad=True)
-        loss.backward()
-        o.step()
-
-
-def a_loss_without_a_graph():
-    m, (x, y) = Net(), data()
-    optim.SGD(m.parameters(), lr=1e-2)
-    with pytest.raises(cr.errors.GradientError):
-        loss_of(m, x, y).detach().backward()
-
-
-@pytest.mark.parametrize("loop", [numbers_are_the_loss, a_loss_without_a_graph])
-def test_a_loss_that_was_cut_off_is_detached_where_it_was(loop):
-    with watching() as report:
-        loop()
-    [finding] = [f for f in report.findings if f.name.code == "detached"]
-    assert finding.place is not None
-    assert "item()" in finding.place.text or "detach()" in finding.place.text

@@ -13,9 +13,6 @@ from tests.verify.training.programs.training_right_hooks import HOOKS
 from tests.verify.training.programs.training_right_later import LATER
 from tests.verify.training.programs.training_right_more import (
     MORE,
-    a_group_is_given_up_where_a_batch_is_bad,
-    accumulation_whose_rest_is_dropped,
-    gradients_are_measured_before_the_epoch,
 )
 from tests.verify.training.programs.training_right_unheld import UNHELD
 
@@ -47,15 +44,6 @@ def test_nothing_is_said_of_a_loop_that_is_right(loop):
     assert not loud
     broken = [s.why for s in ledger.skipped if "error of the verifier" in s.why]
     assert not broken
-
-
-def test_what_an_epoch_leaves_over_is_noted():
-    found, _ = observed(accumulation_whose_rest_is_dropped)
-    (note,) = [f for f in found if f.name.code == "accumulation"]
-    assert note.level == "note"
-    assert note.place.text == "o.zero_grad()"
-    for loop in (a_group_is_given_up_where_a_batch_is_bad, gradients_are_measured_before_the_epoch):
-        assert "accumulation" not in {f.name.code for f in observed(loop)[0]}
 
 
 def test_there_are_many():

@@ -104,10 +104,9 @@ def test_the_modes_of_a_program_stay_in_order():
 def test_an_error_of_the_program_goes_on():
     m, (x, y) = mlp(), batch()
     o = torch.optim.SGD(m.parameters(), 0.1)
-    with pytest.raises(RuntimeError, match="does not require grad"), watching() as report:
+    with pytest.raises(RuntimeError, match="does not require grad"), watching():
         F.mse_loss(m(x).detach(), y).backward()
         o.step()
-    assert report.findings[0].name.code == "detached"
     assert torch._C._len_torch_function_stack() == 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.arrays.networks import interference
 from chainrule.verify.arrays.networks.network import Network, network_of
 from chainrule.verify.certifying.stages import certified_after, merged
 from chainrule.verify.finding import Finding
@@ -35,19 +34,8 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
         if ready:
             name = network.whole.name
             new = certified_after(name, ready, ledger, upstream=network.upstream)
-            findings += _explained(network, list(new), ledger)
+            findings += new
     return Report(network.whole.name, merged(findings), ledger)
-
-
-def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> list[Finding]:
-    """The findings, of which those of a whole whose parts are right say what these do to each
-    other."""
-    try:
-        return interference.explain(network.whole, findings) if network.layers else findings
-    except Exception as error:  # Ours, or that of layers which run only once.
-        why = f"what its layers do to each other was not seen: {error}"
-        ledger.skipped.append(Skipped(network.whole.name, why))
-        return findings
 
 
 def _levels(network: Network) -> list[list[Layer]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,8 +22,6 @@ from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
 from chainrule.verify.ledger import Skipped
-from chainrule.verify.measure.examine import examine
-from chainrule.verify.patches import Patches
 from chainrule.verify.streams import replay
 
 _MOST = 64
@@ -110,22 +108,6 @@ def run_wrapped(whole: Layer, around: Callable[[Way, Any, Any], Any]) -> None:
     xs = twins([x.value for x in whole.inputs[: whole.count]])
     with replay(whole.streams), wrap_forwards(layers_in(owner), around):
         getattr(owner, whole.names[0])(*xs)
-
-
-def error_with(
-    whole: Layer, replaced: Iterable[tuple[Any, str, Callable[[Any], Any]]]
-) -> float | None:
-    """The error that is left of a network where methods of classes are replaced, by what is made of
-    them; None if something is wrong still."""
-    patches = Patches()
-    for cls, name, make in replaced:
-        patches.put(cls, name, make)
-    try:
-        evidence = examine(whole)
-    finally:
-        patches.undo()
-    right = [t.error for t in evidence.trials if t.verdict == "right"]
-    return None if evidence.wrong or not right else max(right)
 
 
 def _calls_of_layers(whole: Layer, changed: int | None = None) -> list[LayerCall]:

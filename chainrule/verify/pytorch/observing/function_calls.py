@@ -22,7 +22,6 @@ from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.flat_arguments import call_of
 from chainrule.verify.pytorch.observing.held_modules import with_holders
-from chainrule.verify.pytorch.observing.outside_reads import Notes, Outside
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
@@ -92,8 +91,6 @@ class Capture:
     calls: list[Captured] = field(default_factory=list[Captured])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     bytes: int = 0
-    outside: Outside = field(default_factory=Outside)
-    """What the calls read outside of the arguments."""
     hidden: int = 0
     """Calls made without a graph, as those of a checkpointed forward are."""
     owners: list[str] = field(default_factory=list[str])
@@ -189,7 +186,6 @@ def capturing(
     try:
         yield capture
     finally:
-        capture.outside.stop()
         with _lock:
             _active.remove(capture)
             if not _active:
@@ -200,22 +196,20 @@ def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     compiled = cast("Any", super(_LEVEL, cls))
     if cls.__module__.startswith(_NOT_USERS):
         return compiled.apply(*args, **kwargs)
-    rows = [(capture, _note(capture, cls, args)) for capture in tuple(_active)]
+    captures = tuple(_active)
+    for capture in captures:
+        _note(capture, cls, args)
     out = compiled.apply(*args, **kwargs)
-    for capture, notes in rows:
-        with suppress(Exception):  # it is then not compared
-            capture.outside.ended(cls, notes, out)
+    for capture in captures:
         with suppress(Exception):  # a higher derivative is then not asked for
             capture.follow(cls, args, out)
     return out
 
 
-def _note(capture: Capture, function: type[Function], args: Sequence[Any]) -> Notes:
+def _note(capture: Capture, function: type[Function], args: Sequence[Any]) -> None:
     """Our failure is not the program's."""
     try:
         capture.note(function, args)
-        return capture.outside.begins(function)
     except Exception as error:
         why = f"the call could not be recorded: {type(error).__name__}: {error}"
         capture.skipped.append(Skipped(function.__name__, why))
-        return {}

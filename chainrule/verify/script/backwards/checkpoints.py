@@ -28,8 +28,6 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch import modes
 from chainrule.verify.pytorch.call_observers import Seen
 from chainrule.verify.pytorch.nested_tensors import tensors_in
-from chainrule.verify.script.remedies.rewrites import NOT_REENTRANT
-from chainrule.verify.training.facts.names import join_names, parameter_names
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.user_frames import (
@@ -167,8 +165,6 @@ class _Sums(Seen):
         self.is_again = torch._C._current_graph_task_id() != -1  # pyright: ignore[reportPrivateUsage]
         """Whether it is within a backward pass."""
         self.calls: list[_Call] = []
-        self.leaves: dict[int, torch.Tensor] = {}
-        """Those that require a gradient, by id."""
         self.seconds = 0.0
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -176,8 +172,6 @@ class _Sums(Seen):
         out = func(*args, **kwargs)
         start = perf_counter()
         name: str = getattr(func, "__name__", "")
-        given = [t for t in tensors_in((args, kwargs)) if t.requires_grad and t.is_leaf]
-        self.leaves.update({id(t): t for t in given})
         made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
         if made and name != _ALIAS:
             with torch.no_grad():
@@ -219,12 +213,7 @@ class Recomputed(Observer):
         if not self._on:
             return checkpoint(function, *args, **kwargs)
         runs: list[_Sums] = []
-        out = checkpoint(self._record_runs(function, runs), *args, **kwargs)
-        if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
-            place = users_line(frames())
-            if str(place) not in self._found:
-                self._found[str(place)] = unconnected_finding([*runs[0].leaves.values()], place)
-        return out
+        return checkpoint(self._record_runs(function, runs), *args, **kwargs)
 
     def _watch_apply(self, run: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
         """`apply` of Functions: what it is given to run may be run again by its backward."""
@@ -305,24 +294,3 @@ def _finding(first: _Call, second: _Call, error: float, at: Frames) -> Finding:
 
 
 _KIND = "torch.utils.checkpoint"
-_ADVICE = "checkpoint with use_reentrant=False"
-
-
-def has_no_graph(args: Any, out: Any) -> bool:
-    """Whether a checkpoint was given no value that requires a gradient, and gave none."""
-    given, made = tensors_in(args), [t for t in tensors_in(out) if t.is_floating_point()]
-    return bool(made) and not any(t.requires_grad for t in [*given, *made])
-
-
-def unconnected_finding(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
-    """The finding: `leaves` require a gradient, were read inside, and get none."""
-    known = parameter_names(torch.nn.Module)
-    names = join_names([known.get(id(t), f"a leaf of shape {tuple(t.shape)}") for t in leaves])
-    because = (
-        f"no argument of this checkpoint requires a gradient, so that with use_reentrant=True its "
-        f"result has no graph: {names} get nothing of the loss"
-    )
-    edit = NOT_REENTRANT.at(place)
-    return finding(
-        "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=_KIND, edit=edit
-    )

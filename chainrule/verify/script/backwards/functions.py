@@ -124,22 +124,7 @@ class TorchFunctions(FunctionsObserver):
         """Certify every captured call; note those that were not."""
         found = super().findings(ledger)
         ledger.skipped.extend(self._capture.skipped)
-        return [*found, *self._find_outdated(ledger)]
-
-    def _find_outdated(self, ledger: Ledger) -> list[Finding]:
-        """Values outside that have changed before the backward read them."""
-        from chainrule.verify.script.backwards.stale_reads import find_outdated
-
-        changes = list(self._capture.outside.changed.values())
-        if not changes:
-            return []
-        try:
-            found = in_copy(lambda: find_outdated(changes, self._capture.calls))
-        except LostError as error:
-            why = f"what their backwards read outside could not be checked: {error}"
-            ledger.skipped.append(Skipped("Functions", why))
-            return []
-        return [replace(f, victims=tuple(self.upstream().get(f.subject, ()))) for f in found]
+        return found
 
 
 class NativeFunctions(FunctionsObserver):

@@ -18,17 +18,9 @@ _Remedy = Callable[[Source, Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "detached": (cuts.rejoin, cuts.write_in_torch),
-    "first_bad": (losses.keep_in_domain, parts.bound_gradients),
-    "vanishing": (*to.DRAWN, to.SCALED, to.STEEP),
-    "exploding": (*to.DRAWN, to.SCALED),
-    "dead": (to.ZEROED, to.LEAKY),
-    "underflow": (to.SWITCHED_ON, to.WIDER, to.FINER),
-    "scaler_skips": (to.USUAL_SCALE, losses.keep_in_domain, to.WIDER, to.FINER),
-    "lost_updates": (to.FINER,),
+    "partly_detached": (cuts.rejoin, cuts.write_in_torch),
     "clip_scaled": (order.unscale_before_clip,),
-    "clip_idle": (order.clip_after_backward,),
-    "scheduled_first": (order.schedule_after_step,),
-    "unseen_change": (memory.copy_kept, order.change_after_backward, memory.copy_shared),
+    "unseen_change": (memory.copy_kept, memory.copy_shared),
     "recomputed": (to.SAME_NUMBERS,),
     "not_optimized": (
         parts.register_parts,
@@ -37,16 +29,8 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
         parts.give_all,
         parts.give_other_model,
     ),
-    "accumulation": (losses.one_mean,),
-    "no_gradient": (to.STRAIGHT, parts.give_other_model),
-    "not_reset": (order.reset_after_use,),
-    "reset_misplaced": (order.drop_reset, order.reset_after_step),
-    "graph_kept": (order.detach_carried,),
-    "writes": (memory.read_only, memory.return_change),
-    "partly_detached": (cuts.rejoin, cuts.write_in_torch),
     "wrong_domain": (losses.expected,),
     "schedule_unit": (order.in_its_unit,),
-    "wrong_axis": (losses.along,),
 }
 """By code of a finding."""
 

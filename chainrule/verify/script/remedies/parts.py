@@ -105,26 +105,10 @@ def give_other_model(source: Source, finding: Finding) -> Iterator[Edit | None]:
     if not isinstance(first, ast.Call) or not _root(first):
         return
     used = [c.func.id for c in nodes(source.scope, ast.Call) if isinstance(c.func, ast.Name)]
-    calls = [c.func for c in nodes(source.tree, ast.Call)]
-    runs = any(isinstance(f, ast.Name) and f.id == _root(first) for f in calls)
-    if finding.name.code == "no_gradient" and runs:
-        return  # It has the right one, from which something cuts the loss.
     written = nodes(source.scope, ast.Name, lambda n: isinstance(n.ctx, ast.Store))
     made = {n.id for n in written}
     for name in dict.fromkeys([u for u in used if u in made and u != _root(first)]):
         yield source.with_pieces([(first, f"{name}.parameters()")])
-
-
-def bound_gradients(source: Source, finding: Finding) -> Iterator[Edit | None]:
-    """Gradients of a bounded norm for each step of an optimizer."""
-    for s in nodes(source.tree, ast.Assign, lambda s: isinstance(s.value, ast.Call)):
-        assert isinstance(s.value, ast.Call)
-        given = next(iter(s.value.args), s)
-        if isinstance(given, ast.Call) and called_name(given) == "parameters":
-            taken = f"{source.text(s.targets[0])}.step()"
-            clip = f"torch.nn.utils.clip_grad_norm_({source.text(given)}, 1.0)"
-            for step in nodes(source.tree, ast.Expr, lambda e, t=taken: source.text(e) == t):
-                yield source.before(step, clip)
 
 
 def _optimizer(source: Source) -> ast.Call | None:

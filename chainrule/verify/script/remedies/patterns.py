@@ -33,13 +33,8 @@ class Rewrite:
     """Rows, and where they are applied."""
 
     rows: tuple[Row, ...]
-    within: Literal["line", "around", "scopes", "file"] = "file"
-    """The statement on the line; calls around it, one by one, the innermost first; the function,
-    the class and the file around it; the file."""
-    each: bool = False
-    """Whether each place where one fits is a proposal, rather than all of them."""
-    but_last: bool = False
-    """Whether all but the last are one, too."""
+    within: Literal["line", "around", "file"] = "file"
+    """The statement on the line; calls around it, one by one, the innermost first; the file."""
 
     def __call__(self, source: Source, finding: Finding) -> Iterator[Edit | None]:
         """The proposals for a finding."""
@@ -55,12 +50,10 @@ class Rewrite:
         """Those for the place of a source."""
         for some in self._scopes(source):
             pieces = list(fits_of_rows(source, some, self.rows))
-            if self.each or self.within == "around":
+            if self.within == "around":
                 yield from (source.with_pieces([piece]) for piece in pieces)
                 continue
             yield source.with_pieces(pieces)
-            if self.but_last:
-                yield source.with_pieces(pieces[:-1])
 
     def _scopes(self, source: Source) -> Iterator[Sequence[ast.AST]]:
         if self.within == "around":
@@ -68,7 +61,7 @@ class Rewrite:
             return
         statement = source.statement()
         scopes: dict[str, Iterable[ast.AST | None]] = {
-            "line": [statement], "scopes": source.scopes(), "file": [source.tree]
+            "line": [statement], "file": [source.tree]
         }  # fmt: skip
         yield from (nodes(scope, ast.expr) for scope in scopes[self.within] if scope is not None)
 

@@ -15,11 +15,13 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.observer import ObserverAtEnd
 from chainrule.verify.place import Place
 from chainrule.verify.script.byhand.updates import of_difference
-from chainrule.verify.script.slips.idle_masks import idle_masks
 from chainrule.verify.script.slips.kept_aliases import kept_aliases
+from chainrule.verify.script.slips.single_statements import (
+    idle_masks,
+    thrown_results,
+    whole_ramps,
+)
 from chainrule.verify.script.slips.slip import Slip
-from chainrule.verify.script.slips.thrown_results import thrown_results
-from chainrule.verify.script.slips.whole_ramps import whole_ramps
 from chainrule.verify.training.rules.finding import finding
 from chainrule.verify.training.text.source import line_as
 from chainrule.verify.trees import blocks, function_at, last_word, tree_of_file
@@ -186,47 +188,6 @@ def _made_of(node: ast.AST, names: set[str]) -> set[str]:
             return set()
 
 
-# --- a schedule that waits for the wrong thing
-
-_RISES = re.compile(
-    r"(^|_)(acc|accuracy|f1|auc|iou|dice|score|reward|return|bleu|r2)(_|$|\d)", re.I
-)
-_FALLS = re.compile(r"(^|_)(loss|nll|mse|mae|rmse|err|error|ppl|perplexity)(_|$|\d)", re.I)
-
-
-def turned_schedules(tree: ast.AST) -> Iterator[Slip]:
-    """`ReduceLROnPlateau(opt)`, which waits for something to fall, and `step(accuracy)`."""
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    modes = dict[str, str]()
-    for n in ast.walk(tree):
-        match n:
-            case ast.Assign(targets=[target], value=ast.Call(func=f) as call) if (
-                last_word(f) == "ReduceLROnPlateau"
-            ):
-                modes[ast.unparse(target)] = _mode(call)
-            case _:
-                pass
-    for n in calls:
-        match n:
-            case ast.Call(func=ast.Attribute(value=schedule, attr="step"), args=[given, *_]):
-                mode, name = modes.get(ast.unparse(schedule)), last_word(given)
-            case _:
-                continue
-        wrong = {"min": _RISES, "max": _FALLS}.get(mode or "")
-        if wrong is not None and wrong.search(name):
-            says = f"the schedule waits for `{name}` to stop "
-            says += "falling, which is to rise" if mode == "min" else "rising, which is to fall"
-            other = "max" if mode == "min" else "min"
-            yield Slip("schedule_mode", n.lineno, says, f"mode='{other}' for this measure")
-
-
-def _mode(call: ast.Call) -> str:
-    given = [k.value for k in call.keywords if k.arg == "mode"] or call.args[1:2]
-    if not given:
-        return "min"
-    return str(given[0].value) if isinstance(given[0], ast.Constant) else ""
-
-
 # --- a reversal that reverses nothing
 
 _REVERSES = re.compile(r"revers|(^|_)GRL", re.I)
@@ -257,7 +218,7 @@ def _turns(node: ast.AST) -> bool:
 
 
 ROWS: Sequence[Callable[[ast.AST], Iterator[Slip]]] = (
-    lost_values, lost_states, counted_parameters, turned_schedules, kept_signs, idle_masks,
+    lost_values, lost_states, counted_parameters, kept_signs, idle_masks,
     thrown_results, kept_aliases, whole_ramps,
 )  # fmt: skip
 

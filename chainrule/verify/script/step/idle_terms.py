@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.step.cuts.slices import Slice
-from chainrule.verify.script.step.degenerate import degenerate_spots, ends
 from chainrule.verify.script.step.record.tape import NUMBER, Entry, back
 from chainrule.verify.script.step.spots import Spot
 from chainrule.verify.script.step.terms import SCALING, adding_calls
@@ -94,10 +93,20 @@ class Term:
     """Where it was cut, and what it would reach there."""
 
 
+def _ends(part: Slice) -> list[int]:
+    """Slots of what a loss is the sum of, but for constants, as far as it has a graph."""
+    need = dict.fromkeys([part.loss])
+    for entry in adding_calls(part):
+        for slot in entry.outputs:
+            need.pop(slot, None)
+        need.update(dict.fromkeys(entry.connected))
+    return list(need)
+
+
 def terms(part: Slice) -> list[Term]:
     """What a loss is the sum of, as far as it has a graph."""
     found: list[Term] = []
-    for slot in ends(part):
+    for slot in _ends(part):
         made = [e for e in part.entries if slot in e.outputs]
         place = placed(made[-1].at) if made else None
         roots = part.live_roots_of(slot)
@@ -119,14 +128,12 @@ class Sum:
     """A loss, as it is added up, and the pass from it."""
 
     terms: Sequence[Term]
-    degenerate: Sequence[Spot]
-    """What is wrong with it, if it trains all that is in it."""
     made: Pass
 
     @classmethod
     def of(cls, part: Slice, made: Pass) -> Sum:
         """That of the part of a record that a loss depends on."""
-        return cls(terms(part), degenerate_spots(part), made)
+        return cls(terms(part), made)
 
 
 def wasted_spots(
@@ -142,8 +149,6 @@ def wasted_spots(
     known = {*map(id, history.names.known()), *history.optimized()}
     for row in rows:
         used = _used(passes.get(row.made.place, [row.made]), history)
-        if used and all(term.roots <= used for term in row.terms):
-            found |= dict.fromkeys(row.degenerate)
         for term in row.terms if used is not None else ():
             if used and term.roots <= known and not term.roots & used:
                 lost = [at for at, ids in term.cuts if ids & used]

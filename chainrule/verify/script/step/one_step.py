@@ -32,12 +32,7 @@ from chainrule.verify.script.step.idle_terms import Sum, idle_terms, wasted_spot
 from chainrule.verify.script.step.record.recorder import Parts, Recorder
 from chainrule.verify.script.step.record.tape import NUMBER, Tape
 from chainrule.verify.script.step.spots import Spot, spot_finding
-from chainrule.verify.script.step.terms import added_numbers
-from chainrule.verify.script.step.unused_derivatives import (
-    Unused,
-    unread_values,
-    unused_derivatives,
-)
+from chainrule.verify.script.step.unread_values import unread_values
 from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
@@ -65,7 +60,6 @@ class OneStep(Part):
         self._parts: Parts = ()
         self._slices: list[Slice] = []
         """Of all losses of the step."""
-        self._unused: list[Unused] = []
         self._unread: list[Spot] = []
         self._sums: list[Sum] = []
         """Losses as they are added up, and the passes from these."""
@@ -115,7 +109,6 @@ class OneStep(Part):
         self._seconds_of_step = perf_counter() - self._since
         self.recorder.end()
         if self._step.stepped and self._trial is None:
-            self._unused = unused_derivatives(tape, self._slices, tape.consumed)
             self._unread = list(unread_values(tape, self._slices, tape.consumed))
         self._slices.clear()
         self._parts, self._is_paused, tape.active = (), False, False
@@ -254,9 +247,9 @@ class OneStep(Part):
                 continue
             part = Slice(tape, slot)
             parts.append((part, loss))
+            self._slices.append(part)
             self._compare(part, loss)
             self._step.used |= part.used
-            self._slices.append(part)
             self._step.factors.look(part, self._step.turn)
         return parts
 
@@ -265,7 +258,6 @@ class OneStep(Part):
         cuts = [c for c in part.cuts if not self._is_old(c)]
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
-        self._step.numbers += added_numbers(part)
         self._step.idle |= dict.fromkeys(idle_terms(part))
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
@@ -320,7 +312,6 @@ class OneStep(Part):
             none = "no backward pass from one number was seen in the second step"
             why = "it takes two steps to see one" if recorder.tape is None else none
             ledger.skipped.append(Skipped(WHAT, why))
-        unused = [row.spot for row in self._unused if row.is_certain]
         wasted = wasted_spots(self._sums, self._passes, self.history)
-        spots = [*unused, *self._unread, *wasted]
+        spots = [*self._unread, *wasted]
         return [*recorder.findings(self._step), *map(spot_finding, spots)]

@@ -3,27 +3,80 @@
 Passes are one accumulation only if they come from one line, each with a forward pass of its own. A
 loss that is a sum needs no division. Means over different numbers of elements (padding,
 `ignore_index`), divided by their number, give each pass the same weight, however few elements it
-has. What that changes is measured (`mean_weights.py`).
+has. What that changes is measured.
 """
 
 from __future__ import annotations
 
-import ast
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
+from chainrule.engine.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.facts.history import Trainer
-from chainrule.verify.training.facts.mean_weights import Weighed
+from chainrule.verify.training.facts.values import are_few
 from chainrule.verify.training.record.engine import Engine, Scale, Share
 from chainrule.verify.training.text import edits
 from chainrule.verify.training.text.edits import Edit
-from chainrule.verify.trees import tree_of_file
 from chainrule.verify.user_frames import Frames
+
+_ELEMENTS = 5_000_000
+"""Elements of gradients that are copied after each pass."""
+_STEPS = 3
+"""Steps of which the gradient is made again."""
+
+
+@final
+@dataclass(eq=False)
+class Weighed:
+    """The gradients of an optimizer, pass by pass, weighted by the counts."""
+
+    off: list[float] = field(default_factory=list[float])
+    """For each step how far its gradient is from that of the mean over all elements."""
+    _before: dict[int, Array] = field(default_factory=dict[int, Array])
+    _sums: dict[int, Array] = field(default_factory=dict[int, Array])
+    _counts: list[float] = field(default_factory=list[float])
+    _several: bool = False
+    """Whether the last step had more than one pass."""
+
+    def add(self, engine: Engine, params: Sequence[Any], share: Share | None, first: bool) -> None:
+        """A pass is over; `first` if the gradients were empty before it."""
+        held = {id(p): p for p in params if p.grad is not None}
+        if first:
+            self._drop()
+        is_late = not first and not self._counts  # a pass before it of this step was not heard
+        known = self._several and len(self.off) < _STEPS and not is_late
+        if share is None or not known or not are_few(list(held.values()), _ELEMENTS):
+            self._drop()
+            return
+        now = {key: engine.array(p.grad).astype(np.float64) for key, p in held.items()}
+        for key, g in now.items():
+            part = share.count * (g - self._before.get(key, 0.0))
+            self._sums[key] = self._sums.get(key, 0.0) + part
+        self._before = now
+        self._counts.append(share.count)
+
+    def step(self, passes: int) -> None:
+        """Compare the gradient that the step uses with that of the mean over all elements."""
+        self._several = passes > 1  # who takes a step after each pass pays nothing
+        every = sum(self._counts)
+        if len(set(self._counts)) > 1 and every > 0:
+            factor = len(self._counts) / every
+            right = {key: factor * g for key, g in self._sums.items()}
+            difference = [float(np.sum((self._before[k] - g) ** 2)) for k, g in right.items()]
+            size = sum([float(np.sum(g**2)) for g in right.values()])
+            off = (sum(difference) / size) ** 0.5 if size else 0.0
+            self.off += [off] if math.isfinite(off) else []
+        self._drop()
+
+    def _drop(self) -> None:
+        self._before, self._sums, self._counts = {}, {}, []
 
 
 class Micro(NamedTuple):
@@ -63,16 +116,9 @@ class Groups:
     weighed: Weighed = field(default_factory=Weighed)
     looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """How its gradients looked after the last event that may change them, by id."""
-    clips: set[int] = field(default_factory=set[int])
-    """After how many passes of this group gradients were clipped."""
-    often: list[bool] = field(default_factory=list[bool])
-    """For each group whether that was after each of its passes, all on what was added up."""
-    clipped_at: Place | None = None
     is_changed: bool = False
     """Whether the program changed gradients by itself."""
     zeroed_at: Place | None = None
-    dropped_at: set[Place | None] = field(default_factory=set[Place | None])
-    """Where groups were reset before their step."""
     stepped_at: Place | None = None
 
     def look(self, engine: Engine) -> None:
@@ -83,15 +129,12 @@ class Groups:
     def drop(self) -> None:
         """The passes so far are for no step."""
         self.group = []
-        self.clips.clear()
 
     def step(self) -> None:
         """It has used them."""
         if self.group:
             self.groups.append(tuple(self.group))
             self.weighed.step(len(self.group))
-            kept = not any(m.first for m in self.group[1:])
-            self.often.append(kept and self.clips.issuperset(range(1, len(self.group) + 1)))
         self.drop()
 
     @property
@@ -118,7 +161,7 @@ class Groups:
     def is_unread(self) -> bool:
         """Whether it is one, and how its losses were scaled cannot be told."""
         unread = any(m.scale is None for m in self.passes)
-        return self.is_accumulation and not all(self.often) and unread
+        return self.is_accumulation and unread
 
     def divisors(self, *, used: bool) -> list[tuple[int, float]]:
         """Size and divisor of each group, -1 where the divisor differs within one; of what the step
@@ -154,14 +197,10 @@ class Accumulated:
     def kind(self) -> str:
         """The first one that it is."""
         kinds: dict[str, Callable[[], object]] = {
-            "clipped often": lambda: all(self.row.often),
             "dropped": lambda: all(m.first for m in self.row.passes),
             "mean of means": lambda: self.counts and self.first_size > 1 and len(self.offs) > 1,
             "": lambda: -1.0 in self.divisors,
-            "left over": lambda: all(near(d, k) for k, d in self.row.divisors(used=True)),
-            " ": lambda: len(self.divisors) > 1 or self.k < 2,
-            "early": lambda: near(self.d, self.k) and self.is_early,
-            "uneven": lambda: near(self.d, self.k),
+            " ": lambda: len(self.divisors) > 1 or self.k < 2 or near(self.d, self.k),
             "divisor": lambda: not (self.is_of_sums or self.is_sequence),
         }
         return next((name for name, is_it in kinds.items() if is_it()), "")
@@ -186,12 +225,6 @@ class Accumulated:
         return [s.count for s in known[: self.first_size]] if partial else []
 
     @property
-    def is_early(self) -> bool:
-        """Whether the first of three steps or more had one backward pass, and the next ones all."""
-        sizes = self.sizes
-        return len(sizes) >= 3 and sizes[0] == 1 and all(k == self.k for k in sizes[1:3])
-
-    @property
     def is_own_mean(self) -> bool:
         """Whether each loss is a sum that is divided by the number of its own examples."""
         scales = [m.scale for m in self.row.passes]
@@ -213,21 +246,6 @@ class Accumulated:
     # --- what is said of it
 
     @property
-    def largest(self) -> int:
-        """Passes of a step that is more than usual, or of one that is less."""
-        return next((k for k in self.sizes if k > self.k), min(self.sizes))
-
-    @property
-    def is_larger(self) -> bool:
-        """Whether some step has more passes than usual."""
-        return self.largest > self.k
-
-    @property
-    def listed(self) -> str:
-        """Passes of each step."""
-        return ", ".join(map(str, self.sizes))
-
-    @property
     def by(self) -> float:
         """What losses are divided by, but for their own examples."""
         return 1.0 if self.is_own_mean else self.d
@@ -242,30 +260,12 @@ class Accumulated:
     @cached_property
     def divided(self) -> Edit | None:
         """The right division."""
-        if near(self.by, 1):
-            return edits.divide_loss(self.place, self.k)
-        return edits.change_divisor(self.place, self.by, self.k)
+        return edits.divide_loss(self.place, self.k) if near(self.by, 1) else None
 
     @property
     def usual_drop(self) -> tuple[int, float]:
         """Size and divisor of most groups that are reset within."""
         return Counter(self.row.divisors(used=False)).most_common(1)[0][0]
-
-    @cached_property
-    def left_over(self) -> list[int]:
-        """How many passes each reset between whole groups has dropped; none if the reset could be
-        meant for the batch itself."""
-        if self.k < 2 or len(set(self.sizes)) > 1 or len(self.row.dropped_at) != 1:
-            return []
-        starts = [[i for i, m in enumerate(group) if m.first] for group in self.row.groups]
-        dropped = [b - a for some in starts for a, b in pairwise(some)]
-        outside = _is_outside(self.reset_at, self.place)
-        return dropped if outside and all(n < self.k for n in dropped) else []
-
-    @property
-    def reset_at(self) -> Place | None:
-        """Where they were dropped."""
-        return next(iter(self.row.dropped_at))
 
     @property
     def is_single(self) -> bool:
@@ -276,20 +276,3 @@ class Accumulated:
 def near(a: float, b: float) -> bool:
     """Whether they are one number."""
     return abs(a - b) < 1e-6
-
-
-def _is_outside(reset: Place | None, passes: Place | None) -> bool:
-    """Whether the loop around the reset is one around the loop of the passes."""
-    if reset is None or passes is None:
-        return False
-    if reset.file != passes.file or reset.function != passes.function:
-        return False
-    outer, inner = _loops(reset), _loops(passes)
-    return bool(outer) and len(outer) < len(inner) and inner[: len(outer)] == outer
-
-
-def _loops(at: Place) -> Sequence[int]:
-    """Lines of the loops around a line, the outermost first."""
-    kinds = (ast.For, ast.While, ast.AsyncFor)
-    loops = [n for n in ast.walk(tree_of_file(at.file)) if isinstance(n, kinds)]
-    return sorted([n.lineno for n in loops if n.lineno < at.line <= (n.end_lineno or 0)])

@@ -6,8 +6,8 @@ import ast
 import inspect
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
@@ -19,8 +19,6 @@ from chainrule.verify.trees import FunctionNode, function_at, tree_of_file
 from chainrule.verify.user_frames import is_library, user_frame, with_callers
 
 _LEAF = 1 << 63
-_NODES = 2_000
-"""Nodes of a graph that are counted."""
 _MOST = 64
 """Elements of a container that are looked at."""
 
@@ -89,18 +87,6 @@ def _oldest(tensor: Any) -> int:
     return oldest
 
 
-def ages(tensor: Any, most: int) -> set[int]:
-    """Serial numbers of the nodes behind a tensor, the nearest ones, `most` at most."""
-    nodes = [node] if (node := node_of(tensor)) is not None else []
-    found = dict.fromkeys(map(_serial, nodes))
-    for node in nodes:  # which grows
-        for below in nodes_below(node):
-            if _serial(below) not in found and len(found) < most:
-                found[_serial(below)] = None
-                nodes.append(below)
-    return set(found) - {0}
-
-
 def _order(node: Any) -> int:
     return node.serial if isinstance(node, Node) else node._sequence_nr()
 
@@ -136,18 +122,6 @@ def _sum(over: int) -> tuple[str, Place | None] | None:
         return None
     row = min(sums, key=lambda pair: pair[0])[1]
     return row.name, _line(row)
-
-
-def graph_over_steps(marks: Sequence[int]) -> tuple[str, int, Place | None] | None:
-    """Name of a variable or container with a tensor whose graph has nodes from between each two
-    marks that follow each other, how many nodes it has, and the line that fills it."""
-    for row in _variables():
-        for t in tensors(row.value):
-            if age(t) >= marks[-2] and _oldest(t) < marks[1]:
-                nodes = ages(t, _NODES)
-                if all(any(a <= n < b for n in nodes) for a, b in pairwise(marks)):
-                    return row.name, len(nodes), _line(row)
-    return None
 
 
 class _Variable(NamedTuple):

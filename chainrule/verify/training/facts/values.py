@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.engine.op import Array
-from chainrule.verify.place import Place
 
 
 def is_finite(x: Any) -> bool:
@@ -78,29 +76,6 @@ def describe(what: str, x: Any) -> str:
         return f"{what}, {kind}: {span}" if span else f"{what}, {kind}"
     others = f", the others {span}" if span else ""
     return f"{what}, {kind}: {nan} of {x.numel()} are NaN, {infinite} infinite{others}"
-
-
-_PLAIN = 2.0**24
-"""Up to here no scale makes gradients in float32 infinite that were not large."""
-
-
-@dataclass(frozen=True)
-class Blame:
-    """An op at a line, and what it made of what."""
-
-    op: str
-    place: Place
-    phase: str
-    made: str
-
-
-def steady(blames: Sequence[Blame | None], steps: int, scale: float) -> Blame | None:
-    """The op that is to blame for each of the last steps; None if there is no such one, or if the
-    scale is so large that it may be."""
-    last = blames[-steps:]
-    known = {(b.op, b.place, b.phase) for b in last if b is not None}
-    same = len(last) == steps and None not in last and len(known) == 1
-    return last[-1] if same and scale <= _PLAIN else None
 
 
 _MOST = 4096

@@ -16,7 +16,6 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.facts.history import History
-from chainrule.verify.training.facts.values import Blame
 from chainrule.verify.training.rules.finding import Row, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,8 +56,6 @@ class Bus:
         """Where gradients come from, for all rules."""
         self.ops = 0
         """Ops that were seen."""
-        self.blames: list[Blame | None] = []
-        """For each step that a scaler has left out: the op that made its gradients bad."""
         self.notes: list[tuple[str, str]] = []
         """What taps could not see, and why: for the ledger."""
 

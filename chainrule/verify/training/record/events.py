@@ -204,24 +204,6 @@ class StepEnds(AtOptimizer):
 
 
 @dataclass(frozen=True, eq=False)
-class Pulled:
-    """The rule of one of chainrule's ops made `bars` of `g`, and arithmetic raised a flag."""
-
-    engine: Engine
-    node: Any
-    g: Any
-    bars: Sequence[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class HalfGradient:
-    """A gradient in float16 arrived at the result of an op of chainrule's."""
-
-    engine: Engine
-    g: Any
-
-
-@dataclass(frozen=True, eq=False)
 class Clipped(AtParameters):
     """Gradients were clipped; `bound` is what they may be at most."""
 

@@ -27,12 +27,11 @@ from chainrule.ops import losses
 from chainrule.ops.fusing import Fused
 from chainrule.optim.optimizer import Optimizer
 from chainrule.verify.installed_compiler import compiled_classes
-from chainrule.verify.training.facts.layers import ACTIVATIONS
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.engine import Engine, Nodes, Scale, Way, counts_of
 from chainrule.verify.training.record.library import native_library
 from chainrule.verify.training.record.loop import LoopTap
-from chainrule.verify.training.record.op_names import COMPARE, LOSSES, LossInput, Maker
+from chainrule.verify.training.record.op_names import COMPARE, LOSSES, RELUS, LossInput, Maker
 from chainrule.verify.user_frames import Line, here, place, with_callers
 
 
@@ -199,7 +198,7 @@ class NativeTap(LoopTap):
         for name in ("__call__", "loop"):
             for cls in compiled_classes():
                 self._patched.before(cls, name, self._compiles)
-        seen = watch.Watch(on_op=self._on_op, on_vjp=self._on_vjp, on_leave=self._on_leave)
+        seen = watch.Watch(on_op=self._on_op, on_leave=self._on_leave)
         self._rules.enter_context(watch.watching(seen))
 
     def take(self) -> None:
@@ -263,14 +262,8 @@ class NativeTap(LoopTap):
                 self._bus.tell(event)
         if op.name in FIRST | LOSSES and self._on and self._bus.hears(LossInput):
             tell(self.engine, op.name, xs, self._bus.tell)
-        if op.name in ACTIVATIONS and self._on and is_recording():
+        if op.name in RELUS and self._on and is_recording():
             self._bus.tell(op_events.Activated(self.engine, op.name, xs[0], y))
-
-    def _on_vjp(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
-        if alarm and self._on and self._bus.hears(events.Pulled):
-            self._bus.tell(events.Pulled(self.engine, node, g, bars))
-        if getattr(g, "dtype", None) == np.float16 and self._on:
-            self._bus.tell(events.HalfGradient(self.engine, g))
 
     # --- optimizers
 

@@ -79,18 +79,6 @@ class OpRan(NamedTuple):
         return any(y.requires_grad for y in self.outputs)
 
 
-class Applied(NamedTuple):
-    """A weight, a leaf of the graph, was applied to a value by an op that a layer might be made of;
-    or a bias was added to what such an op had made. Inside of modules, too."""
-
-    engine: Engine
-    name: str
-    param: Any
-    x: Any
-    """The other argument."""
-    y: Any
-
-
 class Called(NamedTuple):
     """An op on sequences ran, with a graph: attention, a recurrence, or a table of vectors."""
 
@@ -109,8 +97,7 @@ class Written(NamedTuple):
 
 
 class Activated(NamedTuple):
-    """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
-    with a graph, and not within a backward pass."""
+    """A relu was applied to `x` and made `y`, with a graph."""
 
     engine: Engine
     name: str

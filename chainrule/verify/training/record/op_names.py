@@ -26,6 +26,8 @@ TAME = frozenset(
 """Ops whose rule makes finite gradients of finite ones, unless they overflow."""
 BOUNDED = frozenset({"relu", "relu_", "gelu", "silu", "tanh", "sigmoid", "softmax", "log_softmax"})
 """Those of them that make finite numbers of finite ones, whatever these are."""
+RELUS = frozenset({"relu", "relu_"})
+"""Activations that units may be dead behind."""
 PAIRED_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 """Losses that compare elements one by one."""
 COMPARE = PAIRED_LOSSES | {"sub", "__sub__", "__rsub__", "rsub", "subtract"}

@@ -146,16 +146,6 @@ def graph_of(roots: Sequence[Any]) -> Graph:
 _TURNED = ("TBackward0", "TransposeBackward0", "PermuteBackward0")
 
 
-def leaf_of(x: Any) -> Any:
-    """The leaf with a gradient that a tensor is, or is the transpose of; None if it is neither."""
-    if not x.requires_grad:
-        return None
-    node = x.grad_fn
-    if node is None:
-        return x
-    return getattr(node.next_functions[0][0], "variable", None) if node.name() in _TURNED else None
-
-
 _REDUCTIONS = {1: "mean", 2: "sum"}
 _PLAIN: dict[str, str] = {"MeanBackward0": "mean", "MeanBackward1": "mean", "SumBackward0": "sum"}
 _NAMES = {f"{name.capitalize()}Backward0": name for name in ("add", "sub", "neg", "mul", "div")}

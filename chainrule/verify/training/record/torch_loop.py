@@ -39,8 +39,6 @@ class TorchTap(LoopTap):
         super().__init__(torch_library(), TorchEngine())
         self.ops: OpTap | None = None
         """What sees ops, and is not to see those of models that are not trained."""
-        self.adopt: Callable[[Sequence[Any]], None] = lambda leaves: None
-        """Is given the leaves of each graph before it runs back: they may have hooks."""
         self.before_compiling: list[Callable[[], None]] = []
         """Is called where something is compiled, with all that looks at it."""
         self._inside = 0  # backward passes that are running
@@ -82,9 +80,7 @@ class TorchTap(LoopTap):
 
     def graph(self, roots: Sequence[Any]) -> events.Graph:
         """By its nodes."""
-        found = graph_of(roots)
-        self.adopt(found.leaves)
-        return found
+        return graph_of(roots)
 
     def scale_of(self, root: Any) -> Scale | None:
         """Where kept numbers may be looked at: hooks on them could run the user's code."""

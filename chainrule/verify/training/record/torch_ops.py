@@ -17,12 +17,11 @@ from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
 from chainrule.verify.pytorch.nested_tensors import tensors_in
-from chainrule.verify.training.facts.layers import ACTIVATIONS, WEIGHTED
 from chainrule.verify.training.record import op_events, op_names
 from chainrule.verify.training.record.bus import Bus, Tap
 from chainrule.verify.training.record.engine import Engine
 from chainrule.verify.training.record.op_names import LossInput, Maker, Selected
-from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract, leaf_of
+from chainrule.verify.training.record.torch_engine import TorchEngine, is_abstract
 from chainrule.verify.training.record.torch_loop import TorchTap
 
 SELECT = frozenset({"mul", "__mul__", "__rmul__", "gather", "__getitem__"})
@@ -150,12 +149,10 @@ class _Ops(Onlooker):
                 self._on_change(call)
             if call.kind.name in op_names.SEQUENCES and bus.hears(op_events.Called):
                 self._on_sequence(call)
-            if call.kind.name in ACTIVATIONS and bus.hears(op_events.Activated):
+            if call.kind.name in op_names.RELUS and bus.hears(op_events.Activated):
                 self._on_activation(call)
             elif call.kind.name in op_names.COMPARE:
                 self._on_comparison(call)
-            elif call.kind.name in WEIGHTED and bus.hears(op_events.Applied):
-                self._on_weight(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -195,16 +192,6 @@ class _Ops(Onlooker):
         event = op_events.Compared.of(call.kind.name, a, b, call.y)
         if event is not None:
             self._bus.tell(event)
-
-    def _on_weight(self, call: Call) -> None:
-        if call.y.__class__ is not Tensor or not call.y.requires_grad:
-            return
-        some = [x for x in call.args[:3] if isinstance(x, Tensor)][:2]
-        for x, param in zip(some, map(leaf_of, reversed(some)), strict=True):
-            if param is not None:
-                name = call.kind.name
-                self._bus.tell(op_events.Applied(self._engine, name, param, x, call.y))
-                return
 
 
 def _is_ordinary(call: Call) -> bool:

@@ -1,15 +1,12 @@
-"""Accumulation: several backward passes for one step; their divisor, resets, clipping."""
+"""Accumulation: several backward passes for one step; their divisor, resets."""
 
 from __future__ import annotations
 
-import ast
-import math
 from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, final
 
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.place import Place
 from chainrule.verify.training.facts.accumulated_passes import Accumulated, Groups, Micro, near
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.names import IdentityTable
@@ -17,7 +14,6 @@ from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
 from chainrule.verify.training.text import edits
-from chainrule.verify.training.text.source import Edit, Source
 
 _CUTS = ("detach", "detach_", "data")
 _MATTERS = 0.1
@@ -28,20 +24,7 @@ def _of(kind: str) -> Callable[[Accumulation], Iterator[Accumulated]]:
     return lambda part: (c for c in part.cases() if c.kind == kind)
 
 
-def _is_for_the_batch(case: Accumulated) -> bool:
-    """Whether the reset between whole groups could be meant for a batch itself."""
-    return not case.left_over
-
-
 _ROWS = (
-    Row(
-        "accumulation",
-        _of("clipped often"),
-        "{k} backward passes go before each step, and what they have added up so far is clipped "
-        "after each of them: each clipping shrinks the passes before it once more",
-        "clip once for every step, behind the last backward pass",
-        place=lambda c: c.clipped_at,
-    ),
     Row(
         "reset_misplaced",
         _of("dropped"),
@@ -74,46 +57,6 @@ _ROWS = (
         lambda c: "warning" if median(c.offs) >= _MATTERS and not c.is_single else "note",
         detail=lambda c: (
             "each pass is of one example: their mean may be what is meant" if c.is_single else ""
-        ),
-    ),
-    Row(
-        "accumulation",
-        _of("left over"),
-        lambda c: (
-            f"{c.k} backward passes go into each step, and at the end of an epoch "
-            f"{', '.join(map(str, c.left_over))} are left over, which a reset drops: these batches "
-            "train nothing"
-        ),
-        "step for the last, shorter group of an epoch, too, and divide it by its own size, if they "
-        "are not dropped on purpose",
-        "note",
-        (_is_for_the_batch,),
-        place=lambda c: c.reset_at,
-    ),
-    Row(
-        "accumulation",
-        _of("early"),
-        "backward passes for each step: {listed}; all divided by {k}: the first step comes after "
-        "one of {k}, and what is left at the end of an epoch is lost",
-        "step after every {k} backward passes: `if (i + 1) % {k} == 0`",
-        place=lambda c: _decided(c.stepped_at)[0],
-        edit=lambda c: _decided(c.stepped_at)[1],
-    ),
-    Row(
-        "accumulation",
-        _of("uneven"),
-        "backward passes for each step: {listed}; all divided by {k}",
-        lambda c: (
-            "step (or reset) at the end of the epoch, too, so that nothing is left over"
-            if c.is_larger
-            else "divide the last group of an epoch by its own size"
-        ),
-        lambda c: "warning" if c.is_larger else "note",
-        detail=lambda c: (
-            f"a step has used {c.largest} of them: what was left over was neither used nor reset"
-            if c.is_larger
-            else f"a group of {c.largest} is divided by {c.k}: its step is {c.largest}/{c.k} as "
-            "long"
         ),
     ),
     Row(
@@ -219,10 +162,6 @@ class Accumulation(Part):
     def _clipped(self, e: events.Clipped) -> None:
         for row in self._rows.values():
             row.look(e.engine)
-            bounded = math.isfinite(e.bound)  # others only want to know the norm
-            if bounded and not row.trainer.ids.isdisjoint(e.ids):
-                row.clips.add(len(row.group))
-                row.clipped_at = e.place
 
     @on(events.Unscaled)
     def _unscaled(self, e: events.Unscaled) -> None:
@@ -239,7 +178,6 @@ class Accumulation(Part):
         for row in self._rows.values():
             if not row.trainer.ids.isdisjoint(e.ids):
                 row.zeroed_at = e.place
-                row.dropped_at |= {e.place} if row.group else set()
 
     @on(events.StepBegins)
     def _steps(self, e: events.StepBegins) -> None:
@@ -250,18 +188,3 @@ class Accumulation(Part):
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._row(e).step()
-
-
-def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
-    """The `if i % n == 0:` around a line, and the same for `i + 1`; the line itself without one."""
-    source = Source.at(at)
-    if source is None or at is None:
-        return at, None
-    for n in reversed(source.around(ast.If)):
-        match n.test:
-            case ast.Compare(left=ast.BinOp(left=count, op=ast.Mod()), ops=[ast.Eq()]):
-                edit = source.with_pieces([(count, f"({source.text(count)} + 1)")])
-                return Place(at.file, count.lineno, at.function), edit
-            case _:
-                continue
-    return at, None

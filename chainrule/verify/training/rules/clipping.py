@@ -1,16 +1,18 @@
 """Clipping where it bounds nothing, or not all.
 
 That is before a backward pass has made gradients, between two passes for one step, or after the
-step that has used them. What the loss was multiplied by may be in gradients still.
+step that has used them. What the loss was multiplied by, by hand or by a scaler, may be in
+gradients still.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 from chainrule.verify.place import Place
 from chainrule.verify.training.record import events
@@ -207,3 +209,62 @@ def _read_before(row: _Idle) -> _Idle:
     found = [n.lineno for n in made if {last_word(x) for x in n.targets} & given]
     place = Place(row.place.file, found[0], row.place.function) if len(found) == 1 else row.place
     return _Idle(place, "none", None, row.times)
+
+
+@dataclass(eq=False)
+class _Scaler:
+    """A gradient scaler, and what was clipped while its factor was in the gradients."""
+
+    first: float = 0.0
+    clipped: Place | None = None
+    clips: int = 0
+    waits: bool = False
+    """Whether its gradients wait to be unscaled."""
+
+
+@final
+class Scales(Part):
+    """Finds `clip_scaled`."""
+
+    title = "order of clipping and scaling"
+    rows = (
+        Row(
+            "clip_scaled",
+            lambda f: [row for row in f.scalers.values() if row.clips],
+            "gradients were clipped {clips} times while they were still multiplied by the scaler's "
+            "{first:g}: the bound that was meant is {first:g} times smaller than what the "
+            "gradients are compared with",
+            "scaler.unscale_(optimizer) in front of the clipping",
+            "error",
+            place=lambda row: row.clipped,
+        ),
+    )
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self.scalers: dict[int, _Scaler] = {}
+        self._unscaled: set[int] = set()  # parameters whose gradients were unscaled
+
+    def _of(self, scaler: Any) -> _Scaler:
+        return self.scalers.setdefault(id(scaler), _Scaler())
+
+    @on(events.Scaled)
+    def _scale(self, e: events.Scaled) -> None:
+        row = self._of(e.scaler)
+        row.first, row.waits = row.first or e.scale, True
+
+    @on(events.Unscaled)
+    def _unscale(self, e: events.Unscaled) -> None:
+        self._unscaled |= e.ids
+
+    @on(events.ScalerStepped)
+    def _scaler_step(self, e: events.ScalerStepped) -> None:
+        self._of(e.scaler).waits = False
+        self._unscaled -= e.ids
+
+    @on(events.Clipped)
+    def _clip(self, e: events.Clipped) -> None:
+        held = [p for p in e.params if getattr(p, "grad", None) is not None]
+        if held and math.isfinite(e.bound) and self._unscaled.isdisjoint(map(id, held)):
+            for row in [row for row in self.scalers.values() if row.waits]:
+                row.clips, row.clipped = row.clips + 1, e.place

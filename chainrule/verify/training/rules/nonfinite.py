@@ -3,7 +3,7 @@
 A result is bad if it has a NaN, or an infinity though all that went in was finite. What comes of a
 bad value is bad by inheritance and leads back to where it began. An infinity that the program put
 there itself (a mask of -inf) is none. All of that is a finding only if a loss or a gradient is not
-finite in the end. For chainrule's programs see `native_nonfinite.py`.
+finite in the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chainrule.verify.training.facts.history import Pass
 from chainrule.verify.training.facts.holders import age, node_of, tensors
 from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.facts.names import IdentityTable
-from chainrule.verify.training.facts.values import Blame, describe, has_nan, is_finite
+from chainrule.verify.training.facts.values import describe, has_nan, is_finite
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.op_names import TAME, VIEWS
@@ -89,7 +89,6 @@ class Bad(Part):
         self._heard = -1  # the newest node that has a hook
         self._back: Origin | None = None
         self._forward: Origin | None = None
-        self._inside: Origin | None = None  # the first one of a value with a graph
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
         self._pass: Pass | None = None  # the backward pass that made it one
         self.found: tuple[Origin, str] | None = None
@@ -145,7 +144,6 @@ class Bad(Part):
             e.name, placed(here()), said, describe("result", y), "forward", self._step, data
         )
         self._forward = self._forward or origin
-        self._inside = self._inside or (origin if y.requires_grad else None)
         return origin
 
     # --- backward
@@ -266,27 +264,15 @@ class Bad(Part):
         if not e.skipped:
             return
         self._step += 1
-        self._bus.blames.append(self._blame())
         if self._candidate is not None and self._candidate[1] == "the loss":
             scaled = self._candidate[0].op == "mul"
             self.found = self.found or (None if scaled else self._candidate)
-        self._candidate = self._pass = self._forward = self._inside = None
-
-    def _blame(self) -> Blame | None:
-        """The op that made this step's gradients bad, whatever the scale: a value with a graph was
-        bad before, or a gradient became so that is not in float16."""
-        seen, what = self._candidate or (None, "")
-        origin = self._inside or seen
-        if what == "the loss" or origin is None or origin.data or origin.half:
-            return None
-        if origin.place is None:
-            return None
-        return Blame(origin.op, origin.place, origin.phase, origin.output)
+        self._candidate = self._pass = self._forward = None
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
         self._step += 1
-        self._candidate = self._pass = self._forward = self._inside = None
+        self._candidate = self._pass = self._forward = None
 
     @on(events.Built)
     def _built(self, e: events.Built) -> None:

@@ -9,12 +9,11 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 from chainrule.engine.source_text import file_lines
 from chainrule.verify.place import Place
 from chainrule.verify.training.text.source import Edit, Source, statement_at
-from chainrule.verify.trees import blocks, tree_of_file
 from chainrule.verify.user_frames import user_frame, with_callers
 
 
@@ -132,12 +131,6 @@ def give_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     return _give(place, lambda old: _longer(old, [f"*{text}" for text in more], groups))
 
 
-def give_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
-    """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
-    groups = [f'{{"params": [{", ".join(names)}]}}']
-    return _give(place, lambda old: _longer(old, names, groups))
-
-
 def _give(place: Place | None, given: Callable[[ast.expr], str]) -> Edit | None:
     """The optimizer on the line, given something else; nothing if that is empty."""
 
@@ -233,62 +226,3 @@ def divide_loss(place: Place | None, by: int) -> Edit | None:
         return True
 
     return change_line(place, change)
-
-
-def change_divisor(place: Place | None, by: float, to: int) -> Edit | None:
-    """The division of a loss with another divisor: the only one by `by` in the file, as in
-    `loss = mean / 8`; else the last one of what is differentiated at `place`, as in
-    `loss = loss / len(loader)`."""
-    if place is None:
-        return None
-    tree = tree_of_file(place.file)
-    found = [node.lineno for node in ast.walk(tree) if _divides(node, by)]
-    if len(found) != 1:
-        found = _divisions(tree, place.line)[-1:]
-
-    def change(node: ast.stmt) -> bool:
-        if isinstance(node, ast.AugAssign):
-            node.value = ast.Constant(to)
-            return True
-        some = [p for p in ast.walk(node) if isinstance(p, ast.BinOp) and isinstance(p.op, ast.Div)]
-        of_number = [p for p in some if _divides(p, by)]
-        for part in of_number or some[:1]:
-            part.right = ast.Constant(to)
-        return bool(some)
-
-    return change_line(Place(place.file, found[0], place.function), change) if found else None
-
-
-def _divisions(tree: ast.AST, line: int) -> list[int]:
-    """Lines, up to this one, that divide the loss of which it calls `backward`."""
-    found: list[int] = []
-    for block in [b for b in blocks(tree) if any(s.lineno == line for s in b)]:
-        for statement in [s for s in block if s.lineno <= line]:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.Div())):
-                    pass
-                case ast.AugAssign(target=ast.Name(id=name), op=ast.Div()):
-                    pass
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Div())))):
-                    found.append(statement.lineno)
-                    continue
-                case _:
-                    continue
-            found += [statement.lineno] if name in _differentiated_name(block, line) else []
-    return sorted(found)
-
-
-def _differentiated_name(block: list[ast.stmt], line: int) -> list[str]:
-    """The name of what a line calls a method of."""
-    calls = [n for s in block if s.lineno == line for n in ast.walk(s) if isinstance(n, ast.Call)]
-    owners = [c.func.value for c in calls if isinstance(c.func, ast.Attribute)]
-    return [x.id for x in owners if isinstance(x, ast.Name)]
-
-
-def _divides(node: ast.AST, by: float) -> TypeGuard[ast.BinOp]:
-    return (
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Div)
-        and isinstance(node.right, ast.Constant)
-        and node.right.value == by
-    )

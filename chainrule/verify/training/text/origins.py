@@ -15,34 +15,7 @@ _FILLS = (
     "xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_",
 )  # fmt: skip
 """Calls that give a weight its values."""
-_EVEN = ("constant_", "fill_")
-"""Those that give all elements one value."""
-_CUTS = ("data", "detach", "numpy", "tolist", "item")
-"""What takes a value out of its graph."""
 _DRAWS = ("randn", "rand", "normal")
-
-
-def activation(op: str) -> Place | None:
-    """The line that names a sigmoid or tanh, as a function or as a layer."""
-    names = (op, op.capitalize())
-    return _only(lambda node: not isinstance(node, ast.Call) and last_word(node) in names, names)
-
-
-def weights() -> Place | None:
-    """The line that sets the weights of layers."""
-    return _only(_sets, (*_FILLS, "Parameter"))
-
-
-def biases(module: str, near: Place | None) -> Place | None:
-    """The line that sets biases to one number: those of a module of that name, or of any."""
-    last = module.rpartition(".")[2]
-    return _only(lambda node: _evens(node, last), _EVEN, near)
-
-
-def fill_line(module: str) -> Place | None:
-    """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
-    last = module.rpartition(".")[2]
-    return _only(lambda node: _fills(node, last), (last,))
 
 
 def copy_line(one: str, other: str) -> Place | None:
@@ -60,30 +33,9 @@ def copy_line(one: str, other: str) -> Place | None:
     return _only(names_both, [name[0] for name in held])
 
 
-def _fills(node: ast.AST, module: str) -> bool:
-    match node:
-        case ast.Call(func=function, args=[first, *_]) if last_word(function) in _FILLS:
-            value = _undata(first)
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILLS:
-            value = _undata(owner)
-        case _:
-            return False
-    match value:
-        case ast.Attribute(value=ast.Name() | ast.Attribute() as held, attr=attr):
-            return last_word(held) == module and attr.startswith("weight")
-        case _:
-            return False
-
-
-def _evens(node: ast.AST, module: str) -> bool:
-    """`nn.init.constant_(m.bias, b)`, `self.module.bias.data.fill_(b)`."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args) if attr in _EVEN:
-            values = [_undata(x) for x in (owner, *args[:1])]
-        case _:
-            return False
-    held = [x.value for x in values if isinstance(x, ast.Attribute) and x.attr == "bias"]
-    return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
+def weights() -> Place | None:
+    """The line that sets the weights of layers."""
+    return _only(_sets, (*_FILLS, "Parameter"))
 
 
 def mode_lines(file: str, mode: str) -> list[Place]:
@@ -99,42 +51,21 @@ def mode_lines(file: str, mode: str) -> list[Place]:
     return _lines(file, sets)
 
 
-def parameter(name: str) -> Place | None:
-    """The line that makes a parameter of a name: `self.name = nn.Parameter(...)`."""
-    last = name.rpartition(".")[2]
-    return _only(lambda node: _makes(node, last), (last,))
+def freeze_line(near: Place | None) -> Place | None:
+    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
+    return _only(_freezes, ("requires_grad",), near)
 
 
-def scale(near: Place | None) -> Place | None:
-    """The line that makes a gradient scaler with a scale, or a way of changing it, of its own."""
-    return _only(_scales, ("GradScaler",), near)
-
-
-def rescale_line(near: Place | None) -> Place | None:
-    """The line that gives a gradient scaler a scale of its own: `scaler.update(new_scale=...)`; in
-    the file of its step."""
-    found = [] if near is None else _lines(near.file, _rescales)
-    return found[0] if len(found) == 1 else None
-
-
-def _rescales(node: ast.AST) -> bool:
+def _freezes(node: ast.AST) -> bool:
     match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr="update")):
-            named = any(k.arg == "new_scale" for k in node.keywords)
-            return named or (bool(node.args) and "scaler" in ast.unparse(owner).lower())
+        case ast.Assign(
+            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
+        ):
+            return no is False
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
+            return no is False
         case _:
             return False
-
-
-def rewrap_line(near: Place | None) -> Place | None:
-    """The line that makes a new leaf of a value that was taken out of its graph."""
-    return _only(_rewraps, ("requires_grad",), near)
-
-
-def _makes(node: ast.AST, name: str) -> bool:
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-        return False
-    return last_word(node.value.func) == "Parameter" and name in map(last_word, node.targets)
 
 
 def sharing_line(near: Place | None) -> Place | None:
@@ -185,53 +116,6 @@ def _is_view(value: ast.expr) -> bool:
 
 
 _COPIES = ("clone", "copy", "deepcopy", "zeros_like", "empty_like")
-
-
-def freeze_line(near: Place | None) -> Place | None:
-    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
-    return _only(_freezes, ("requires_grad",), near)
-
-
-def gradient_line(near: Place | None) -> Place | None:
-    """The line that gives a parameter its gradient: `p.grad = g`."""
-    return _only(_gives, (".grad",), near)
-
-
-def _gives(node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Attribute(attr="grad")], value=value):
-            return not isinstance(value, ast.Constant)
-        case _:
-            return False
-
-
-def _freezes(node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(
-            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
-        ):
-            return no is False
-        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
-            return no is False
-        case _:
-            return False
-
-
-def _scales(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or last_word(node.func) != "GradScaler":
-        return False
-    return any(k.arg in ("init_scale", "backoff_factor") for k in node.keywords)
-
-
-def _rewraps(node: ast.AST) -> bool:
-    """`Variable(y.data, requires_grad=True)`, `torch.tensor(y.numpy(), requires_grad=True)`,
-    `y.detach().requires_grad_()`."""
-    if not isinstance(node, ast.Call):
-        return False
-    inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in _CUTS]
-    required = [k.value for k in node.keywords if k.arg == "requires_grad"]
-    leaf = any(isinstance(v, ast.Constant) and v.value is True for v in required)
-    return bool(inner) and (leaf or last_word(node.func) == "requires_grad_")
 
 
 def _sets(node: ast.AST) -> bool:

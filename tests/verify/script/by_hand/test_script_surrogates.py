@@ -90,33 +90,3 @@ def test_a_backward_that_ran_in_the_script_and_not_again_is_left_out(tmp_path: P
     report = observed(tmp_path, RECOMPUTED)
     assert not [f for f in report.findings if f.level != "note"]
     assert any("ran in the script" in row.why for row in report.ledger.skipped)
-
-
-HEADS = """
-import torch
-from torch import nn
-torch.manual_seed(0)
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.task, self.{name} = nn.Linear(6, 8), nn.Linear({sizes}), nn.Linear({other})
-    def forward(self, x):
-        return self.task(self.body(x).relu())
-net = Net()
-opt = torch.optim.SGD(net.parameters(), 0.1)
-X = torch.randn(16, 6)
-for step in range(4):
-    opt.zero_grad()
-    net(X).square().mean().backward()
-    opt.step()
-"""
-
-
-@pytest.mark.parametrize(("name", "sizes", "other", "level"), [
-    ("spare_head", "8, 3", "8, 4", "note"),
-    ("spare_layer", "8, 3", "8, 8", "warning"),
-    ("spare_end", "8, 16", "16, 3", "warning"),
-])  # fmt: skip
-def test_a_head_that_nothing_reads(tmp_path: Path, name, sizes, other, level) -> None:
-    found = observed(tmp_path, HEADS.format(name=name, sizes=sizes, other=other)).findings
-    assert [(f.name.code, f.level) for f in found] == [("no_gradient", level)]

@@ -187,22 +187,11 @@ CASES = {
     "a state cut once": ("", loop(forward=STATE.format(
         "\n            h = h.detach() if t == 1 else h"), batch="16, 5, 6")),
     "a state": ("", loop(forward=STATE.format(""), batch="16, 5, 6")),
-    "two views made alike": ("self_compared", loop(PAIRS.format("F.mse_loss(u, v)"))),
-    "two directions made alike": ("self_compared", loop(PAIRS.format(
-        f"-({UNITS.format('net.c(u)')} * {UNITS.format('v')}).sum(1).mean()"))),
-    "cosines made large": ("self_compared", loop(PAIRS.format(
-        "1 - F.cosine_similarity(u, v).mean()"))),
     "a target that stays": ("", loop(PAIRS.format(
         f"-({UNITS.format('net.c(u)')} * {UNITS.format('v.detach()')}).sum(1).mean()"))),
     "two views and data": ("", loop(PAIRS.format("F.mse_loss(u, v) + F.mse_loss(u, y)"))),
     "two views that stay apart": ("", loop(PAIRS.format(
         "F.mse_loss(u, v) + F.relu(1 - u.std(0)).mean()"))),
-    "all scores up": ("sign", loop(SCORES.format(
-        "-(F.logsigmoid(p) + F.logsigmoid(n).sum(1)).mean()"))),
-    "all scores up, by softplus": ("sign", loop(SCORES.format(
-        "F.softplus(-p).mean() + F.softplus(-n).mean()"))),
-    "all scores down": ("sign", loop(SCORES.format(
-        "-F.logsigmoid(-p).mean() - F.logsigmoid(-n).mean()"))),
     "scores up and down": ("", loop(SCORES.format(
         "-(F.logsigmoid(p) + F.logsigmoid(-n).sum(1)).mean()"))),
     "scores by their difference": ("", loop(SCORES.format("-F.logsigmoid(p - n[:, 0]).mean()"))),

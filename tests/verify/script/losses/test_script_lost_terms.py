@@ -1,5 +1,5 @@
 """Terms of a loss that train nothing, draws without a gradient, derivatives whose graph is thrown
-away, checkpoints without a graph, and losses of which only the last one is kept."""
+away; checkpoints and losses that are right."""
 
 from __future__ import annotations
 
@@ -90,22 +90,6 @@ WRONG = {
     "penalty": (PENALTY.format(grad="y.sum(), x, retain_graph=True"), "grad(", "partly_detached"),
     "penalty where it was moved": (MOVED.format(more=""), "grad(", "partly_detached"),
     "equation": (EQUATION.format(slope="slope.mean(1).detach()"), ".detach", "partly_detached"),
-    "first layer": (
-        SAVED.format(first="checkpoint(body, x, use_reentrant=True)"), "body, x", "detached",
-    ),
-    "closure": (
-        SAVED.format(first="checkpoint(lambda t: t @ body.weight.T, x, use_reentrant=True)"),
-        "lambda", "detached",
-    ),
-    "last one": (
-        KEPT.format(before="loss = 0.0", line="loss = F.mse_loss(y, Y)", after="loss = loss / 3"),
-        "loss = F", "overwritten",
-    ),
-    "last one of a term": (
-        KEPT.format(before="fit = torch.zeros(())", line="fit = (y - Y).square().mean()",
-                    after="loss = fit + 0.1 * body.weight.square().mean()"),
-        "fit = (", "overwritten",
-    ),
 }  # fmt: skip
 """What is in the loop, the piece by which the line is known, and the code."""
 RIGHT = {

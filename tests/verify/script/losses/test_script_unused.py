@@ -48,11 +48,6 @@ def forward(ps, x):
 """
 
 C: dict[str, str] = {}
-C["b1"] = maml("""
-inner = F.mse_loss(model(xs), ys)
-grads = torch.autograd.grad(inner, list(model.parameters()), create_graph=True)
-fast = [p - 0.1 * g for p, g in zip(model.parameters(), grads)]
-total = total + F.mse_loss(model(xq), yq)  # HERE""")
 C["r_b1"] = maml(
     """
 inner = F.mse_loss(model(xs), ys)
@@ -71,14 +66,6 @@ loss = F.mse_loss(model(xs), ys)
 g = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
 print(sum(float(q.norm()) for q in g))
 total = total + loss""")
-C["b4"] = maml(
-    """
-inner = F.mse_loss(forward(list(model.parameters()), xs), ys)
-grads = torch.autograd.grad(inner, list(model.parameters()))
-fast = [p - 0.1 * g for p, g in zip(model.parameters(), grads)]
-total = total + F.mse_loss(forward(list(model.parameters()), xq), yq)  # HERE""",
-    FW,
-)
 C["r_penalty"] = (
     HEAD
     + """

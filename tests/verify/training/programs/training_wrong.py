@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import functools
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training.programs.training_models import CNN, GPT, batch, classes, hooked, mlp
+from tests.verify.training.programs.training_models import CNN, GPT, batch, classes, mlp
 
 WRONG = []
 
@@ -246,75 +245,6 @@ def clipped_before_unscaling():
         nn.utils.clip_grad_norm_(m.parameters(), 1.0)
         scaler.step(o)
         scaler.update()
-
-
-@wrong("scaler_skips")
-def scaler_that_skips_all():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 1e-2)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    for _ in range(12):
-        x, y = batch()
-        o.zero_grad()
-        scaler.scale((F.mse_loss(m(x), y) * 1e4).square().square().square()).backward()
-        scaler.step(o)
-        scaler.update()
-
-
-@wrong("detached")
-def loss_detached():
-    m, (x, y) = mlp(), batch()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        F.mse_loss(m(x).detach(), y).backward()
-        o.step()
-
-
-@wrong("detached")
-def loss_rewrapped():
-    m, (x, y) = mlp(), batch()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        loss = F.mse_loss(m(x), y)
-        torch.tensor(loss.item(), requires_grad=True).backward()
-        o.step()
-
-
-@wrong("detached")
-def forward_without_graph():
-    m, (x, y) = mlp(), batch()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        with torch.no_grad():
-            out = m(x)
-        loss = F.mse_loss(out, y)
-        loss.requires_grad_()
-        loss.backward()
-        o.step()
-
-
-@wrong("detached")
-def loss_by_numpy():
-    m, (x, y) = mlp(), batch()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        out = torch.from_numpy(m(x).data.numpy())
-        F.mse_loss(out, y).backward()
-        o.step()
-
-
-@wrong("detached")
-def loss_of_argmax():
-    m, (x, y) = mlp(4, 3), classes()
-    o = torch.optim.Adam(m.parameters())
-    for _ in range(3):
-        o.zero_grad()
-        (m(x).argmax(1) != y).float().mean().backward()
-        o.step()
 
 
 @wrong("not_optimized")
@@ -648,41 +578,6 @@ def relu_with_a_large_negative_bias():
         o.step()
 
 
-@wrong("underflow")
-def float16_without_scaler():
-    m = nn.Linear(32, 32).half()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(3):
-        x = torch.randn(64, 32).half()
-        o.zero_grad()
-        (F.mse_loss(m(x), x) * 1e-2).backward()
-        o.step()
-
-
-@wrong("underflow")
-def float16_autocast_without_scaler():
-    m = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
-    o = torch.optim.Adam(m.parameters(), 1e-3)
-    for _ in range(3):
-        x = torch.randn(256, 32)
-        o.zero_grad()
-        with torch.autocast("cpu", torch.float16):
-            loss = F.mse_loss(m(x).float(), 1e-2 * x)
-        (1e-3 * loss).backward()
-        o.step()
-
-
-@wrong("lost_updates")
-def bfloat16_parameters_with_a_small_rate():
-    m = nn.Linear(32, 32).bfloat16()
-    o = torch.optim.SGD(m.parameters(), 1e-4)
-    for _ in range(3):
-        x = torch.randn(64, 32).bfloat16()
-        o.zero_grad()
-        F.mse_loss(m(x), x).backward()
-        o.step()
-
-
 @wrong("not_reset")
 def manual_sgd_never_reset():
     w = torch.randn(4, 1, requires_grad=True)
@@ -736,34 +631,6 @@ def accumulation_not_divided_with_targets_that_are_cut():
             o.zero_grad()
 
 
-@wrong("accumulation")
-def sum_clipped_after_each_of_its_parts():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 1e-2)
-    for i in range(12):
-        x, y = batch()
-        (F.mse_loss(m(x), y) / 4).backward()
-        nn.utils.clip_grad_norm_(m.parameters(), 0.1)
-        if i % 4 == 3:
-            o.step()
-            o.zero_grad()
-
-
-@wrong("scaler_skips")
-def new_scaler_for_each_step():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 1e-2)
-    for _ in range(3):
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30)
-        x, y = batch()
-        o.zero_grad()
-        with torch.autocast("cpu", dtype=torch.float16):
-            out = m(x)
-        scaler.scale(F.mse_loss(out.float(), y)).backward()
-        scaler.step(o)
-        scaler.update()
-
-
 @wrong("detached")
 def copies_that_are_adapted_through_data():
     m = mlp()
@@ -782,115 +649,6 @@ def copies_that_are_adapted_through_data():
 
 
 # --- hooks that write into the gradient that they are given
-
-
-@wrong("writes")
-def hook_that_logs_absolute_values_in_place():
-    log = []
-    hooked(mlp(), lambda g: log.append(g.abs_().mean().item()))
-
-
-@wrong("writes")
-def hook_of_a_weight_that_changes_and_returns_nothing():
-    m = mlp()
-
-    def bound(g):
-        g.clamp_(-1e-3, 1e-3)
-
-    m[0].weight.register_hook(bound)
-    hooked(m)
-
-
-@wrong("writes")
-def hook_of_a_weight_that_scales_by_assignment():
-    m = mlp()
-
-    def scale(g):
-        g *= 0.5
-
-    m[0].weight.register_hook(scale)
-    hooked(m)
-
-
-class Logged:
-    def __init__(self):
-        self.m, self.norms = mlp(), []
-        self.m[2].weight.register_hook(self.note)
-
-    def note(self, g):
-        flat = g.view(-1)
-        self.norms.append(flat.pow_(2).sum().sqrt())
-
-    def run(self):
-        hooked(self.m)
-
-
-@wrong("writes")
-def hook_that_is_a_method():
-    Logged().run()
-
-
-class Norms:
-    def __init__(self):
-        self.norms = []
-
-    def __call__(self, g):
-        self.norms.append(torch.abs(g, out=g).sum())
-
-
-@wrong("writes")
-def hook_that_is_an_object():
-    hooked(mlp(), Norms())
-
-
-@wrong("writes")
-def hook_that_writes_through_an_array():
-    def look(g):
-        a = g.numpy()
-        a[:] = abs(a)
-
-    hooked(mlp(), look)
-
-
-@wrong("writes")
-def hook_that_writes_through_data():
-    log = []
-
-    def look(scale, g):
-        log.append(g.data.div_(scale).norm())
-
-    hooked(mlp(), functools.partial(look, 3.0))
-
-
-@wrong("writes")
-def hook_of_a_module_that_changes_what_goes_on():
-    m = mlp()
-
-    def look(module, grad_input, grad_output):
-        print(*[g.abs_().mean().shape for g in grad_input])
-
-    m[2].register_full_backward_hook(look)
-    hooked(m)
-
-
-@wrong("writes")
-def hook_of_a_module_that_changes_what_came():
-    m = mlp()
-
-    def look(module, grad_input, grad_output):
-        (g,) = grad_output
-        g.sign_()
-
-    m[2].register_full_backward_hook(look)
-    hooked(m)
-
-
-@wrong("writes")
-def hook_in_front_of_a_module():
-    m = mlp()
-    log = []
-    m[2].register_full_backward_pre_hook(lambda _, gs: log.append(gs[0].neg_().mean()))
-    hooked(m)
 
 
 # --- a whole model that no optimizer has

@@ -57,47 +57,6 @@ def a_state_is_carried_where_each_step_makes_new_leaves():
         w = (w - 0.1 * g).detach().requires_grad_()
 
 
-@wrong("exploding")
-def one_recurrent_layer_whose_weights_are_too_large():
-    m, read = nn.RNN(2, 24, nonlinearity="relu", batch_first=True), nn.Linear(24, 1)
-    nn.init.orthogonal_(m.weight_hh_l0, gain=2.5)
-    o = torch.optim.Adam([*m.parameters(), *read.parameters()], 1e-3)
-    for _ in range(3):
-        x = torch.rand(16, 50, 2)
-        o.zero_grad()
-        F.mse_loss(read(m(x)[1][0]), x[:, :2, 0].sum(1, keepdim=True)).backward()
-        o.step()
-
-
-@wrong("dead")
-def a_step_that_is_too_long_kills_all_units():
-    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    nn.init.constant_(m[2].weight, 0.1)
-    o = torch.optim.SGD(m.parameters(), 200.0)
-    for _ in range(8):
-        x = torch.rand(16, 4)
-        o.zero_grad()
-        F.l1_loss(m(x), x[:, :1] - 3000).backward()
-        o.step()
-
-
-@wrong("dead")
-def units_die_in_the_model_of_the_second_of_two_optimizers():
-    first = nn.Linear(4, 4)
-    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    nn.init.constant_(m[2].weight, 0.1)
-    nn.init.eye_(first.weight)
-    some = torch.optim.SGD(first.parameters(), 1e-6)
-    others = torch.optim.SGD(m.parameters(), 200.0)
-    for _ in range(8):
-        x = torch.rand(16, 4)
-        some.zero_grad()
-        others.zero_grad()
-        F.l1_loss(m(first(x).abs()), x[:, :1] - 3000).backward()
-        some.step()
-        others.step()
-
-
 @wrong("not_deterministic")
 def a_line_search_over_a_function_that_changes():
     m, (x, y) = mlp(), batch()
@@ -136,21 +95,6 @@ def an_average_is_handed_a_loss_with_its_graph():
         average.update(loss)
 
 
-@wrong("underflow")
-def a_scaler_that_is_disabled():
-    m = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
-    o = torch.optim.Adam(m.parameters(), 1e-3)
-    scaler = torch.amp.GradScaler("cpu", enabled=torch.get_num_threads() < 1)
-    for _ in range(3):
-        x = torch.randn(256, 32)
-        o.zero_grad()
-        with torch.autocast("cpu", torch.float16):
-            loss = F.mse_loss(m(x).float(), 1e-2 * x)
-        scaler.scale(1e-3 * loss).backward()
-        scaler.step(o)
-        scaler.update()
-
-
 @wrong("broadcast")
 @unwarned
 def targets_without_an_axis():
@@ -184,17 +128,4 @@ def maps_with_an_axis_of_channels():
     for _ in range(3):
         o.zero_grad()
         F.smooth_l1_loss(m(x), x[:, 0]).backward()
-        o.step()
-
-
-@wrong("wrong_input")
-def derivatives_are_given_to_each_other():
-    m = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    params = list(m.parameters())
-    o = torch.optim.SGD(params, 1e-2)
-    x = torch.randn(8, 4)
-    for _ in range(3):
-        gradients = torch.autograd.grad(F.mse_loss(m(x), x), params)
-        for p, g in zip(params, [*gradients[2:], *gradients[:2]], strict=True):
-            p.grad = g
         o.step()

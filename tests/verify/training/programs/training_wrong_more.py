@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training.programs.training_models import Branched, batch, mlp, train
+from tests.verify.training.programs.training_models import Branched, batch, mlp
 from tests.verify.training.programs.training_wrong import wrong
 
 
@@ -54,18 +54,6 @@ def half_of_a_critics_loss_is_thrown_away():
         a.step()
 
 
-@wrong("accumulation")
-def a_step_after_the_first_of_four():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for i in range(11):
-        x, y = batch()
-        (F.mse_loss(m(x), y) / 4).backward()
-        if i % 4 == 0:
-            o.step()
-            o.zero_grad()
-
-
 class Recall(nn.Module):
     """A first value, then a recurrence that is read at its end."""
 
@@ -91,24 +79,6 @@ def recall(gain, turns=40):
         o.step()
 
 
-@wrong("vanishing")
-def recurrence_in_which_all_is_lost():
-    recall(0.4)
-
-
-@wrong("exploding")
-def steps_of_an_equation_without_their_length():
-    field = nn.Sequential(nn.Linear(4, 32), nn.Softplus(), nn.Linear(32, 4))
-    o = torch.optim.Adam(field.parameters(), 1e-3)
-    for _ in range(3):
-        z = torch.randn(16, 4)
-        for _ in range(60):
-            z = z + field(z) + 0.4 * z
-        o.zero_grad()
-        z.square().mean().backward()
-        o.step()
-
-
 @wrong("not_optimized")
 def a_head_that_is_reset_with_the_others_and_not_trained():
     body, head = mlp(4, 6), nn.Linear(6, 40)
@@ -130,27 +100,6 @@ def pixels(scale, bias=0.0):
         o.zero_grad()
         m(x).square().mean().backward()
         o.step()
-
-
-@wrong("dead")
-def sigmoids_of_pixels():
-    pixels(255.0)
-
-
-@wrong("underflow")
-def halves_of_a_loss_that_is_made_small():
-    m = mlp().half()
-    full = [p.detach().float() for p in m.parameters()]
-    o = torch.optim.SGD(full, 0.1)
-    for _ in range(3):
-        x, y = batch()
-        (F.mse_loss(m(x.half()).float(), y) * 1e-6).backward()
-        for q, p in zip(full, m.parameters(), strict=True):
-            q.grad, p.grad = p.grad.float() / 1e-6, None
-        o.step()
-        with torch.no_grad():
-            for q, p in zip(full, m.parameters(), strict=True):
-                p.copy_(q)
 
 
 @wrong("graph_kept")
@@ -213,44 +162,12 @@ def a_temperature_that_no_optimizer_has():
         o.step()
 
 
-class Overwritten(Branched):
-    def forward(self, x):
-        h = self.a(x)
-        h = self.b(x)
-        return self.out(h.tanh())
-
-
 class Forgotten(Branched):
     def forward(self, x):
         left, right = self.a(x), None
         for _ in range(2):
             right = self.b(x)  # noqa: F841
         return self.out(left.tanh())
-
-
-@wrong("no_gradient")
-def a_layer_whose_output_is_overwritten():
-    train(Overwritten())
-
-
-@wrong("no_gradient")
-def a_layer_whose_output_is_forgotten():
-    train(Forgotten())
-
-
-@wrong("vanishing")
-def layers_of_a_list_that_are_called_one_by_one():
-    layers = [nn.Linear(4, 16), *[nn.Linear(16, 16) for _ in range(6)], nn.Linear(16, 1)]
-    for m in layers:
-        nn.init.normal_(m.weight, 0.0, 0.01)
-    o = torch.optim.SGD([p for m in layers for p in m.parameters()], 0.1)
-    for _ in range(4):
-        x, y = batch()
-        for m in layers[:-1]:
-            x = torch.tanh(m(x))
-        o.zero_grad()
-        F.mse_loss(layers[-1](x), y).backward()
-        o.step()
 
 
 @wrong("clip_idle")
@@ -264,20 +181,6 @@ def a_clip_between_two_losses():
         nn.utils.clip_grad_norm_(m.parameters(), 0.1)
         m[0].weight.square().sum().backward()
         o.step()
-
-
-@wrong("graph_kept")
-def an_average_of_weights_that_is_made_with_a_graph():
-    m = mlp()
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    average = {k: p.detach().clone() for k, p in m.named_parameters()}
-    for _ in range(4):
-        x, y = batch()
-        o.zero_grad()
-        F.mse_loss(m(x), y).backward()
-        o.step()
-        for k, p in m.named_parameters():
-            average[k] = 0.9 * average[k] + 0.1 * p
 
 
 @wrong("clip_idle")

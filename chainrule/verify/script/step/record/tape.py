@@ -220,10 +220,6 @@ class Tape(abc.ABC):
         """How a constant was made, if it is another view of one, or filled up to one length."""
         return None
 
-    def refs(self, slots: set[int], /) -> list[Ref]:
-        """The tensors in slots that somebody still has."""
-        return []
-
     @final
     def anonymous(self) -> int:
         """A slot for what no tensor has: a number."""

@@ -7,7 +7,6 @@ it is not held. Its sum is kept, so that a later change shows.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
@@ -82,14 +81,6 @@ class TorchTape(Tape, Recorder):
     def slot(self, x: Tensor, /) -> int | None:
         """The number of a tensor that depends on a root."""
         return self._slots.of(x)
-
-    def alive(self) -> set[int]:
-        """Slots of the tensors that somebody still has."""
-        return {slot for _, slot in self._slots.items()}
-
-    def refs(self, slots: set[int], /) -> list[weakref.ref[Any]]:
-        """The tensors in slots that somebody still has."""
-        return [weakref.ref(t) for t, slot in self._slots.items() if slot in slots]
 
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""

@@ -1,7 +1,9 @@
-"""Parameters in an optimizer that never get a gradient."""
+"""Parameters in an optimizer that never get a gradient, and modules that were to be frozen by
+`module.requires_grad = False`, which sets an attribute of the module that nothing reads."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,13 +12,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.facts.names import join_names
 from chainrule.verify.training.rules.finding import of_parameters
 from chainrule.verify.training.text import origins
-from chainrule.verify.training.text.unread_results import (
-    Unread,
-    Unused,
-    holders,
-    unread_part,
-    unused_value,
-)
+from chainrule.verify.training.text.source import Edit, Source
+from chainrule.verify.trees import last_word, users_trees
 
 if TYPE_CHECKING:
     from chainrule.verify.training.rules.coverage.observer import Coverage, Seen, Steps
@@ -32,58 +29,26 @@ class _Bare:
     groups: str
     """What became of them."""
     is_whole: bool
-    """Whether these are all that it has, in more than one step, and others got gradients."""
-    cut: Place | None
-    """Where the loss begins at a leaf that was made of what they gave."""
+    """Whether these are all that it has, in more than one step."""
 
 
-class _Useless(NamedTuple):
-    """Parameters of a part that is never read, or whose result is not."""
-
-    part: Unread | Unused
-    names: str
-
-
-def _bare_of(seen: Seen, row: Steps) -> tuple[dict[Unread | Unused, list[Any]], list[Any]]:
-    """Parameters without a gradient, by the part that is useless; and the others."""
-    parts: dict[Unread | Unused, list[Any]] = {}
-    rest: list[Any] = []
+def _bare_of(seen: Seen, row: Steps) -> list[Any]:
+    """Parameters without a gradient."""
     got = row.got.keys() | seen.touched
-    for key, p in row.params.items() if row.count else ():
-        if p.requires_grad and key not in got and seen.names.has(p):
-            part = unread_part(seen.names, p) or _unused(seen, p)
-            (rest if part is None else parts.setdefault(part, [])).append(p)
-    return parts, rest
-
-
-def _unused(seen: Seen, p: Any) -> Unused | None:
-    """Where what the module of a parameter gives, or one around it, is put in vain."""
-    for module, _ in holders(seen.names, p):
-        *_, at = seen.ran.get(id(module), (None,))
-        if (found := unused_value(at)) is not None:
-            return found
-    return None
-
-
-def _useless(part: Coverage) -> Iterator[_Useless]:
-    seen = part.facts
-    for row in seen.optimizers.values():
-        for one, params in _bare_of(seen, row)[0].items():
-            yield _Useless(one, join_names([seen.names.param(p) for p in params]))
+    params = row.params.items() if row.count else ()
+    return [p for key, p in params if p.requires_grad and key not in got and seen.names.has(p)]
 
 
 def _bare(part: Coverage) -> Iterator[_Bare]:
     seen = part.facts
     for row in seen.optimizers.values():
-        bare = _bare_of(seen, row)[1]
+        bare = _bare_of(seen, row)
         used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
         others = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
         if bare:
             names = join_names([seen.names.param(p) for p in (*used, *others)])
-            whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-            cut = origins.rewrap_line(row.place) if whole and used and seen.loose else None
-            groups = _groups(seen, used, others)
-            yield _Bare(row, names, len(bare), groups, whole, cut)
+            whole = len(bare) == len(row.params) and seen.backwards > 0 and row.count > 1
+            yield _Bare(row, names, len(bare), _groups(seen, used, others), whole)
 
 
 def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
@@ -127,13 +92,55 @@ def _frozen_at_zero(part: Coverage) -> Iterator[_Zero]:
         yield _Zero(len(zero), join_names([seen.names.param(p) for p in zero]), place)
 
 
-_WORDS = (
-    "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} steps: "
-    "{groups}"
-)
+class _Kept(NamedTuple):
+    """A module that was to be frozen, and is trained."""
+
+    name: str
+    trained: int
+    place: Place | None
+    edit: Edit | None
+
+
+def _unfrozen(part: Coverage) -> Iterator[_Kept]:
+    """Modules with `requires_grad = False` as an attribute of their own."""
+    seen = part.facts
+    for engine, root in seen.names.roots.values():
+        for path, module in engine.modules(root):
+            inside = [p for _, m in engine.modules(module) for _, p in engine.own(m)]
+            moved = [p for p in inside if p.requires_grad and id(p) in seen.optimized]
+            if module.__dict__.get("requires_grad") is False and moved:
+                place, edit = _setting(path.rpartition(".")[2])
+                yield _Kept(path or type(root).__name__, len(moved), place, edit)
+
+
+def _setting(name: str) -> tuple[Place | None, Edit | None]:
+    """The first `name.requires_grad = False`, and the call that was meant."""
+    for file, tree in users_trees("requires_grad"):
+        for n in ast.walk(tree):
+            match n:
+                case ast.Assign(
+                    targets=[ast.Attribute(value=owner, attr="requires_grad")],
+                    value=ast.Constant(value=no),
+                ) if no is False and last_word(owner) == name:
+                    place = Place(file, n.lineno)
+                    source = Source.at(place)
+                    right = f"{ast.unparse(owner)}.requires_grad_(False)"
+                    return place, source.with_pieces([(n, right)]) if source else None
+                case _:
+                    pass
+    return None, None
 
 
 ROWS = (
+    of_parameters(
+        "no_gradient",
+        _unfrozen,
+        "{name}.requires_grad = False sets an attribute of the module, which nothing reads: "
+        "{trained} of its parameters are in the optimizer, and are trained",
+        "{name}.requires_grad_(False)",
+        subject="{name}",
+        edit=lambda c: c.edit,
+    ),
     of_parameters(
         "no_gradient",
         _frozen_at_zero,
@@ -143,25 +150,9 @@ ROWS = (
     ),
     of_parameters(
         "no_gradient",
-        _useless,
-        "{part.because}",
-        "{part.advice}",
-        lambda c: "note" if isinstance(c.part, Unread) and c.part.is_head else "warning",
-        place=lambda c: c.part.place,
-        edit=lambda c: c.part.edit if isinstance(c.part, Unread) else None,
-    ),
-    of_parameters(
-        "detached",
-        lambda part: (c for c in _bare(part) if c.cut is not None),
-        f"{_WORDS}; the loss begins at a leaf that was made of what they gave",
-        "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
-        "error",
-        place=lambda c: c.cut,
-    ),
-    of_parameters(
-        "no_gradient",
-        lambda part: (c for c in _bare(part) if c.cut is None),
-        _WORDS,
+        _bare,
+        "{count} of {steps.size} parameters of {steps.kind} got no gradient in {steps.count} "
+        "steps: {groups}",
         "if they are meant to be trained, look for what cuts them off: detach(), .data, item(), "
         "numpy(), no_grad(), or an output that the loss does not use",
         lambda c: "warning" if c.is_whole else "note",

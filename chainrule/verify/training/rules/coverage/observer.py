@@ -23,7 +23,6 @@ from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.coverage import (
     forgotten_models,
     no_gradient,
-    switches,
     unoptimized_parameters,
 )
 from chainrule.verify.training.rules.coverage.forgotten_models import Unheld
@@ -170,8 +169,6 @@ class Seen:
     """Ids of parameters that were frozen in a step."""
     elsewhere: set[int] = field(default_factory=set[int])
     """Ids of parameters of optimizers that were made before anybody looked, and rest."""
-    loose: bool = False
-    """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
@@ -190,7 +187,7 @@ class Coverage(Part):
 
     title = "parameters: gradients and optimizers"
     rows = (
-        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS, *switches.ROWS,
+        *unoptimized_parameters.ROWS, *ROWS, *forgotten_models.ROWS,
         *no_gradient.ROWS,
     )  # fmt: skip
 
@@ -256,9 +253,6 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self.facts.backwards += 1
         self.facts.touched |= e.touched
-        known, optimized = self.facts.names, self.facts.optimized
-        for x in e.begin.graph.leaves:
-            self.facts.loose |= not known.has(x) and id(x) not in optimized
         self.facts.unheld.ended(e, self.facts.names, self.facts.optimized)
         self.facts.remade.ended(e, self.facts.names, self.facts.optimized)
         for key, (module, _, _) in self.facts.strangers.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.place import Place
@@ -18,16 +19,65 @@ from chainrule.verify.training.facts.loops import HandSteps
 from chainrule.verify.training.record import events, op_events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.rules.finding import Row
-from chainrule.verify.training.rules.graphs.graph_lines import (
-    Bead,
-    GraphLine,
-    GraphSum,
-    held_steps,
-    is_alive,
-    is_growing,
-)
 from chainrule.verify.training.text import edits
 from chainrule.verify.user_frames import Frames, placed
+
+
+class Bead:
+    """Hangs on a node, and does nothing when gradients come by."""
+
+    def __call__(self, *_: Any) -> None:
+        """Change nothing about the gradient."""
+        return
+
+
+@dataclass(eq=False)
+class GraphLine:
+    """One line that makes graphs: calls a model, or starts a backward pass."""
+
+    what: str
+    place: Place | None
+    beads: dict[int, list[weakref.ref[Any]]] = field(
+        default_factory=dict[int, list[weakref.ref[Any]]]
+    )
+    """By the number of the step in which they were made."""
+    alive: tuple[int, ...] = ()
+    """Steps whose graphs were all held at once."""
+    holder: tuple[str, Place | None] | None = None
+    inner: bool = False
+    """Whether it is a layer's, whose graph others may hold as well: only a container counts."""
+    newest: int = 0
+    old: list[int] = field(default_factory=list[int])
+    """Nodes older than the last step, backward pass by backward pass."""
+    sizes: list[int] = field(default_factory=list[int])
+    error: str = ""
+
+    @property
+    def name(self) -> str:
+        """What holds them; empty if that was not found."""
+        return self.holder[0] if self.holder is not None else ""
+
+    @property
+    def filled_at(self) -> Place | None:
+        """The line that puts them there."""
+        return self.holder[1] if self.holder is not None else None
+
+
+def held_steps(line: GraphLine) -> tuple[int, ...]:
+    """Three last steps in a row of which everything is still held; empty if something is gone."""
+    steps = tuple(sorted(line.beads)[-3:])
+    return steps if len(steps) == 3 and is_alive(line, steps) else ()
+
+
+def is_alive(line: GraphLine, steps: Sequence[int]) -> bool:
+    """Whether something of each of these steps is held."""
+    return all(any(ref() is not None for ref in line.beads[step]) for step in steps)
+
+
+def is_growing(line: GraphLine) -> bool:
+    """Whether the part of its graph that is older than a step grew in the last passes."""
+    last = line.old[-3:]
+    return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
 
 
 def _reasons(line: GraphLine, carried: tuple[str, Place | None] | None) -> str:
@@ -76,34 +126,15 @@ class Kept(Part):
             detail=lambda c: f"held by {c.name}" if c.name else "what holds them was not found",
             edit=lambda c: edits.detach_line(c.filled_at) if c.name else None,
         ),
-        Row(
-            "graph_kept",
-            lambda f: f.summed(),
-            "`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows",
-            "{name}: compute it within no_grad(), or of detached tensors",
-            edit=lambda c: edits.detach_line(c.place),
-        ),
-        Row(
-            "graph_kept",
-            lambda f: f.needless(),
-            "{retained} backward passes kept their graph (retain_graph=True), and none of these "
-            "graphs was used again: they hold memory until the next loss replaces them",
-            "leave out retain_graph=True",
-            "note",
-        ),
     )
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._lines: dict[Any, GraphLine] = {}
-        self._summed: tuple[str, int, Place | None] | None = None
-        self._first_node = 0  # the oldest of the losses of this step
-        self._marks: list[int] = []  # those of the steps that are over
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
         self.carried: tuple[str, Place | None] | None = None
-        self._retained: list[tuple[GraphLine, frozenset[int]]] = []
         self._first = False  # whether no layer of the model that is called has passed yet
         self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
 
@@ -134,18 +165,9 @@ class Kept(Part):
             for line in [s for s in suspects if held_steps(s)]:
                 line.holder = holders.container() if line.inner else holders.holder(before)
                 line.alive = held_steps(line) if line.holder or not line.inner else ()
-        self._look_at_sums()
         self._step += 1
         if self._step == _INNER:
             self._bus.unhear(self, op_events.Passed)
-
-    def _look_at_sums(self) -> None:
-        """What a variable holds of both steps before this one: an average that is made of
-        parameters is part of no loss and of no layer's result."""
-        self._marks.append(self._first_node)
-        if self._step == 2 and all(self._marks):
-            self._summed = holders.graph_over_steps(self._marks)
-        self._first_node = 0
 
     # --- graphs that are carried into the next step
 
@@ -170,15 +192,8 @@ class Kept(Part):
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
         line.old.append(sum([serial <= mark for serial in e.graph.serials]))
         line.sizes.append(len(e.graph.serials))
-        first = min([n for n in e.graph.serials if n], default=0)
-        self._first_node = min(self._first_node or first, first)
         line.newest = max(line.newest, e.graph.newest)
         self._newest = max(self._newest, e.graph.newest)
-        self._reused(e)
-        if e.retained:
-            line.retained += 1
-            line.needless += 1
-            self._retained.append((line, frozenset(e.graph.serials)))
         for root in e.roots:
             self._hang(line, root)
 
@@ -189,14 +204,6 @@ class Kept(Part):
         self._begins(e)
         if self._by_hand is not None:
             self._by_hand.watch(e.engine, e.leaves, e.site)
-
-    def _reused(self, e: events.BackwardBegins | events.Differentiated) -> None:
-        """Retained graphs that this backward pass needs were retained with reason."""
-        mine = set(e.graph.serials)
-        for line, serials in self._retained:
-            if serials & mine:
-                line.needless -= 1
-        self._retained = [row for row in self._retained if not row[1] & mine][-8:]
 
     @on(events.BackwardEnds)
     def _ends(self, e: events.BackwardEnds) -> None:
@@ -243,7 +250,7 @@ class Kept(Part):
             node.register_prehook(bead)
         line.beads.setdefault(self._step, []).append(weakref.ref(bead))
 
-    # --- cases: graphs that grow, else ones that are held, else ones retained for nothing
+    # --- cases: graphs that grow, else ones that are held
 
     def seen(self) -> Sequence[str]:
         """How many steps there were."""
@@ -257,14 +264,3 @@ class Kept(Part):
         """The line whose graphs are held: that of a loss, if there is one."""
         held_steps = [line for line in self._lines.values() if line.alive and not self.grown()]
         return [max(held_steps, key=lambda line: line.what == "loss")] if held_steps else []
-
-    def summed(self) -> list[GraphSum]:
-        """A sum over all steps that keeps its graph."""
-        none = self._summed is None or self.grown() or self.held()
-        return [] if none or self._summed is None else [GraphSum(*self._summed)]
-
-    def needless(self) -> list[GraphLine]:
-        """Lines that retain graphs which nothing uses again."""
-        if self.grown() or self.held() or self.summed():
-            return []
-        return [line for line in self._lines.values() if 1 < line.retained <= line.needless]

@@ -1,15 +1,13 @@
 """What a program does to parameters and gradients by hand, between the events of its loop.
 
 Values are compared at the events. A constraint may be put on weights in front of the step that
-moves them off it again. Weights may be moved away for a backward pass and not put back. Gradients
-may come from copies of a model that have other weights by then, or their sum is taken for a mean.
+moves them off it again. A sum of gradients of copies of a model may be taken for a mean.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -22,16 +20,13 @@ from chainrule.verify.training.record import events
 from chainrule.verify.training.record.bus import Bus, Part, on
 from chainrule.verify.training.record.engine import Engine, Scale
 from chainrule.verify.training.rules.finding import Row, is_seldom
-from chainrule.verify.training.text.origins import gradient_line
 
 _ELEMENTS = 1_000_000
 """Elements of parameters that are copied."""
 _STEPS = 16
-"""Steps of an optimizer that are looked at, and versions of its parameters that are kept."""
+"""Steps of an optimizer that are looked at."""
 _COPIES = 16
 """Models whose gradients are looked for in those of another one."""
-_ALIKE = 0.05
-"""Relative difference of two lengths up to which one move is meant to undo the other."""
 _EXACT = 1e-3
 
 Values = Sequence[Array]
@@ -58,7 +53,6 @@ class _Moves:
     """As the last one did."""
     bound: Sequence[tuple[int, Any, Array]] = ()
     """What was set by hand since then: which parameter, which of its elements, and to what."""
-    versions: deque[Values] = field(default_factory=lambda: deque[Values](maxlen=_STEPS))
 
 
 class _Case(NamedTuple):
@@ -72,7 +66,7 @@ class _Case(NamedTuple):
 
 @final
 class Moves(Part):
-    """Finds `undone`, and gradients of copies that are `stale` or have a wrong denominator."""
+    """Finds `undone`, and gradients of copies that have a wrong denominator."""
 
     title = "parameters and gradients that are changed by hand"
     rows = (
@@ -83,32 +77,6 @@ class Moves(Part):
             "step behind that moved them off again: the next forward pass does not see them as set",
             "set them behind the step: optimizer.step() first",
             unless=(is_seldom,),
-        ),
-        Row(
-            "undone",
-            lambda f: f.cases("away"),
-            "in {times} steps parameters were moved for a backward pass, and then moved by as much "
-            "the other way, but not to where they had been",
-            "keep what was added, and take that off again; or keep the values, and copy them back",
-            "error",
-            (is_seldom,),
-        ),
-        Row(
-            "stale",
-            lambda f: f.cases("old copy"),
-            "in {times} steps gradients were taken in copies of the model that have the weights of "
-            "an earlier step: they belong to other values than the step changes",
-            "copy the weights behind every step",
-            unless=(is_seldom,),
-        ),
-        Row(
-            "overwritten",
-            lambda f: f.cases("last"),
-            "in {times} steps {copies} copies of the model with the same weights have made "
-            "gradients, and the step takes those of one of them: the others are lost",
-            "add them up, and divide the sum by their number",
-            "error",
-            (is_seldom,),
         ),
         Row(
             "accumulation",
@@ -159,7 +127,7 @@ class Moves(Part):
             own = {id(p) for p in params}
             if own & e.touched and own.isdisjoint(optimized) and are_few(params, _ELEMENTS):
                 engine, grads = e.begin.engine, [p.grad for p in params]
-                if None not in grads:
+                if all(g is not None for g in grads):
                     self._passes[key] = _Pass(
                         e.begin.place, e.begin.scale, _values(engine, params),
                         _values(engine, grads),
@@ -174,19 +142,18 @@ class Moves(Part):
         if row.last:
             is_home = not _are_other(row.first, row.last)
             row.bound = _set_elements(row.last, now) if is_home else ()
-            if _is_elsewhere(row.first, row.last, now):
-                self._note("away", e.place)
         elif self._passes:
-            self._compare(e, row, now)
+            self._compare(e, now)
 
-    def _compare(self, e: events.StepBegins, row: _Moves, now: Values) -> None:
+    def _compare(self, e: events.StepBegins, now: Values) -> None:
         """Whether the gradients are those of copies, and what was made of them."""
         shapes = [p.shape for p in now]
         passes = [
-            one for one in self._passes.values() if [g.shape for g in one.gradients] == shapes
-        ]
+            one for one in self._passes.values()
+            if [g.shape for g in one.gradients] == shapes and not _are_other(one.values, now)
+        ]  # fmt: skip
         grads = [p.grad for p in e.params]
-        if not passes or None in grads:
+        if not passes or any(g is None for g in grads):
             return
         parts = np.stack([flat(one.gradients) for one in passes])
         whole = flat(_values(e.engine, grads))
@@ -197,17 +164,7 @@ class Moves(Part):
         if 1 < len(passes) == len(means) and all(
             abs(k / s.divisor - 1) < _EXACT for k, s in zip(shares, means, strict=True)
         ):
-            self._note("sum", gradient_line(e.place) or e.place, len(passes))
-        used = np.flatnonzero(np.abs(shares) > _EXACT)
-        if 1 == len(used) < len(passes) == len(means) and not any(
-            _are_other(passes[0].values, one.values) for one in passes
-        ):
-            self._note("last", gradient_line(e.place) or e.place, len(passes))
-        for one in passes[:1]:
-            old = any(not _are_other(one.values, version) for version in row.versions)
-            if _are_other(one.values, now) and old:
-                self._note("old copy", one.place)
-        row.versions.append(now)
+            self._note("sum", e.place, len(passes))
 
     @on(events.StepEnds)
     def _stepped(self, e: events.StepEnds) -> None:
@@ -244,14 +201,3 @@ def _set_elements(before: Values, after: Values) -> list[tuple[int, Any, Array]]
         if 0 < np.count_nonzero(some) < some.size:
             found.append((i, some, y[some]))
     return found
-
-
-def _is_elsewhere(first: Values, last: Values, now: Values) -> bool:
-    """Whether values that were moved away have been moved by as much, but not back."""
-    if not _are_other(first, last) or not _are_other(last, now):
-        return False
-    x, y, z = (flat(values) for values in (first, last, now))
-    away, back = float(np.linalg.norm(y - x)), float(np.linalg.norm(z - y))
-    left = float(np.linalg.norm(z - x))
-    cosine = float((y - x) @ (y - z)) / (away * back)
-    return abs(away - back) < _ALIKE * away and left > 0.01 * away and cosine > 0.1

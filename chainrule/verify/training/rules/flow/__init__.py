@@ -1,1 +1,0 @@
-"""How large gradients are, layer by layer."""
